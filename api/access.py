@@ -125,7 +125,7 @@ class Access:
     @contextmanager
     def read(self, *, by_key: bool = False) -> Iterator[Session]:
         """Transaction that reads; `by_key` as in `reading`."""
-        if self.asked.request.method not in ("GET", "HEAD"):
+        if self.asked.request.method != "GET":
             require_no_if_match(self.asked.request, "This operation only reads.")
         with open_read_session(self.asked.request, self.scope, by_key=by_key) as session:
             yield session

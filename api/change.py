@@ -194,7 +194,7 @@ def require_modified(request: Request, tag: str) -> None:
 
     The comparison is weak because caches and compressing proxies weaken tags.
     """
-    tags = _read_etags(request, "if-none-match") if request.method in ("GET", "HEAD") else None
+    tags = _read_etags(request, "if-none-match") if request.method == "GET" else None
     if tags is not None and ("*" in tags or tag in [each.removeprefix("W/") for each in tags]):
         raise NotModified(tag)
 

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 
-from api.head_requests import list_allowed_methods
+from api.route_index import list_allowed_methods
 from api.validation_messages import describe_mistakes
 from nac.kit.bulk_rows import MAX_REPORTED
 from nac.kit.db.error_translation import translate_error

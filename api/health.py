@@ -37,12 +37,14 @@ class Ready(BaseModel):
 
 
 @router.get("/healthz", operation_id="getHealth")
+@router.head("/healthz", include_in_schema=False)
 async def healthz() -> Alive:
     """Check that the process is running."""
     return Alive()
 
 
 @router.get("/readyz", operation_id="getReadiness")
+@router.head("/readyz", include_in_schema=False)
 async def readyz(request: Request) -> Ready:
     """Check that the database is reachable and has the schema of this version. Returns 503 with the reason if not."""
     state = request.app.state

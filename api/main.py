@@ -11,7 +11,6 @@ from api.application_state import MAX_THREADS, prepare_read_threads, prepare_req
 from api.caller import authenticate_before_body
 from api.change import IdempotentReplay, NotModified, render_not_modified, render_replay
 from api.credential_rate_limit import CredentialRateLimit
-from api.head_requests import HeadAsGet
 from api.json_input import JsonInput, list_body_rules
 from api.new_password import routes as new_password_pages
 from api.openapi_document import install_openapi
@@ -84,7 +83,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(browser_errors.BrowserErrorPages, pages=_PAGE_INDEX)
     app.add_middleware(ResponseHeaders)
     app.add_middleware(RequestIds)
-    app.add_middleware(HeadAsGet)
     # Last, so that the index has all routes.
     app.router.routes.insert(0, RouteIndex(app.router.routes))
     return app

@@ -7,7 +7,9 @@ outside the index go to the following routes.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from fastapi.routing import iter_route_contexts
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
@@ -69,6 +71,19 @@ class RouteIndex(BaseRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         await scope["route"].handle(scope, receive, send)
+
+
+def list_allowed_methods(scope: Scope) -> set[str]:
+    """Methods of all routes of the path (RFC 9110 15.5.6); empty if there are none."""
+    path, routes = scope["path"], scope["app"].router.routes
+    indexed = [route for index in routes if isinstance(index, RouteIndex) for route in index.routes_of(path)]
+    of_path: list[Any] = [*indexed] or [route for route in iter_route_contexts(routes) if _matches_path(route, path)]
+    return {method for route in of_path for method in route.methods or ()}
+
+
+def _matches_path(route: object, path: str) -> bool:
+    pattern = getattr(route, "path_regex", None)
+    return pattern is not None and pattern.match(path) is not None
 
 
 # A literal segment, or one parameter without a slash.

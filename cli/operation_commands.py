@@ -77,7 +77,6 @@ COMMANDS: Mapping[str, str] = {
     "revokeCertificatesOfHolder.user": "cert revoke --all-of-user USER",
     "rollOverAuthorities": "ca rollover",
     "testIdentitySource": "identity-source test NAME",
-    "trustClock": "retention trust-clock",
     "unblockEndpoint": "endpoint unblock MAC",
     "updateEndpoint": "endpoint set MAC",
     "updateEndpoint.valid_until": "endpoint set MAC --until DATE",
@@ -110,7 +109,6 @@ COMMANDS: Mapping[str, str] = {
 # By code of an alarm of the platform, because the database keeps only its text.
 _PLATFORM_ALARM_STEPS: Mapping[str, NextStep] = {
     "database-nearly-full": NextStep("updateRetentionLimits"),
-    "retention-clock-jumped": NextStep("trustClock"),
 }
 
 

@@ -16,7 +16,6 @@ from uuid import UUID
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from loadtest.certificates import BenchAuthority, ClientFiles
-from loadtest.packet import Secret
 from loadtest.processes import LOOPBACK, BenchError, ProcessTree, free_ports
 from loadtest.radius_client import RadiusClient, Target, UnexpectedReply
 from loadtest.systems import ExpectedSupplicant, SystemUnderTest, make_supplicants
@@ -124,7 +123,7 @@ class BareCell:
 
     def _target(self, number: int) -> Target:
         slot = self._slots[number]
-        return Target(LOOPBACK, slot.auth_port, slot.acct_port, Secret(slot.secret.encode()))
+        return Target(LOOPBACK, slot.auth_port, slot.acct_port, slot.secret.encode())
 
     def _wait(self, start: float) -> None:
         with RadiusClient(timeout_seconds=0.05, tries=1) as client:

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from loadtest.certificates import ClientFiles
 from loadtest.installation import Installation, delete_logs
-from loadtest.packet import Secret
 from loadtest.processes import BenchError
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant, policy_document
@@ -89,7 +88,7 @@ class BenchTenants:
             slot = cells.require_slot(session, tenant_id=row.id)
             if slot.cell_id != installation.cell_id:
                 raise BenchError(f"tenant {tenant.slug} was given to another cell; the bench measures one")
-            secret = Secret(installation.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)))
+            secret = installation.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot))
             target = Target(installation.settings.listen_address, slot.auth_port, slot.acct_port, secret)
             server = _server_certificate(session, row.id)
             xact = cells.get_current_xact(session)

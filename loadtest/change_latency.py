@@ -6,7 +6,6 @@ from time import perf_counter
 
 from loadtest.bench_tenants import ACTOR, BenchTenants, ProvisionedTenant
 from loadtest.installation import Installation, StoredRows
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, ACCESS_REQUEST
 from loadtest.processes import BenchError
 from loadtest.radius_client import Exchange, RadiusClient, Request, Target
 from loadtest.tally import RunResult
@@ -14,6 +13,7 @@ from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BENCH_NAS, PapRequest, mab_request
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.db import TenantScope, session_scope
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, ACCESS_REQUEST
 
 # Half of it tests for the change, half is traffic of another tenant, which must not notice.
 _PER_SECOND = 200

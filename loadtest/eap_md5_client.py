@@ -3,18 +3,18 @@
 from hashlib import md5
 
 from loadtest.eap import IDENTITY, MD5_CHALLENGE, NAK, REQUEST, RESPONSE, SUCCESS, eap_packet, extract_eap
-from loadtest.packet import (
+from loadtest.radius_client import Request, Target, describe_unexpected_code
+from loadtest.workloads import MAB_SERVICE, calling_station
+from nac.kit.radius_packet import (
     ACCESS_ACCEPT,
     ACCESS_CHALLENGE,
     ACCESS_REQUEST,
     STATE,
     USER_NAME,
-    attribute,
-    eap_message,
-    vlan_of,
+    encode_attribute,
+    encode_eap_message,
+    read_vlan,
 )
-from loadtest.radius_client import Request, Target, describe_unexpected_code
-from loadtest.workloads import MAB_SERVICE, calling_station
 
 
 class EapMd5:
@@ -28,24 +28,24 @@ class EapMd5:
         """`vlan` is the one the Access-Accept must bear ("" for none, None for any)."""
         self.target = target
         self._mac = mac.encode()
-        self._attributes = attribute(USER_NAME, self._mac) + MAB_SERVICE + calling_station(mac) + nas_attributes
+        self._attributes = encode_attribute(USER_NAME, self._mac) + MAB_SERVICE + calling_station(mac) + nas_attributes
         self._vlan = vlan
 
     def first(self) -> Request:
-        return Request(self._attributes + eap_message(eap_packet(RESPONSE, 0, IDENTITY, self._mac)))
+        return Request(self._attributes + encode_eap_message(eap_packet(RESPONSE, 0, IDENTITY, self._mac)))
 
     def receive(self, reply: bytes) -> Request | str:
         eap, state = extract_eap(reply)
         if reply[0] == ACCESS_CHALLENGE:
             if len(eap) < 5 or eap[0] != REQUEST:
                 return "Access-Challenge without an EAP request"
-            return Request(self._attributes + eap_message(self._answer(eap)) + attribute(STATE, state))
+            return Request(self._attributes + encode_eap_message(self._answer(eap)) + encode_attribute(STATE, state))
         if reply[0] != ACCESS_ACCEPT:
             return describe_unexpected_code(reply, ACCESS_ACCEPT)
         if eap[:1] != bytes((SUCCESS,)):
             return "Access-Accept without EAP-Success"
-        if self._vlan is not None and vlan_of(reply) != self._vlan:
-            return f"VLAN {vlan_of(reply)!r} instead of {self._vlan!r}"
+        if self._vlan is not None and read_vlan(reply) != self._vlan:
+            return f"VLAN {read_vlan(reply)!r} instead of {self._vlan!r}"
         return ""
 
     def _answer(self, eap: bytes) -> bytes:

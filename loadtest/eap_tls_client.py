@@ -10,18 +10,18 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from loadtest.eap import FAILURE, IDENTITY, NAK, REQUEST, RESPONSE, SUCCESS, TLS, eap_packet, extract_eap
-from loadtest.packet import (
+from loadtest.radius_client import Request, Target, describe_unexpected_code
+from nac.kit.radius_packet import (
     ACCESS_ACCEPT,
     ACCESS_CHALLENGE,
     ACCESS_REJECT,
     ACCESS_REQUEST,
     STATE,
     USER_NAME,
-    attribute,
-    eap_message,
-    vlan_of,
+    encode_attribute,
+    encode_eap_message,
+    read_vlan,
 )
-from loadtest.radius_client import Request, Target, describe_unexpected_code
 
 _LENGTH_INCLUDED, _MORE, _START = 0x80, 0x40, 0x20
 # As eapol_test's default; FreeRADIUS' own is 1024.
@@ -40,7 +40,7 @@ class Supplicant:
         show just that one: a comparison spares the chain building that `context` may leave out then."""
         self.context = context
         self.identity = identity.encode()
-        self.attributes = attribute(USER_NAME, self.identity) + attributes
+        self.attributes = encode_attribute(USER_NAME, self.identity) + attributes
         self.server_certificate = server_certificate
         self.session: ssl.SSLSession | None = None
 
@@ -114,7 +114,7 @@ class EapTls:
         self._wanted_resumption = session is not None
         self._tls = supplicant.context.wrap_bio(self._incoming, self._outgoing, session=session)
         identity = eap_packet(RESPONSE, 0, IDENTITY, supplicant.identity)
-        return Request(supplicant.attributes + eap_message(identity))
+        return Request(supplicant.attributes + encode_eap_message(identity))
 
     def receive(self, reply: bytes) -> Request | str:
         eap, state = extract_eap(reply)
@@ -125,7 +125,9 @@ class EapTls:
             return fault
         if len(eap) < 5 or eap[0] != REQUEST:
             return "Access-Challenge without an EAP request"
-        return Request(self._supplicant.attributes + eap_message(self._answer(eap)) + attribute(STATE, state))
+        return Request(
+            self._supplicant.attributes + encode_eap_message(self._answer(eap)) + encode_attribute(STATE, state)
+        )
 
     def _answer(self, eap: bytes) -> bytes:
         if eap[4] != TLS:
@@ -180,8 +182,8 @@ class EapTls:
         pinned = self._supplicant.server_certificate
         if pinned and not self._tls.session_reused and self._tls.getpeercert(binary_form=True) != pinned:
             return "another server certificate"
-        if self._vlan is not None and vlan_of(reply) != self._vlan:
-            return f"VLAN {vlan_of(reply)!r} instead of {self._vlan!r}"
+        if self._vlan is not None and read_vlan(reply) != self._vlan:
+            return f"VLAN {read_vlan(reply)!r} instead of {self._vlan!r}"
         if self._keep_session:
             self._supplicant.session = self._tls.session
         return ""

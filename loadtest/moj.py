@@ -22,7 +22,6 @@ from loadtest.findings import Finding
 from loadtest.installation import Installation, StoredRows
 from loadtest.moj_data import MojSite, make_sites
 from loadtest.moj_load import LoadTimes, load_data_set
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
 from loadtest.private_installation import PrivateInstallation
 from loadtest.processes import BenchError, ProcessTree, resident_bytes
 from loadtest.radius_client import Exchange, RadiusClient
@@ -32,6 +31,7 @@ from loadtest.tally import RunResult
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BenchDevice, mab_request
 from nac.kit.db import TenantScope, session_scope
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 from nac.policies import service as policies
 
 # Measurements for the requested works. NACS' own test sent MAC addresses by EAP-MD5.

@@ -19,9 +19,27 @@ from dataclasses import dataclass
 from time import perf_counter, sleep
 from typing import NamedTuple, Protocol, Self
 
-from loadtest.packet import ACCOUNTING_REQUEST, CODE_NAMES, Secret, access_request, accounting_request, reply_fault
 from loadtest.tally import RunResult
+from nac.kit.radius_packet import (
+    ACCESS_ACCEPT,
+    ACCESS_CHALLENGE,
+    ACCESS_REJECT,
+    ACCOUNTING_REQUEST,
+    ACCOUNTING_RESPONSE,
+    ForgedResponse,
+    MalformedPacket,
+    UnsignedResponse,
+    make_access_request,
+    make_accounting_request,
+    parse_response,
+)
 
+CODE_NAMES = {
+    ACCESS_ACCEPT: "accept",
+    ACCESS_REJECT: "reject",
+    ACCESS_CHALLENGE: "challenge",
+    ACCOUNTING_RESPONSE: "acknowledged",
+}
 # NASes commonly wait 2 to 5 s; less would retransmit into the reject delay of 1 s.
 TIMEOUT_SECONDS = 2.0
 TRIES = 3
@@ -38,7 +56,7 @@ class Target:
     host: str
     auth_port: int
     acct_port: int
-    secret: Secret
+    secret: bytes
 
 
 class Request(NamedTuple):
@@ -66,13 +84,12 @@ Source = Callable[[], Exchange | None]
 
 
 class _PendingRequest:
-    __slots__ = ("authenticator", "deadline", "exchange", "identifier", "sent_at", "started_at", "tries", "wire")
+    __slots__ = ("deadline", "exchange", "identifier", "sent_at", "started_at", "tries", "wire")
 
     def __init__(self, exchange: Exchange, identifier: int, wire: bytes, started_at: float, now: float) -> None:
         self.exchange = exchange
         self.identifier = identifier
         self.wire = wire
-        self.authenticator = wire[4:20]
         # Latency of a conversation counts from its first request.
         self.started_at = started_at
         self.sent_at = now
@@ -85,7 +102,7 @@ class _Lane:
 
     __slots__ = ("free", "pending", "secret", "socket")
 
-    def __init__(self, host: str, port: int, secret: Secret) -> None:
+    def __init__(self, host: str, port: int, secret: bytes) -> None:
         self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
@@ -174,12 +191,12 @@ class RadiusClient:
         lane = self._lane(exchange)
         identifier = lane.free.popleft()
         if exchange.code == ACCOUNTING_REQUEST:
-            wire = accounting_request(identifier, request.attributes, lane.secret)
+            wire = make_accounting_request(identifier, request.attributes, lane.secret)
         else:
             if not self._random:
                 self._random = os.urandom(4096)
             authenticator, self._random = self._random[:16], self._random[16:]
-            wire = access_request(
+            wire = make_access_request(
                 identifier, authenticator, request.attributes, lane.secret, request.password, code=exchange.code
             )
         now = perf_counter()
@@ -194,7 +211,7 @@ class RadiusClient:
     def _lane(self, exchange: Exchange) -> _Lane:
         target = exchange.target
         port = target.acct_port if exchange.code == ACCOUNTING_REQUEST else target.auth_port
-        key = (target.host, port, target.secret.value)
+        key = (target.host, port, target.secret)
         lanes = self._lanes.setdefault(key, [])
         for lane in lanes:
             if lane.free:
@@ -233,9 +250,10 @@ class RadiusClient:
         if pending is None:
             self._run.late += 1
             return
-        fault = reply_fault(reply, pending.authenticator, lane.secret)
-        if fault:
-            self._run.forged[fault] += 1
+        try:
+            parse_response(reply, pending.wire, lane.secret)
+        except (MalformedPacket, ForgedResponse, UnsignedResponse) as exc:
+            self._run.forged[str(exc)] += 1
             return
         self._release(lane, pending)
         exchange = pending.exchange

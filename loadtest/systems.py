@@ -12,11 +12,11 @@ from loadtest.certificates import ClientFiles
 from loadtest.eap_md5_client import EapMd5
 from loadtest.eap_tls_client import EapTlsSource, Supplicant, client_context
 from loadtest.generator_processes import run_in_processes
-from loadtest.packet import ACCESS_REJECT
 from loadtest.processes import BenchError, ProcessTree, cpu_seconds
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.tally import RunResult
 from loadtest.workloads import BENCH_NAS, AccountingSource, BenchDevice, PapRequest, mab_request
+from nac.kit.radius_packet import ACCESS_REJECT
 
 MAB_WINDOW = 64
 # Below the limit of every system but rlm_sql on a shared machine.

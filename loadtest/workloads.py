@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from itertools import count, cycle
 from typing import NamedTuple
 
-from loadtest import packet
-from loadtest.packet import attribute
 from loadtest.radius_client import Request, Target, describe_unexpected_code
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import encode_attribute
 
 _CALL_CHECK, _FRAMED_USER, _ETHERNET = 10, 2, 15
 _RADIUS = 1
@@ -26,13 +26,13 @@ class BenchNas(NamedTuple):
     def attributes(self) -> bytes:
         """7 attributes; 12 with User-Name, User-Password, Calling-Station-Id, Service-Type, Message-Authenticator."""
         return (
-            attribute(packet.FRAMED_MTU, 1500)
-            + attribute(packet.CALLED_STATION_ID, "00-1A-1E-00-00-01")
-            + attribute(packet.NAS_IP_ADDRESS, bytes(int(octet) for octet in self.address.split(".")))
-            + attribute(packet.NAS_IDENTIFIER, self.identifier)
-            + attribute(packet.NAS_PORT, self.port)
-            + attribute(packet.NAS_PORT_ID, f"GigabitEthernet1/0/{self.port % 100}")
-            + attribute(packet.NAS_PORT_TYPE, _ETHERNET)
+            encode_attribute(packet.FRAMED_MTU, 1500)
+            + encode_attribute(packet.CALLED_STATION_ID, "00-1A-1E-00-00-01")
+            + encode_attribute(packet.NAS_IP_ADDRESS, bytes(int(octet) for octet in self.address.split(".")))
+            + encode_attribute(packet.NAS_IDENTIFIER, self.identifier)
+            + encode_attribute(packet.NAS_PORT, self.port)
+            + encode_attribute(packet.NAS_PORT_ID, f"GigabitEthernet1/0/{self.port % 100}")
+            + encode_attribute(packet.NAS_PORT_TYPE, _ETHERNET)
         )
 
 
@@ -42,7 +42,7 @@ BENCH_NAS = BenchNas()
 def calling_station(mac: str) -> bytes:
     """Calling-Station-Id of a MAC address (12 hex digits) in the form of RFC 3580 3.21."""
     text = mac.upper()
-    return attribute(packet.CALLING_STATION_ID, "-".join(text[at : at + 2] for at in range(0, 12, 2)))
+    return encode_attribute(packet.CALLING_STATION_ID, "-".join(text[at : at + 2] for at in range(0, 12, 2)))
 
 
 class PapRequest:
@@ -63,7 +63,7 @@ class PapRequest:
         kind: str = "pap",
     ) -> None:
         self.target = target
-        self.attributes = attribute(packet.USER_NAME, user_name) + attributes
+        self.attributes = encode_attribute(packet.USER_NAME, user_name) + attributes
         self.password = password.encode()
         self.expected = expected
         self.vlan = vlan
@@ -75,12 +75,12 @@ class PapRequest:
     def receive(self, reply: bytes) -> Request | str:
         if reply[0] != self.expected:
             return describe_unexpected_code(reply, self.expected)
-        if self.vlan is not None and packet.vlan_of(reply) != self.vlan:
-            return f"VLAN {packet.vlan_of(reply)!r} instead of {self.vlan!r}"
+        if self.vlan is not None and packet.read_vlan(reply) != self.vlan:
+            return f"VLAN {packet.read_vlan(reply)!r} instead of {self.vlan!r}"
         return ""
 
 
-MAB_SERVICE = attribute(packet.SERVICE_TYPE, _CALL_CHECK)
+MAB_SERVICE = encode_attribute(packet.SERVICE_TYPE, _CALL_CHECK)
 
 
 def mab_request(
@@ -152,7 +152,9 @@ class AccountingRequest:
         self.target = target
         self.kind = f"acct-{_STATUS_NAMES.get(status, status)}"
         self.attributes = (
-            attribute(packet.ACCT_STATUS_TYPE, status) + attribute(packet.ACCT_SESSION_ID, session_id) + attributes
+            encode_attribute(packet.ACCT_STATUS_TYPE, status)
+            + encode_attribute(packet.ACCT_SESSION_ID, session_id)
+            + attributes
         )
         self._acknowledged = acknowledged
 
@@ -219,26 +221,26 @@ class AccountingSource:
         status = START if records == 0 else STOP if records > self._interims else INTERIM
         seconds = records * self._interim_seconds
         attributes = (
-            attribute(packet.USER_NAME, device.mac)
+            encode_attribute(packet.USER_NAME, device.mac)
             + calling_station(device.mac)
             + self._nas_attributes
-            + attribute(packet.SERVICE_TYPE, _FRAMED_USER)
-            + attribute(packet.FRAMED_IP_ADDRESS, b"\x0a\x14" + bytes.fromhex(device.mac)[-2:])
-            + attribute(packet.ACCT_AUTHENTIC, _RADIUS)
+            + encode_attribute(packet.SERVICE_TYPE, _FRAMED_USER)
+            + encode_attribute(packet.FRAMED_IP_ADDRESS, b"\x0a\x14" + bytes.fromhex(device.mac)[-2:])
+            + encode_attribute(packet.ACCT_AUTHENTIC, _RADIUS)
         )
         if status != START:
             # 5 GB an interval down, so that gigawords (RFC 2869 5.1, 5.2) carry over from the first one.
             gigawords, octets = divmod(records * 5_000_000_000, 1 << 32)
             attributes += (
-                attribute(packet.ACCT_SESSION_TIME, seconds)
-                + attribute(packet.ACCT_INPUT_OCTETS, records * 1_000_000)
-                + attribute(packet.ACCT_OUTPUT_OCTETS, octets)
-                + attribute(packet.ACCT_OUTPUT_GIGAWORDS, gigawords)
-                + attribute(packet.ACCT_INPUT_PACKETS, records * 1_000)
-                + attribute(packet.ACCT_OUTPUT_PACKETS, records * 4_000)
+                encode_attribute(packet.ACCT_SESSION_TIME, seconds)
+                + encode_attribute(packet.ACCT_INPUT_OCTETS, records * 1_000_000)
+                + encode_attribute(packet.ACCT_OUTPUT_OCTETS, octets)
+                + encode_attribute(packet.ACCT_OUTPUT_GIGAWORDS, gigawords)
+                + encode_attribute(packet.ACCT_INPUT_PACKETS, records * 1_000)
+                + encode_attribute(packet.ACCT_OUTPUT_PACKETS, records * 4_000)
             )
         if status == STOP:
-            attributes += attribute(packet.ACCT_TERMINATE_CAUSE, _USER_REQUEST)
+            attributes += encode_attribute(packet.ACCT_TERMINATE_CAUSE, _USER_REQUEST)
 
         def acknowledged() -> None:
             self.acknowledged.append(AcknowledgedRecord(session_id, status, seconds))

@@ -9,7 +9,6 @@ from api.application import add_device_routes, create_application
 from api.application_state import prepare_signing
 from api.enrolment import est
 from api.errors import build_retry_headers, redact_error
-from api.head_requests import HeadAsGet
 from api.links.link_application import add_browser_errors, add_link_routes
 from api.source_rate_limit import SourceRateLimit
 from nac.kit.errors import AdmitError, InvalidInput
@@ -32,7 +31,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         SourceRateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
     )
     add_browser_errors(app)
-    app.add_middleware(HeadAsGet)
     return app
 
 

@@ -24,6 +24,7 @@ _CERTIFICATE_MEDIA_TYPE = "application/pkix-cert"
 
 
 @router.get("/crl/{authority_id}.crl")
+@router.head("/crl/{authority_id}.crl", include_in_schema=False)
 def get_crl(authority_id: UUID, request: Request) -> Response:
     """The list in DER. 404 for an unknown authority, or a new one, which publishes within seconds."""
     with session_scope(AuthorityScope(authority_id)) as session:
@@ -36,6 +37,7 @@ def get_crl(authority_id: UUID, request: Request) -> Response:
 
 
 @router.get("/ca/{authority_id}.cer")
+@router.head("/ca/{authority_id}.cer", include_in_schema=False)
 def get_authority_certificate(authority_id: UUID) -> Response:
     """The certificate in DER, or 404 for an unknown authority."""
     with session_scope(AuthorityScope(authority_id)) as session:

@@ -4,7 +4,6 @@ from fastapi import FastAPI
 
 from api.application import add_device_routes, create_application
 from api.application_state import prepare_signing
-from api.head_requests import HeadAsGet
 from api.links.link_application import add_browser_errors, add_link_routes
 from api.public import authority_files, scep_routes
 from api.public.ocsp import OcspEndpoint
@@ -29,7 +28,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         SourceRateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
     )
     add_browser_errors(app)
-    app.add_middleware(HeadAsGet)
     if settings.link_url == settings.public_url:
         add_link_routes(app)
     return app

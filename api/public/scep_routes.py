@@ -9,7 +9,6 @@ from starlette.background import BackgroundTask
 
 from api.bodies import require_bounded_body
 from api.enrolment_transactions import require_tenant_by_slug
-from api.head_requests import mark_get_only
 from api.public.scep_flow import ScepFlow
 from nac.certificates.scep.service import ScepMessageDamaged
 from pki.cms import MAX_MESSAGE_BYTES
@@ -35,7 +34,6 @@ MessageBody = Annotated[bytes, Depends(require_bounded_body(MAX_MESSAGE_BYTES))]
 
 @router.get(_PATHS[0])
 @router.get(_PATHS[1])
-@mark_get_only
 def get_operation(tenant: TenantScepFlow, operation: str = "", message: str = "") -> Response:
     match operation:
         case "GetCACaps":

@@ -14,7 +14,7 @@ from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.logs.log_tables import LogLimits, LogName
-from nac.logs.retention import clock, holds, service
+from nac.logs.retention import holds, service
 from nac.logs.retention.plan import LogPlan
 from nac.logs.retention.repository import HOLD_ORDERS
 from nac.logs.retention.service import MAX_DAYS
@@ -263,14 +263,6 @@ def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
         _require_match(change, log)
         made = service.update_limits(change.session, actor=access.actor, log=log, limits=None)
         return change.answer(_build_limits(log, made))
-
-
-@router.post(f"{_PLATFORM_PATH}/trust-clock", status_code=204, operation_id="trustClock")
-def trust_clock(access: ChangesLimits) -> None:
-    """Confirm the clock after a jump, so that deletion continues."""
-    with access.change() as change:
-        clock.trust_clock(change.session, actor=access.actor)
-        change.set_empty_response()
 
 
 def _require_match(change: Change, log: LogName) -> None:

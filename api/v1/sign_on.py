@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field
 from api import sign_on_flow
 from api.access import Access, AllowsAnyone, RequiresPermission
 from api.application_state import get_signing
-from api.head_requests import mark_get_only
 from api.openapi_document import error_responses
 from api.sign_in_flow import SignInFlow
 from api.sign_on_flow import ProviderCallback
@@ -217,7 +216,6 @@ def begin_sign_on(
     dependencies=[_ANYONE],
     responses=error_responses(401, 403),
 )
-@mark_get_only
 def finish_sign_on(
     request: Request,
     desk: _SignInFlow,

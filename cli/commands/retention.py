@@ -15,7 +15,7 @@ from cli.errors import confirm
 from cli.output import json_option, show_list, show_one, tenant_option
 from nac.kit.sizes import SIZE_UNITS
 from nac.logs.log_tables import DEFAULT_LIMITS, LOG_NAMES, LogLimits
-from nac.logs.retention import clock, service
+from nac.logs.retention import service
 from nac.logs.retention.plan import LogPlan
 from nac.logs.retention.service import DEFAULT, DefaultChoice
 from nac.logs.retention.terms import NOTICE_PERIOD
@@ -119,14 +119,6 @@ def notices(as_json: bool) -> None:
         with domain.tenant(slug) as (session, tenant_id):
             rows += [notice_row(slug, notice) for notice in service.list_notices(session, tenant_id=tenant_id)]
     show_list(rows, as_json=as_json)
-
-
-@command.command("trust-clock")
-def trust_clock() -> None:
-    """Confirm the clock after a jump, so that deletion continues."""
-    domain = CommandContext()
-    with domain.platform() as session:
-        clock.trust_clock(session, actor=domain.actor)
 
 
 @command.group()

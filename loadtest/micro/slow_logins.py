@@ -16,10 +16,10 @@ from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from loadtest import packet
-from loadtest.packet import Secret, attribute
 from loadtest.processes import LOOPBACK, free_ports
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import encode_attribute
 from radius.verifier.server import VerifierServer, listen
 
 SLOW_SECONDS = 10.0
@@ -194,10 +194,10 @@ def ask(port: int, name: str, *, seconds: float) -> bool:
 
 @contextmanager
 def _asking(port: int, name: str) -> Iterator[socket.socket]:
-    attributes = attribute(packet.USER_NAME, name) + attribute(packet.NAS_IDENTIFIER, "slot_0")
+    attributes = encode_attribute(packet.USER_NAME, name) + encode_attribute(packet.NAS_IDENTIFIER, "slot_0")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.connect((LOOPBACK, port))
-        sock.send(packet.access_request(1, os.urandom(16), attributes, Secret(SECRET.encode()), b"x"))
+        sock.send(packet.make_access_request(1, os.urandom(16), attributes, SECRET.encode(), b"x"))
         yield sock
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Self
 
 from loadtest import processes
-from loadtest.packet import Secret
 from loadtest.processes import LOOPBACK, BenchError
 from loadtest.radius_client import RadiusClient, Target, UnexpectedReply
 from loadtest.workloads import StatusServer
@@ -66,7 +65,7 @@ class FreeRadius:
     def __enter__(self) -> Self:
         auth_port, acct_port = processes.free_ports(2)
         secret = os.urandom(12).hex()
-        self.target = Target(LOOPBACK, auth_port, acct_port, Secret(secret.encode()))
+        self.target = Target(LOOPBACK, auth_port, acct_port, secret.encode())
         raddb, run = self._folder / "raddb", self._folder / "run"
         # rlm_detail's threads race to make this folder and drop the records that come second.
         (run / "radacct" / LOOPBACK).mkdir(parents=True)

@@ -83,16 +83,9 @@ def update_site(
         check_at_site(session, site=site, policy_id=None)
     session.flush()
     after = _describe(site)
-    if changed := [key for key in after if after[key] != before[key]]:
-        audit.append(
-            session,
-            actor=actor,
-            action="site.set",
-            target=slug,
-            tenant_id=tenant_id,
-            before={key: before[key] for key in changed},
-            after={key: after[key] for key in changed},
-        )
+    audit.append_difference(
+        session, actor=actor, action="site.set", target=slug, tenant_id=tenant_id, before=before, after=after
+    )
     return site
 
 

@@ -176,16 +176,9 @@ def update_pool(
     had, has = apply_reservations(session, pool, reservations)
     session.flush()
     before, after = before | {"reserved": had}, _describe(pool) | {"reserved": has}
-    if changed := [key for key in after if after[key] != before[key]]:
-        audit.append(
-            session,
-            actor=actor,
-            action="pool.set",
-            target=name,
-            tenant_id=tenant_id,
-            before={key: before[key] for key in changed},
-            after={key: after[key] for key in changed},
-        )
+    audit.append_difference(
+        session, actor=actor, action="pool.set", target=name, tenant_id=tenant_id, before=before, after=after
+    )
     return pool
 
 

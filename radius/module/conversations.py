@@ -13,7 +13,14 @@ import socket
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from radius import wire
+from nac.kit.radius_packet import (
+    EAP_MESSAGE,
+    NAS_IDENTIFIER,
+    STATE,
+    STATUS_SERVER,
+    encode_attribute,
+    make_access_request,
+)
 
 # As timer_expire in radius/raddb/templates/eap.
 LIFETIME_MICROSECONDS = 30_000_000
@@ -22,8 +29,6 @@ _WATCH_SHARE, _FULL_SHARE = 0.25, 0.75
 # Ended conversations whose devices may still answer.
 _MAX_ENDED = 1_000
 
-_STATUS_SERVER = 12
-_STATE, _NAS_IDENTIFIER, _EAP_MESSAGE = 24, 32, 79
 # EAP-Response with NAK and no requested type; its identifier comes second.
 _NAK = b"\x02%c\x00\x06\x03\x00"
 
@@ -146,15 +151,14 @@ class ConversationEnder:
 
     def end(self, slot: int, conversation: Conversation) -> bool:
         """Send the packet. Returns whether it was sent; otherwise the conversation expires after its lifetime."""
-        authenticator = os.urandom(16)
         attributes = (
-            wire.empty_message_authenticator()
-            + wire.encode_attribute(_NAS_IDENTIFIER, b"slot_%d" % slot)
-            + wire.encode_attribute(_STATE, conversation.state)
-            + wire.encode_attribute(_EAP_MESSAGE, _NAK % conversation.identifier)
+            encode_attribute(NAS_IDENTIFIER, b"slot_%d" % slot)
+            + encode_attribute(STATE, conversation.state)
+            + encode_attribute(EAP_MESSAGE, _NAK % conversation.identifier)
         )
-        head = bytes((_STATUS_SERVER, conversation.number & 0xFF)) + (20 + len(attributes)).to_bytes(2, "big")
-        datagram = head + authenticator + wire.sign(head, authenticator, attributes, self._secret)
+        datagram = make_access_request(
+            conversation.number & 0xFF, os.urandom(16), attributes, self._secret, code=STATUS_SERVER
+        )
         try:
             self._socket.sendto(datagram, self._address)
         except OSError:

@@ -12,8 +12,8 @@ from pathlib import Path
 from nac.cellformat.replica.records import SecretRecord
 from nac.cellformat.replica.store import ReplicaView
 from nac.kit import clock
+from nac.kit.radius_packet import MAX_PACKET_BYTES, MalformedPacket, parse_packet
 from nac.kit.secrets import MasterKeyFile, Sealer, SecretsError
-from radius import wire
 from radius.module import radiusd_api as radiusd
 from radius.module.addresses import packed_address
 from radius.module.cell import Cell, get_cell, log_exception
@@ -77,7 +77,7 @@ def authorize(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
     try:
         values = dict(pairs)
         return _find_client(int(values["Admit-Slot"][_SLOT_PREFIX:]), values["Admit-Source"], int(values["Admit-Port"]))
-    except (wire.MalformedPacket, SecretsError):
+    except (MalformedPacket, SecretsError):
         return radiusd.NOOP
     except Exception:  # house-rule: the edge of our code; the packet is dropped, with the trace in the log
         log_exception("secret_lookup")
@@ -88,7 +88,7 @@ def _find_client(slot: int, source: str, port: int) -> radiusd.ModuleResult:
     datagram = _peek(source, port)
     if not datagram:
         return radiusd.NOOP
-    packet = wire.parse_packet(datagram)
+    packet = parse_packet(datagram)
     probe = _cell.settings.probe_secret.encode()
     if probe and find_proven_secret(packet, KnownSecrets((probe,), "", True)) == 0:
         return _client_attributes(source, probe, f"slot-{slot}", signs=True)
@@ -120,7 +120,7 @@ def _peek(source: str, port: int) -> bytes:
     if listener is None:
         return b""
     try:
-        return listener.recv(wire.MAX_PACKET_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        return listener.recv(MAX_PACKET_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except OSError:
         return b""
 

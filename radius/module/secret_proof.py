@@ -1,16 +1,23 @@
 """Proof of one of two secrets by a packet, and the sources that have the new one."""
 
-import hmac
 import os
 from collections import OrderedDict
 from pathlib import Path
 from typing import NamedTuple
 
-from radius import wire
+from nac.kit.radius_packet import (
+    ACCESS_REQUEST,
+    ACCOUNTING_REQUEST,
+    MESSAGE_AUTHENTICATOR,
+    PROXY_STATE,
+    USER_PASSWORD,
+    RadiusPacket,
+    is_authentic,
+    is_signed,
+    reveal_password,
+)
 
-_ACCESS_REQUEST, _ACCOUNTING_REQUEST = 1, 4
-_USER_PASSWORD, _PROXY_STATE = 2, 33
-_BLOCK = 16
+_BLOCK_BYTES = 16
 # Maximum; the oldest are dropped.
 _MAX_CHANGED = 20_000
 _MAX_USED = 65_536
@@ -29,62 +36,54 @@ class KnownSecrets(NamedTuple):
     signs: bool
 
 
-def find_proven_secret(packet: wire.RadiusPacket, known: KnownSecrets) -> int | None:
-    """Index of the secret that the packet proves; None if it proves none. Raises Malformed."""
+def find_proven_secret(packet: RadiusPacket, known: KnownSecrets) -> int | None:
+    """Index of the secret that the packet proves; None if it proves none. Raises MalformedPacket."""
     for place, secret in enumerate(known.secrets):
         if _is_made_with(packet, secret, signs=known.signs):
             return place
     return None
 
 
-def _is_made_with(packet: wire.RadiusPacket, secret: bytes, *, signs: bool) -> bool:
-    if packet.code == _ACCOUNTING_REQUEST:
-        head, attributes = packet.octets[:4], packet.octets[wire.MIN_PACKET_BYTES :]
-        expected = wire.md5(head + bytes(_BLOCK) + attributes + secret)
-        return hmac.compare_digest(expected, packet.authenticator)
-    signed = wire.is_signed(packet, packet.authenticator, secret)
+def _is_made_with(packet: RadiusPacket, secret: bytes, *, signs: bool) -> bool:
+    if packet.code == ACCOUNTING_REQUEST:
+        return is_authentic(packet, bytes(_BLOCK_BYTES), secret)
+    signed = is_signed(packet, packet.authenticator, secret)
     if signed is not None or signs:
         return bool(signed)
-    return packet.code == _ACCESS_REQUEST and _has_password_hidden_with(packet, secret)
+    return packet.code == ACCESS_REQUEST and _has_password_hidden_with(packet, secret)
 
 
-def lacks_signature(packet: wire.RadiusPacket, known: KnownSecrets) -> bool:
+def lacks_signature(packet: RadiusPacket, known: KnownSecrets) -> bool:
     """Whether a required Message-Authenticator is missing (radius/raddb/policy.d/admit_signed)."""
     numbers = _unsigned_numbers(packet)
-    return numbers is not None and (known.signs or _PROXY_STATE in numbers)
+    return numbers is not None and (known.signs or PROXY_STATE in numbers)
 
 
-def has_no_proof(packet: wire.RadiusPacket) -> bool:
+def has_no_proof(packet: RadiusPacket) -> bool:
     """Whether the packet depends on no secret: an Access-Request without signature and password, such as CHAP."""
     numbers = _unsigned_numbers(packet)
-    return numbers is not None and _USER_PASSWORD not in numbers
+    return numbers is not None and USER_PASSWORD not in numbers
 
 
-def _unsigned_numbers(packet: wire.RadiusPacket) -> set[int] | None:
+def _unsigned_numbers(packet: RadiusPacket) -> set[int] | None:
     """Attribute numbers of an Access-Request without Message-Authenticator; None for other packets."""
-    numbers = {each.number for each in packet.attributes}
-    is_unsigned = packet.code == _ACCESS_REQUEST and wire.MESSAGE_AUTHENTICATOR not in numbers
+    numbers = {number for number, _ in packet.attributes}
+    is_unsigned = packet.code == ACCESS_REQUEST and MESSAGE_AUTHENTICATOR not in numbers
     return numbers if is_unsigned else None
 
 
-def _has_password_hidden_with(packet: wire.RadiusPacket, secret: bytes) -> bool:
+def _has_password_hidden_with(packet: RadiusPacket, secret: bytes) -> bool:
     """Whether the password, decrypted with it, is text padded with zeros (RFC 2865 5.2). The chance of a wrong match
     is one in ten million."""
-    hidden = next((each.value for each in packet.attributes if each.number == _USER_PASSWORD), b"")
-    if not hidden or len(hidden) % _BLOCK:
-        return False
-    text, before = b"", packet.authenticator
-    for at in range(0, len(hidden), _BLOCK):
-        block = hidden[at : at + _BLOCK]
-        text += bytes(a ^ b for a, b in zip(block, wire.md5(secret + before), strict=True))
-        before = block
-    password = text.rstrip(b"\0")
-    if not password or len(text) - len(password) >= _BLOCK:
-        return False
+    hidden = next((value for number, value in packet.attributes if number == USER_PASSWORD), b"")
     try:
-        return password.decode().isprintable()
-    except UnicodeDecodeError:
+        padded = reveal_password(hidden, packet.authenticator, secret)
+        password = padded.rstrip(b"\0")
+        is_text = password.decode().isprintable()
+    except ValueError:
+        # An invalid length, or no UTF-8.
         return False
+    return is_text and password != b"" and len(padded) - len(password) < _BLOCK_BYTES
 
 
 class ChangedSources:

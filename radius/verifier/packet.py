@@ -4,29 +4,30 @@ Reply-Message carries the attributes of the NAS's request. RFC 2865 (packets, Us
 (Message-Authenticator, required in requests and sent in responses).
 """
 
-import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from radius import wire
-from radius.wire import MAX_PACKET_BYTES
+from nac.kit.radius_packet import (
+    ACCESS_REQUEST,
+    NAS_IDENTIFIER,
+    PROXY_STATE,
+    REPLY_MESSAGE,
+    USER_NAME,
+    USER_PASSWORD,
+    MalformedPacket,
+    RadiusAttribute,
+    encode_attribute,
+    is_signed,
+    make_response,
+    parse_packet,
+    reveal_password,
+)
 
-__all__ = [
-    "ACCESS_ACCEPT",
-    "ACCESS_REJECT",
-    "MAX_PACKET_BYTES",
-    "Login",
-    "RejectedDatagram",
-    "UnreadableLogin",
-    "make_response_packet",
-    "parse_login",
-]
-
-ACCESS_REQUEST, ACCESS_ACCEPT, ACCESS_REJECT = 1, 2, 3
-_USER_NAME, _USER_PASSWORD, _REPLY_MESSAGE, _NAS_IDENTIFIER, _PROXY_STATE = 1, 2, 18, 32, 33
-_REPEATABLE = (_REPLY_MESSAGE, _PROXY_STATE)
+_REPEATABLE = (REPLY_MESSAGE, PROXY_STATE)
 _SLOT_PREFIX = b"slot_"
 _MAX_SLOT_DIGITS = 5
+# RFC 2865 5.2.
+_MAX_PASSWORD_BYTES = 128
 
 
 class RejectedDatagram(ValueError):
@@ -56,18 +57,18 @@ class Login(NamedTuple):
 
 
 def parse_login(datagram: bytes, secret: bytes) -> Login:
-    """Parse the login in a datagram. Raises Refused if it is not signed with `secret`, or Unreadable."""
+    """Parse the login in a datagram. Raises RejectedDatagram if it is not signed with `secret`, or UnreadableLogin."""
     try:
-        packet = wire.parse_packet(datagram)
+        packet = parse_packet(datagram)
         if packet.code != ACCESS_REQUEST:
             raise RejectedDatagram("not an Access-Request")
-        signed = wire.is_signed(packet, packet.authenticator, secret)
-    except wire.MalformedPacket as exc:
+        signed = is_signed(packet, packet.authenticator, secret)
+    except MalformedPacket as exc:
         raise RejectedDatagram(str(exc)) from exc
     if not signed:
         raise RejectedDatagram("signed with another secret" if signed is False else "not one Message-Authenticator")
     attributes = packet.attributes
-    proxy_states = tuple(value for number, value, _ in attributes if number == _PROXY_STATE)
+    proxy_states = tuple(value for number, value in attributes if number == PROXY_STATE)
     login = Login(packet.identifier, packet.authenticator, 0, b"", b"", proxy_states)
     try:
         return _read_login(login, attributes, secret)
@@ -75,34 +76,27 @@ def parse_login(datagram: bytes, secret: bytes) -> Login:
         raise UnreadableLogin(login, str(exc)) from exc
 
 
-def _read_login(login: Login, attributes: Sequence[wire.RadiusAttribute], secret: bytes) -> Login:
+def _read_login(login: Login, attributes: Sequence[RadiusAttribute], secret: bytes) -> Login:
     values: dict[int, bytes] = {}
-    for number, value, _ in attributes:
+    for number, value in attributes:
         if number in values and number not in _REPEATABLE:
             raise RejectedDatagram(f"attribute {number} is repeated")
         values[number] = value
-    if not values.keys() >= {_USER_NAME, _USER_PASSWORD, _NAS_IDENTIFIER}:
+    if not values.keys() >= {USER_NAME, USER_PASSWORD, NAS_IDENTIFIER}:
         raise RejectedDatagram("name, password or slot is missing")
     return login._replace(
-        slot=_parse_slot(values[_NAS_IDENTIFIER]),
-        name=values[_USER_NAME],
-        password=_reveal_password(values[_USER_PASSWORD], login.authenticator, secret),
-        pairs=tuple(value for number, value, _ in attributes if number == _REPLY_MESSAGE),
+        slot=_parse_slot(values[NAS_IDENTIFIER]),
+        name=values[USER_NAME],
+        password=_reveal_password(values[USER_PASSWORD], login.authenticator, secret),
+        pairs=tuple(value for number, value in attributes if number == REPLY_MESSAGE),
     )
 
 
 def make_response_packet(login: Login, code: int, messages: Sequence[bytes], secret: bytes) -> bytes:
     """An Access-Accept or Access-Reject with these Reply-Message values, signed twice (RFC 2865 3, RFC 3579 3.2)."""
-    body = b"".join(
-        (
-            wire.empty_message_authenticator(),
-            *(wire.encode_attribute(_REPLY_MESSAGE, message) for message in messages),
-            *(wire.encode_attribute(_PROXY_STATE, state) for state in login.proxy_states),
-        )
-    )
-    head = struct.pack("!BBH", code, login.identifier, wire.MIN_PACKET_BYTES + len(body))
-    body = wire.sign(head, login.authenticator, body, secret)
-    return head + wire.md5(head + login.authenticator + body + secret) + body
+    attributes = [encode_attribute(REPLY_MESSAGE, message) for message in messages]
+    attributes += [encode_attribute(PROXY_STATE, state) for state in login.proxy_states]
+    return make_response(code, login.identifier, login.authenticator, b"".join(attributes), secret)
 
 
 def _parse_slot(name: bytes) -> int:
@@ -113,13 +107,9 @@ def _parse_slot(name: bytes) -> int:
 
 
 def _reveal_password(hidden: bytes, authenticator: bytes, secret: bytes) -> bytes:
-    """RFC 2865 5.2."""
-    if not hidden or len(hidden) % 16 or len(hidden) > 128:
+    if len(hidden) > _MAX_PASSWORD_BYTES:
         raise RejectedDatagram("invalid password length")
-    plain, last = b"", authenticator
-    for at in range(0, len(hidden), 16):
-        block = hidden[at : at + 16]
-        mask = wire.md5(secret + last)
-        plain += bytes(left ^ right for left, right in zip(block, mask, strict=True))
-        last = block
-    return plain.rstrip(b"\0")
+    try:
+        return reveal_password(hidden, authenticator, secret).rstrip(b"\0")
+    except ValueError as exc:
+        raise RejectedDatagram(str(exc)) from exc

@@ -8,9 +8,8 @@ from typing import Protocol, cast
 
 from nac.inventory.identity_sources.settings import MAX_LOGIN_SECONDS
 from nac.inventory.identity_sources.verifier_messages import ResultTooLong, VerificationResult, encode_result
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 from radius.verifier.packet import (
-    ACCESS_ACCEPT,
-    ACCESS_REJECT,
     Login,
     RejectedDatagram,
     UnreadableLogin,

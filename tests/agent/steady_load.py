@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from cli.demo.tools import RadiusServer
-from loadtest import packet
-from loadtest.packet import Secret
+from nac.kit import radius_packet as packet
 
 PER_SECOND = 400
 # NASes of one tenant, each with its own address. A quarter of them send accounting.
@@ -56,16 +55,18 @@ class _Nas:
     def send(self, now: float) -> None:
         self.identifier = (self.identifier + 1) % 256
         assert self.identifier not in self.waiting, "more is under way than there are identifiers"
-        key = Secret((self.secret or self.server.secret).encode())
-        body = packet.attribute(packet.USER_NAME, self.mac) + packet.attribute(packet.CALLING_STATION_ID, self.mac)
-        body += packet.attribute(packet.NAS_IDENTIFIER, f"sw-{self.number}")
+        key = (self.secret or self.server.secret).encode()
+        body = packet.encode_attribute(packet.USER_NAME, self.mac) + packet.encode_attribute(
+            packet.CALLING_STATION_ID, self.mac
+        )
+        body += packet.encode_attribute(packet.NAS_IDENTIFIER, f"sw-{self.number}")
         if self.accounts:
-            body += packet.attribute(_ACCT_STATUS_TYPE, _INTERIM) + packet.attribute(
+            body += packet.encode_attribute(_ACCT_STATUS_TYPE, _INTERIM) + packet.encode_attribute(
                 _ACCT_SESSION_ID, f"s-{self.number}"
             )
-            datagram, port = packet.accounting_request(self.identifier, body, key), self.server.acct_port
+            datagram, port = packet.make_accounting_request(self.identifier, body, key), self.server.acct_port
         else:
-            datagram = packet.access_request(self.identifier, os.urandom(16), body, key, self.mac.encode())
+            datagram = packet.make_access_request(self.identifier, os.urandom(16), body, key, self.mac.encode())
             port = self.server.auth_port
         self.channel.sendto(datagram, (self.server.host, port))
         self.waiting[self.identifier] = now

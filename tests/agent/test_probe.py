@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 
-from loadtest.packet import ACCESS_REJECT
+from nac.kit.radius_packet import ACCESS_REJECT
 from radius.agent.radiusd import probe
 
 SECRET = "secret-of-the-probe"

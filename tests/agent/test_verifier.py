@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from loadtest.packet import NAS_IDENTIFIER, USER_NAME, Secret, access_request, attribute
 from nac.cellformat.replica.store import ReplicaWriter
+from nac.kit.radius_packet import NAS_IDENTIFIER, USER_NAME, encode_attribute, make_access_request
 from nac.kit.secrets import MasterKeyFile
 from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
@@ -79,14 +79,14 @@ class Questions:
     """As radiusd sends: from alternating ports, each request once."""
 
     def __init__(self, paths, port):
-        self._secret = Secret(verifier_secret(paths).encode())
+        self._secret = verifier_secret(paths).encode()
         self._port = port
         self._asked = []
 
     def ask(self):
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        attributes = attribute(USER_NAME, b"anna") + attribute(NAS_IDENTIFIER, "slot_0")
-        sock.sendto(access_request(1, os.urandom(16), attributes, self._secret, b"x"), ("127.0.0.1", self._port))
+        attributes = encode_attribute(USER_NAME, b"anna") + encode_attribute(NAS_IDENTIFIER, "slot_0")
+        sock.sendto(make_access_request(1, os.urandom(16), attributes, self._secret, b"x"), ("127.0.0.1", self._port))
         self._asked.append(sock)
 
     def unanswered(self):

@@ -142,7 +142,16 @@ def test_wrong_method_returns_a_problem_with_allow(client: httpx.Client):
 def test_wrong_method_lists_the_methods_of_all_routes(app: FastAPI, client: httpx.Client):
     app.get("/thing/{name}")(lambda name: name)
     app.delete("/thing/{name}")(lambda name: name)
-    assert client.post("/thing/a").headers["allow"] == "DELETE, GET, HEAD"
+    assert client.post("/thing/a").headers["allow"] == "DELETE, GET"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_head_returns_the_headers_of_get(client: httpx.Client, path: str):
+    got, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (got.status_code, b"")
+    assert head.headers["content-length"] == got.headers["content-length"]
+    # A body would be read as the next response.
+    assert client.get(path).json() == got.json()
 
 
 class Body(BaseModel):

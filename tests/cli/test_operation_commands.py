@@ -144,8 +144,8 @@ def test_alarm_of_a_cell_is_rendered_with_commands() -> None:
 
 
 def test_alarm_of_the_platform_is_rendered_with_its_command() -> None:
-    alarm = {"code": "retention-clock-jumped", "detail": "If the time is right, confirm the clock."}
-    told = "If the time is right, confirm the clock: ./admit retention trust-clock."
+    alarm = {"code": "database-nearly-full", "detail": "The database is nearly full."}
+    told = "The database is nearly full: ./admit retention limits set."
     assert render_alarm(alarm) == alarm | {"detail": told}
     assert render_alarm({"code": "pools", "detail": "None."}) == {"code": "pools", "detail": "None."}
 

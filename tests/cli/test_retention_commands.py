@@ -116,5 +116,4 @@ def test_platform_limits_bound_tenant_settings(alpha: Admit) -> None:
     wrong = alpha.run("retention", "limits", "set", "--log", "auth", "--floor-days", "91")
     assert (wrong.exit_code, "not in ascending order" in wrong.stderr) == (2, True)
     alpha.json("retention", "limits", "set", "--log", "auth", "--reset")
-    assert alpha.run("retention", "trust-clock").exit_code == 0
     assert alpha.json("retention", "limits", "show")[0]["ceiling_days"] == 730

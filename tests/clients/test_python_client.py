@@ -4,7 +4,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from tests.clients.client_tools import SETTINGS, run, write_description
+from cli.site.node_packages import run_program
+from tests.clients.client_tools import SETTINGS, write_description
 from tests.clients.conftest import Api
 
 _ROUND_TRIP = Path(__file__).with_name("round_trip.py")
@@ -15,6 +16,6 @@ def test_generated_python_client_talks_to_the_api(api: Api, tmp_path: Path) -> N
     # A warning means that an operation, a response or a schema is left out.
     made = ("--meta", "none", "--fail-on-warning", "--output-path", to)
     path = write_description(tmp_path)
-    run("openapi-python-client", "generate", "--path", path, "--config", SETTINGS, *made, folder=tmp_path)
+    run_program("openapi-python-client", "generate", "--path", path, "--config", SETTINGS, *made, folder=tmp_path)
     shutil.copy(_ROUND_TRIP, tmp_path)
-    run(sys.executable, "-W", "error", "round_trip.py", *api, folder=tmp_path)
+    run_program(sys.executable, "-W", "error", "round_trip.py", *api, folder=tmp_path)

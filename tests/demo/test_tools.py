@@ -18,7 +18,7 @@ from cli.demo.tools import (
     run_radclient,
     tls_supplicant,
 )
-from loadtest import packet
+from nac.kit import radius_packet as packet
 from nac.kit.request_sources import DEMO_ADDRESS
 
 SECRET = "a secret of the test"
@@ -112,7 +112,7 @@ def test_old_nas_request_lacks_only_message_authenticator(listener: Listener) ->
     assert int.from_bytes(request[2:4]) == len(request)
     assert packet.MESSAGE_AUTHENTICATOR not in sent
     assert sent[packet.USER_NAME] == b"printer"
-    hidden = packet.hide_password(b"of the printer", request[4:20], packet.Secret(SECRET.encode()))
+    hidden = packet.hide_password(b"of the printer", request[4:20], SECRET.encode())
     assert sent[packet.USER_PASSWORD] == hidden[2:]
     listener.reply = b"anything"
     assert ask()

@@ -29,7 +29,6 @@ FOR_ALL = {
     "listSnippets": "the catalogue",
     "listRetentionLimits": "the platform's, within which every tenant chooses",
     "getRetentionLimits": "as above",
-    "trustClock": "of the servers' clock; no row of anybody's",
 }
 # Only transactions of the platform enter an account or an MSP (nac.kit.db.enter_person, enter_msp).
 ENTERING = (

@@ -3,11 +3,11 @@
 import pytest
 
 from loadtest.bare_cell import BareCell
-from loadtest.packet import ACCESS_REJECT
 from loadtest.radius_client import RadiusClient, UnexpectedReply
 from loadtest.systems import rehearse
 from loadtest.tenants import make_tenants
 from loadtest.workloads import BENCH_NAS, StatusServer, mab_request
+from nac.kit.radius_packet import ACCESS_REJECT
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import pytest
 
 from loadtest.eap import FAILURE, REQUEST, SUCCESS, TLS, eap_packet
 from loadtest.eap_md5_client import EapMd5
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, Secret, attribute, eap_message
 from loadtest.radius_client import Target, UnexpectedReply
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, encode_attribute, encode_eap_message
 from tests.radius.standalone import LOOPBACK, Plan, running_cell
 from tests.radius.tenants import PRINTER
 
@@ -18,7 +18,7 @@ def reply(code, attributes):
 def target():
     with running_cell(Plan()) as cell:
         alpha = cell.alpha
-        yield Target(LOOPBACK, alpha.auth_port, alpha.acct_port, Secret(alpha.secret.encode()))
+        yield Target(LOOPBACK, alpha.auth_port, alpha.acct_port, alpha.secret.encode())
 
 
 def test_known_address_gets_its_vlan(target, client):
@@ -36,10 +36,12 @@ def test_another_vlan_is_a_fault(target, client):
 
 
 def test_another_eap_method_is_declined_with_md5():
-    asking = reply(ACCESS_CHALLENGE, eap_message(eap_packet(REQUEST, 7, TLS, b"\x20")) + attribute(24, b"state"))
+    asking = reply(
+        ACCESS_CHALLENGE, encode_eap_message(eap_packet(REQUEST, 7, TLS, b"\x20")) + encode_attribute(24, b"state")
+    )
     answer = EapMd5(None, "020000000001").receive(asking)
-    assert eap_message(eap_packet(2, 7, 3, b"\x04")) in answer.attributes
-    assert answer.attributes.endswith(attribute(24, b"state"))
+    assert encode_eap_message(eap_packet(2, 7, 3, b"\x04")) in answer.attributes
+    assert answer.attributes.endswith(encode_attribute(24, b"state"))
 
 
 @pytest.mark.parametrize(
@@ -51,4 +53,4 @@ def test_another_eap_method_is_declined_with_md5():
     ],
 )
 def test_conversation_ends_on_final_replies(code, eap, fault):
-    assert EapMd5(None, "020000000001").receive(reply(code, eap_message(eap) if eap else b"")) == fault
+    assert EapMd5(None, "020000000001").receive(reply(code, encode_eap_message(eap) if eap else b"")) == fault

@@ -4,11 +4,11 @@ import ssl
 
 import pytest
 
-from loadtest import packet
 from loadtest.certificates import BenchAuthority
 from loadtest.eap_tls_client import FULL, RESUMED, EapTls, EapTlsSource, Supplicant, client_context
-from loadtest.packet import ACCESS_CHALLENGE, ACCESS_REJECT, attribute, eap_message
 from loadtest.radius_client import UnexpectedReply
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import ACCESS_CHALLENGE, ACCESS_REJECT, encode_attribute, encode_eap_message
 
 VERSIONS = pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 
@@ -106,4 +106,4 @@ def test_expected_reject_without_eap_failure_is_a_fault(stock):
 
 
 def _reply(code: int, eap: bytes) -> bytes:
-    return bytes((code,)) + bytes(19) + eap_message(eap) + attribute(packet.STATE, "state")
+    return bytes((code,)) + bytes(19) + encode_eap_message(eap) + encode_attribute(packet.STATE, "state")

@@ -29,7 +29,7 @@ def test_tenant_has_devices_clients_and_the_slots_secret(installation, tmp_path)
         with session_scope(PlatformScope(), engine=installation.engine) as session:
             slot = session.scalars(select(Slot).where(Slot.tenant_id == tenant.tenant_id)).one()
             secret = installation.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot))
-        assert (tenant.target.auth_port, tenant.target.secret.value) == (slot.auth_port, secret)
+        assert (tenant.target.auth_port, tenant.target.secret) == (slot.auth_port, secret)
         assert [client.certificate.exists() and client.key.exists() for client in tenant.clients] == [True, True]
         assert tenant.server_certificate
 

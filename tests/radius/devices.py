@@ -3,7 +3,7 @@
 import ssl
 
 from loadtest.eap_tls_client import RESUMED, EapTls, Supplicant, client_context
-from loadtest.packet import CALLING_STATION_ID, attribute
+from nac.kit.radius_packet import CALLING_STATION_ID, encode_attribute
 from tests.radius.nas import Nas
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import ClientFiles, Tenant
@@ -18,7 +18,9 @@ class Device:
         """`attributes` are those that its NAS adds."""
         self.mac = new_mac()
         self._context = client_context(certificate=str(client.chain_file), key=str(client.key_file), version=version)
-        self._supplicant = Supplicant(self._context, client.name, attribute(CALLING_STATION_ID, self.mac) + attributes)
+        self._supplicant = Supplicant(
+            self._context, client.name, encode_attribute(CALLING_STATION_ID, self.mac) + attributes
+        )
 
     def change_certificate(self, client: ClientFiles) -> None:
         """Presents another certificate from now on. The resumable session stays."""

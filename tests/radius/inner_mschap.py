@@ -2,7 +2,7 @@
 
 import os
 
-from loadtest.packet import ACCESS_CHALLENGE
+from nac.kit.radius_packet import ACCESS_CHALLENGE
 from tests.radius import mschap
 from tests.radius.tunnel import EAP_AVP, IDENTITY, MSCHAPV2, PEAP, RESPONSE, TTLS, Tunnel, avp, eap
 

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from loadtest import packet
-from loadtest.packet import (
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import (
     ACCT_DELAY_TIME,
     ACCT_INPUT_GIGAWORDS,
     ACCT_INPUT_OCTETS,
@@ -127,7 +127,7 @@ def test_credentials_are_never_stored(cell):
 def test_retransmitted_packet_is_journalled_once(cell):
     """RFC 5080 2.2.2: the same source port, identifier and authenticator."""
     nas = Nas(cell.alpha)
-    request = packet.accounting_request(9, joined([(ACCT_STATUS_TYPE, 1), *session()]), nas.key)
+    request = packet.make_accounting_request(9, joined([(ACCT_STATUS_TYPE, 1), *session()]), nas.key)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.connect((LOOPBACK, cell.alpha.acct_port))
         asking.settimeout(1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtest.packet import (
+from nac.kit.radius_packet import (
     ACCT_DELAY_TIME,
     ACCT_SESSION_ID,
     ACCT_SESSION_TIME,

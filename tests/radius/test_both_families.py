@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from loadtest import packet
-from loadtest.packet import ACCT_STATUS_TYPE, attribute
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import ACCT_STATUS_TYPE, encode_attribute
 from tests.polling import until
 from tests.radius.nas import Nas, mab
 from tests.radius.standalone import OLD_NAS, OWN_SECRET, OWN_SECRET_NAS, Plan, running_cell
@@ -13,7 +13,7 @@ from tests.radius.supplicant import eap_tls
 from tests.radius.tenants import PRINTER
 from tests.radius.test_unsigned import is_silent, logged, unsigned
 
-START = attribute(ACCT_STATUS_TYPE, 1) + attribute(44, "session-1")
+START = encode_attribute(ACCT_STATUS_TYPE, 1) + encode_attribute(44, "session-1")
 
 
 @pytest.fixture(scope="module")
@@ -65,4 +65,4 @@ def test_unsigned_request_of_either_family_is_filtered(cell, address):
         for _ in range(1_000):
             sending.send(unsigned(nas))
     assert cell.statistics()["access_requests"] - before < 500
-    assert nas.ask(*[attribute(1, os.urandom(4).hex())])[0] == packet.ACCESS_REJECT
+    assert nas.ask(*[encode_attribute(1, os.urandom(4).hex())])[0] == packet.ACCESS_REJECT

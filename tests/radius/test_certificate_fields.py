@@ -8,9 +8,9 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadtest.packet import ACCESS_REJECT
 from nac.cellformat.replica.records import CertificateRecord
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE, NAME_PARTS
+from nac.kit.radius_packet import ACCESS_REJECT
 from pki import der
 from radius.module.certificate_fields import certificate_fields, is_certificate_field
 from radius.module.tls_sessions import CertificateUnreadable

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtest.packet import ACCESS_REJECT, ACCT_SESSION_ID, ACCT_STATUS_TYPE, NAS_IDENTIFIER, attribute
+from nac.kit.radius_packet import ACCESS_REJECT, ACCT_SESSION_ID, ACCT_STATUS_TYPE, NAS_IDENTIFIER, encode_attribute
 from tests.engine.builders import compare, policy_of, rule
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import Nas
@@ -49,7 +49,9 @@ def test_patterns_work_in_threads_that_have_served_accounting(cell, replica):
     """Each of the module's two instances has its own state of a thread; a library that mixes them up hangs radiusd."""
     put(cell, replica, compare("radius.NAS-Identifier", "matches", f"^{'x' * 20}$"), 42)
     for number in range(16):
-        session = attribute(ACCT_STATUS_TYPE, 1) + attribute(ACCT_SESSION_ID, f"session-{number}")
+        session = encode_attribute(ACCT_STATUS_TYPE, 1) + encode_attribute(ACCT_SESSION_ID, f"session-{number}")
         assert Nas(cell.alpha).account(session) is not None
-        device = Device(cell.alpha.clients["laptop"], VERSIONS[0], attributes=attribute(NAS_IDENTIFIER, "x" * 20))
+        device = Device(
+            cell.alpha.clients["laptop"], VERSIONS[0], attributes=encode_attribute(NAS_IDENTIFIER, "x" * 20)
+        )
         device.visit(cell.alpha, vlan="70")

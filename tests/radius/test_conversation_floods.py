@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtest.packet import ACCESS_CHALLENGE, ACCESS_REJECT, NAS_IDENTIFIER, attribute
+from nac.kit.radius_packet import ACCESS_CHALLENGE, ACCESS_REJECT, NAS_IDENTIFIER, encode_attribute
 from radius.agent.radiusd.memory import get_process_memory
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.standalone import Plan, running_cell
@@ -11,7 +11,7 @@ from tests.radius.tunnel import GTC, IDENTITY, PEAP, RESPONSE, TTLS, Tunnel, eap
 
 MOST = 64
 EXPANDED = 254
-ROGUE, OTHER = attribute(NAS_IDENTIFIER, "rogue"), attribute(NAS_IDENTIFIER, "other")
+ROGUE, OTHER = encode_attribute(NAS_IDENTIFIER, "rogue"), encode_attribute(NAS_IDENTIFIER, "other")
 
 
 @pytest.fixture(scope="module")

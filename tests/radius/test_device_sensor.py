@@ -2,7 +2,7 @@
 
 import itertools
 
-from loadtest.packet import ACCT_SESSION_ID, ACCT_STATUS_TYPE, CALLING_STATION_ID, attribute
+from nac.kit.radius_packet import ACCT_SESSION_ID, ACCT_STATUS_TYPE, CALLING_STATION_ID, encode_attribute
 from tests.radius.nas import Nas, joined
 
 _numbers = itertools.count(1)
@@ -10,7 +10,7 @@ _numbers = itertools.count(1)
 
 def avpair(value: bytes) -> bytes:
     """Cisco-AVPair: vendor 9, type 1."""
-    return attribute(26, (9).to_bytes(4, "big") + bytes((1, len(value) + 2)) + value)
+    return encode_attribute(26, (9).to_bytes(4, "big") + bytes((1, len(value) + 2)) + value)
 
 
 def account(cell, *values):

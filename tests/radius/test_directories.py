@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from loadtest import packet
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
 from nac.cellformat.replica.records import IdentitySourceRecord
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
 from radius.agent.alarms import Alarms
 from tests.identities.conftest import HERE
 from tests.identities.slapd import BASE, SERVICE_DN, SERVICE_PASSWORD, Slapd, dn_of, group, person, tree
@@ -87,7 +87,7 @@ def sources(cell, replica, verifier, directories):
 
 def login(tenant, password=PASSWORD, name="anna-ldap"):
     nas = Nas(tenant)
-    request = packet.access_request(
+    request = packet.make_access_request(
         3, os.urandom(16), joined([(USER_NAME, name), (CALLING_STATION_ID, new_mac())]), nas.key, password.encode()
     )
     reply = nas.exchange(request, seconds=12)

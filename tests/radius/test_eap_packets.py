@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from loadtest.packet import (
+from nac.kit.radius_packet import (
     ACCESS_CHALLENGE,
     ACCESS_REJECT,
     CALLING_STATION_ID,
@@ -12,8 +12,8 @@ from loadtest.packet import (
     FRAMED_MTU,
     STATE,
     USER_NAME,
-    attribute,
-    eap_message,
+    encode_attribute,
+    encode_eap_message,
     parse_attributes,
 )
 from tests.radius.devices import VERSIONS
@@ -27,7 +27,7 @@ LENGTH_INCLUDED, MORE = 0x80, 0x40
 
 def ask(cell, eap_packet, *more):
     """The code of the answer, its EAP packet and its State."""
-    reply = Nas(cell.alpha).ask(b"".join(more) + eap_message(eap_packet))
+    reply = Nas(cell.alpha).ask(b"".join(more) + encode_eap_message(eap_packet))
     found, state = b"", b""
     for number, value in parse_attributes(reply):
         if number == EAP_MESSAGE:
@@ -44,7 +44,7 @@ class TunnelWithMtu(Tunnel):
     longest = 0
 
     def ask(self, packet):
-        self.more = attribute(FRAMED_MTU, self.framed_mtu)
+        self.more = encode_attribute(FRAMED_MTU, self.framed_mtu)
         found = super().ask(packet)
         self.longest = max(self.longest, len(found))
         return found
@@ -64,10 +64,10 @@ def test_eap_packets_fit_into_framed_mtu(cell, version, framed_mtu, longest):
         assert tunnel.longest == longest
 
 
-@pytest.mark.parametrize("named", [b"", attribute(USER_NAME, "x")], ids=["no User-Name", "another User-Name"])
+@pytest.mark.parametrize("named", [b"", encode_attribute(USER_NAME, "x")], ids=["no User-Name", "another User-Name"])
 def test_empty_identity_is_rejected_with_eap_failure(cell, named):
     mac = new_mac()
-    code, packet, _ = ask(cell, eap(RESPONSE, 7, IDENTITY), named, attribute(CALLING_STATION_ID, mac))
+    code, packet, _ = ask(cell, eap(RESPONSE, 7, IDENTITY), named, encode_attribute(CALLING_STATION_ID, mac))
     assert code == ACCESS_REJECT
     assert packet == bytes((FAILURE, 7, 0, 4))
     assert cell.decision(mac=mac).reason == "empty-identity"
@@ -76,14 +76,14 @@ def test_empty_identity_is_rejected_with_eap_failure(cell, named):
 @pytest.mark.parametrize("announced", [True, False], ids=["announced", "not announced"])
 def test_long_tls_message_is_rejected_with_eap_failure(cell, announced):
     mac = new_mac()
-    device = attribute(USER_NAME, "laptop") + attribute(CALLING_STATION_ID, mac)
+    device = encode_attribute(USER_NAME, "laptop") + encode_attribute(CALLING_STATION_ID, mac)
     code, packet, state = ask(cell, eap(RESPONSE, 1, IDENTITY, b"laptop"), device)
     flags, length = (LENGTH_INCLUDED | MORE, (70_000).to_bytes(4, "big")) if announced else (MORE, b"")
     for _ in range(40):
         assert code == ACCESS_CHALLENGE
         identifier = packet[1]
         fragment = eap(RESPONSE, identifier, TLS, bytes((flags,)) + length + os.urandom(3_500))
-        code, packet, state = ask(cell, fragment, device, attribute(STATE, state))
+        code, packet, state = ask(cell, fragment, device, encode_attribute(STATE, state))
         if code == ACCESS_REJECT:
             break
     assert packet == bytes((FAILURE, identifier, 0, 4))
@@ -95,9 +95,9 @@ def test_long_tls_message_is_rejected_with_eap_failure(cell, announced):
 )
 def test_any_reject_of_eap_carries_eap_failure(cell, last):
     mac = new_mac()
-    device = attribute(USER_NAME, "laptop") + attribute(CALLING_STATION_ID, mac)
+    device = encode_attribute(USER_NAME, "laptop") + encode_attribute(CALLING_STATION_ID, mac)
     code, _, state = ask(cell, eap(RESPONSE, 1, IDENTITY, b"laptop"), device)
     assert code == ACCESS_CHALLENGE
-    code, packet, _ = ask(cell, last, device, attribute(STATE, state))
+    code, packet, _ = ask(cell, last, device, encode_attribute(STATE, state))
     assert code == ACCESS_REJECT
     assert packet == bytes((FAILURE, 9, 0, 4))

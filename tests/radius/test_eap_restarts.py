@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from loadtest.eap_tls_client import client_context
-from loadtest.packet import (
+from nac.kit.radius_packet import (
     ACCESS_ACCEPT,
     ACCESS_CHALLENGE,
     ACCESS_REJECT,
@@ -14,8 +14,8 @@ from loadtest.packet import (
     NAS_IDENTIFIER,
     STATE,
     USER_NAME,
-    attribute,
-    eap_message,
+    encode_attribute,
+    encode_eap_message,
     parse_attributes,
 )
 from tests.radius.devices import VERSIONS, Device
@@ -179,8 +179,8 @@ def test_tunnel_name_is_not_used_by_eap_md5(cell, kind):
 
 
 PLAIN = {
-    "pap": (attribute(USER_NAME, "guest"), PASSWORD.encode()),
-    "mab": (attribute(USER_NAME, "02a0c0ffffff"), b"02a0c0ffffff"),
+    "pap": (encode_attribute(USER_NAME, "guest"), PASSWORD.encode()),
+    "mab": (encode_attribute(USER_NAME, "02a0c0ffffff"), b"02a0c0ffffff"),
 }
 
 
@@ -190,7 +190,7 @@ def test_tunnel_state_is_useless_in_a_plain_request(cell, kind, plain):
     first = open_verified(cell.alpha, kind)
     attributes, password = PLAIN[plain]
     reply = Nas(cell.alpha).ask(
-        attributes + attribute(CALLING_STATION_ID, "02-A0-C0-FF-FF-FF") + attribute(STATE, first.state),
+        attributes + encode_attribute(CALLING_STATION_ID, "02-A0-C0-FF-FF-FF") + encode_attribute(STATE, first.state),
         password=password,
     )
     assert reply[0] == ACCESS_REJECT
@@ -206,8 +206,8 @@ def attributes_of_name(attributes):
 @tunnels
 def test_eap_start_in_mid_conversation_forgets_the_password(cell, kind):
     first = open_verified(cell.alpha, kind)
-    named = attribute(USER_NAME, "anonymous") + attribute(CALLING_STATION_ID, first.mac)
-    reply = Nas(cell.alpha).ask(named + attribute(79, b"") + attribute(STATE, first.state))
+    named = encode_attribute(USER_NAME, "anonymous") + encode_attribute(CALLING_STATION_ID, first.mac)
+    reply = Nas(cell.alpha).ask(named + encode_attribute(79, b"") + encode_attribute(STATE, first.state))
     assert reply[0] == ACCESS_CHALLENGE
     state = dict(parse_attributes(reply))[STATE]
     tunnel = resume_tls_session_in_tunnel(cell.alpha, kind, state, mac=first.mac)
@@ -218,8 +218,8 @@ def test_eap_start_in_mid_conversation_forgets_the_password(cell, kind):
 @pytest.mark.parametrize("start", [b"", b"\0\0"], ids=["empty", "two octets"])
 def test_eap_start_in_mid_conversation_begins_a_new_one(cell, start):
     good = open_tls(cell.alpha, cell.alpha.clients["laptop"])
-    named = attribute(USER_NAME, "laptop") + attribute(CALLING_STATION_ID, good.mac)
-    reply = Nas(cell.alpha).ask(named + attribute(79, start) + attribute(STATE, good.state))
+    named = encode_attribute(USER_NAME, "laptop") + encode_attribute(CALLING_STATION_ID, good.mac)
+    reply = Nas(cell.alpha).ask(named + encode_attribute(79, start) + encode_attribute(STATE, good.state))
     assert reply[0] == ACCESS_CHALLENGE
     state = dict(parse_attributes(reply))[STATE]
     again = open_tls(cell.alpha, cell.alpha.clients["laptop"], mac=good.mac, state=state)
@@ -249,12 +249,12 @@ class TestElsewhere:
 
     def test_other_nas_cannot_continue(self, cell):
         tunnel = _last_packet_missing(cell, TLS)
-        named = attribute(USER_NAME, tunnel.outer) + attribute(CALLING_STATION_ID, tunnel.mac)
+        named = encode_attribute(USER_NAME, tunnel.outer) + encode_attribute(CALLING_STATION_ID, tunnel.mac)
         reply = Nas(cell.alpha).ask(
             named
-            + attribute(NAS_IDENTIFIER, "another")
-            + eap_message(eap(RESPONSE, tunnel._identifier, TLS, b"\0"))
-            + attribute(STATE, tunnel.state)
+            + encode_attribute(NAS_IDENTIFIER, "another")
+            + encode_eap_message(eap(RESPONSE, tunnel._identifier, TLS, b"\0"))
+            + encode_attribute(STATE, tunnel.state)
         )
         assert reply[0] == ACCESS_REJECT
         assert cell.decision().reason == "eap-failed"

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from loadtest.eap_tls_client import EapTls, Supplicant, client_context
-from loadtest.packet import ACCESS_REJECT, CALLING_STATION_ID, attribute
 from nac.cellformat.replica.records import CertificateRecord
+from nac.kit.radius_packet import ACCESS_REJECT, CALLING_STATION_ID, encode_attribute
 from pki.bundles import certificates_pem
 from pki.issuance import Issuer, issue_root
 from pki.keys import generate_key, load_key
@@ -155,7 +155,7 @@ def test_device_without_a_certificate_is_rejected(cell, version):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.minimum_version = context.maximum_version = version
-    supplicant = Supplicant(context, "nobody", attribute(CALLING_STATION_ID, new_mac()))
+    supplicant = Supplicant(context, "nobody", encode_attribute(CALLING_STATION_ID, new_mac()))
     assert Nas(cell.alpha).converse(EapTls(None, supplicant, expected=ACCESS_REJECT)) == ""
     record = cell.decision()
     assert (record.permitted, record.reason, record.method) == (False, "no-certificate", "eap-tls")
@@ -217,7 +217,7 @@ def test_fragmented_certificate_is_permitted(cell):
     """Supplicants with a small MTU send their certificate in pieces (RFC 5216 2.1.5)."""
     laptop = cell.alpha.clients["laptop"]
     context = client_context(certificate=str(laptop.chain_file), key=str(laptop.key_file))
-    supplicant = Supplicant(context, "laptop", attribute(CALLING_STATION_ID, new_mac()))
+    supplicant = Supplicant(context, "laptop", encode_attribute(CALLING_STATION_ID, new_mac()))
     assert Nas(cell.alpha).converse(EapTls(None, supplicant, vlan="10", fragment_octets=100)) == ""
     assert cell.decision().permitted
 

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from loadtest import packet
-from loadtest.packet import ACCT_SESSION_ID, ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME
 from nac.cellformat.replica.records import PolicyRecord, SiteRecord
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import ACCT_SESSION_ID, ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME
 from radius.agent.radiusd import probe
 from tests.polling import until
 from tests.radius.devices import VERSIONS, Device
@@ -42,7 +42,7 @@ def test_agent_receives_radiusds_counters(small_cell):
     assert nas.ask(attributes, password=b"wrong")[0] == packet.ACCESS_REJECT
     eap_md5(cell.alpha, PRINTER, PRINTER, mac=PRINTER).run()
     assert nas.account(START) is not None
-    of_a_stranger = packet.access_request(1, os.urandom(16), attributes, stranger.key)
+    of_a_stranger = packet.make_access_request(1, os.urandom(16), attributes, stranger.key)
     for datagram in (MALFORMED["attribute of length 0"], MALFORMED["code 200"], of_a_stranger):
         nas.exchange(datagram, seconds=0.05)
     nas.exchange(MALFORMED_ACCOUNTING["authenticator at random"], port=cell.alpha.acct_port, seconds=0.05)
@@ -172,7 +172,7 @@ def test_rebuilt_replica_is_reopened(cell, replica):
 )
 def test_invalid_eap_packet_is_rejected(cell, eap):
     attributes = joined([(USER_NAME, "laptop"), (CALLING_STATION_ID, PRINTER)])
-    assert Nas(cell.alpha).ask(attributes + packet.eap_message(eap))[0] == packet.ACCESS_REJECT
+    assert Nas(cell.alpha).ask(attributes + packet.encode_eap_message(eap))[0] == packet.ACCESS_REJECT
     assert cell.decision().permitted is False
     assert ask_mab(cell) == packet.ACCESS_ACCEPT
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from loadtest.packet import ACCESS_ACCEPT, CALLING_STATION_ID, USER_NAME, access_request, attribute
+from nac.kit.radius_packet import ACCESS_ACCEPT, CALLING_STATION_ID, USER_NAME, encode_attribute, make_access_request
 from tests.radius.nas import Nas
 from tests.radius.standalone import Plan, running_cell
 from tests.radius.tenants import PRINTER
@@ -28,10 +28,12 @@ def test_packets_over_the_tenants_rate_limit_are_dropped(limited_cell):
     sockets = [nas.socket() for _ in range(FLOOD // 250)]
     for number in range(FLOOD):
         mac = f"02{number:010x}"
-        attributes = attribute(USER_NAME, mac) + attribute(CALLING_STATION_ID, mac)
-        sockets[number // 250].send(access_request(number % 250, os.urandom(16), attributes, nas.key, mac.encode()))
+        attributes = encode_attribute(USER_NAME, mac) + encode_attribute(CALLING_STATION_ID, mac)
+        sockets[number // 250].send(
+            make_access_request(number % 250, os.urandom(16), attributes, nas.key, mac.encode())
+        )
     other = cell.bravo.mac(PRINTER)
-    attributes = attribute(USER_NAME, other) + attribute(CALLING_STATION_ID, other)
+    attributes = encode_attribute(USER_NAME, other) + encode_attribute(CALLING_STATION_ID, other)
     assert Nas(cell.bravo).ask(attributes, password=other.encode())[0] == ACCESS_ACCEPT
     answered = sum(answers_of(each) for each in sockets)
     seconds = time.monotonic() - began

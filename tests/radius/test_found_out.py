@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from loadtest.packet import CALLING_STATION_ID, USER_NAME, attribute
 from nac.cellformat.replica.records import EndpointRecord, PolicyRecord
+from nac.kit.radius_packet import CALLING_STATION_ID, USER_NAME, encode_attribute
 from tests.radius.nas import Nas
 from tests.radius.tenants import PASSWORD
 from tests.radius.users import put_user
@@ -33,7 +33,7 @@ def ask(cell, replica):
                 policy = PolicyRecord(tenant.policy_id, "p", 1000 + next(_numbers), json.dumps(document).encode())
                 batch.put_policy(tenant.number, policy)
             batch.put_endpoint(cell.alpha.number, mac, record)
-        attributes = attribute(USER_NAME, mac) + attribute(CALLING_STATION_ID, mac)
+        attributes = encode_attribute(USER_NAME, mac) + encode_attribute(CALLING_STATION_ID, mac)
         Nas(at or cell.alpha).ask(attributes, password=mac.encode())
         return cell.decision(mac=mac)
 
@@ -152,6 +152,6 @@ def test_live_sessions_of_the_user_apply(cell, replica, live, permitted):
         policy = PolicyRecord(cell.alpha.policy_id, "p", 1000 + next(_numbers), json.dumps(document).encode())
         batch.put_policy(cell.alpha.number, policy)
     # In whatever case it is written, it is the same user.
-    Nas(cell.alpha).ask(attribute(USER_NAME, name.upper()), password=PASSWORD.encode())
+    Nas(cell.alpha).ask(encode_attribute(USER_NAME, name.upper()), password=PASSWORD.encode())
     decision = cell.decision(identity=name.upper())
     assert (decision.permitted, decision.facts["session.count.user"]) == (permitted, (live,))

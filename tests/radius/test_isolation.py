@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from loadtest import packet
-from loadtest.packet import ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME, attribute
 from nac.cellformat.replica import keys
 from nac.cellformat.replica.records import NasRecord
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME, encode_attribute
 from radius.agent.radiusd import probe
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import SILENCE_SECONDS, Nas, joined, mab, radclient
@@ -31,9 +31,9 @@ def test_mac_of_another_tenant_is_unknown(cell, at, of):
 def test_secret_of_another_tenant_gets_no_response(cell, at, of):
     there = Nas(cell.tenants[at], secret=cell.tenants[of].secret)
     attributes, password = mab(cell.tenants[at].mac(PRINTER))
-    request = packet.access_request(1, os.urandom(16), attributes, there.key, password)
+    request = packet.make_access_request(1, os.urandom(16), attributes, there.key, password)
     assert there.exchange(request, seconds=SILENCE_SECONDS) is None
-    assert there.account(attribute(ACCT_STATUS_TYPE, 1), seconds=SILENCE_SECONDS) is None
+    assert there.account(encode_attribute(ACCT_STATUS_TYPE, 1), seconds=SILENCE_SECONDS) is None
     assert cell.decisions() == []
     assert cell.accounting() == []
 
@@ -87,10 +87,10 @@ def free_slot_nas(cell):
 def test_unassigned_slot_is_silent_and_leaves_no_record(cell):
     """So that the NASes of a tenant that has moved ask at its other address."""
     nas, (attributes, password) = free_slot_nas(cell), mab(PRINTER)
-    eap = packet.eap_message(b"\x02\x07\x00\x06\x01a")
+    eap = packet.encode_eap_message(b"\x02\x07\x00\x06\x01a")
     named = joined([(USER_NAME, "a"), (CALLING_STATION_ID, PRINTER)]) + eap
     for asked, given in ((attributes, password), (named, None)):
-        request = packet.access_request(1, os.urandom(16), asked, nas.key, given)
+        request = packet.make_access_request(1, os.urandom(16), asked, nas.key, given)
         assert nas.exchange(request, seconds=SILENCE_SECONDS) is None
     assert cell.decisions() == []
     assert f"admit: not-ready slot={FREE_SLOT}" in cell.log()
@@ -105,7 +105,7 @@ def test_health_check_is_answered_and_not_recorded(cell):
 
 
 def test_unassigned_slot_acknowledges_no_accounting(cell):
-    assert free_slot_nas(cell).account(attribute(ACCT_STATUS_TYPE, 1), seconds=SILENCE_SECONDS) is None
+    assert free_slot_nas(cell).account(encode_attribute(ACCT_STATUS_TYPE, 1), seconds=SILENCE_SECONDS) is None
     assert cell.accounting() == []
 
 

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from loadtest import packet
-from loadtest.packet import CALLING_STATION_ID, NAS_IDENTIFIER, SERVICE_TYPE, STATE, USER_NAME
 from nac.cellformat.replica.records import EndpointRecord
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import CALLING_STATION_ID, NAS_IDENTIFIER, SERVICE_TYPE, STATE, USER_NAME
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import Nas, joined
 from tests.radius.supplicant import eap_tls, new_mac
@@ -122,7 +122,7 @@ def test_limited_eap_device_is_rejected_at_its_first_packet(cell):
 def test_invented_state_does_not_bypass_the_limit(cell):
     """Such packets come past the first look at a conversation."""
     mac = new_mac()
-    eap = packet.eap_message(b"\x02\x07\x00\x06\x0d\x00")
+    eap = packet.encode_eap_message(b"\x02\x07\x00\x06\x0d\x00")
     for _ in range(LIMIT + 20):
         attributes = joined([(USER_NAME, mac), (CALLING_STATION_ID, mac), (STATE, b"made up, as it were")])
         assert Nas(cell.alpha).ask(attributes + eap)[0] == packet.ACCESS_REJECT

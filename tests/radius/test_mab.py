@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtest import packet
+from nac.kit import radius_packet as packet
 from tests.radius import mschap
 from tests.radius.nas import Nas, Reply, radclient
 from tests.radius.supplicant import eap_md5, new_mac
@@ -228,8 +228,10 @@ def test_near_mac_name_is_an_unknown_user(cell, name):
 
 
 def test_unknown_state_does_not_prevent_mab(cell):
-    attributes = packet.attribute(packet.USER_NAME, PRINTER) + packet.attribute(packet.CALLING_STATION_ID, PRINTER)
-    reply = Nas(cell.alpha).ask(attributes + packet.attribute(packet.STATE, b"stale"), password=PRINTER.encode())
+    attributes = packet.encode_attribute(packet.USER_NAME, PRINTER) + packet.encode_attribute(
+        packet.CALLING_STATION_ID, PRINTER
+    )
+    reply = Nas(cell.alpha).ask(attributes + packet.encode_attribute(packet.STATE, b"stale"), password=PRINTER.encode())
     assert reply[0] == packet.ACCESS_ACCEPT
     assert cell.decision().permitted
 

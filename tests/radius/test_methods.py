@@ -4,8 +4,8 @@ import ssl
 
 import pytest
 
-from loadtest.packet import ACCESS_CHALLENGE, ACCESS_REJECT
 from nac.cellformat.methods import DEFAULT_METHODS, METHODS
+from nac.kit.radius_packet import ACCESS_CHALLENGE, ACCESS_REJECT
 from tests.radius.devices import Device
 from tests.radius.nas import radclient
 from tests.radius.supplicant import (

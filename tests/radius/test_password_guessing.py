@@ -5,8 +5,15 @@ import itertools
 import msgspec
 import pytest
 
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME, attribute
 from nac.cellformat.methods import METHODS
+from nac.kit.radius_packet import (
+    ACCESS_ACCEPT,
+    ACCESS_CHALLENGE,
+    ACCESS_REJECT,
+    CALLING_STATION_ID,
+    USER_NAME,
+    encode_attribute,
+)
 from radius.agent.radiusd import probe, process
 from tests.radius.inner_mschap import mschap_answer, open_mschap, result_tlv, say_eap
 from tests.radius.nas import Nas
@@ -54,7 +61,7 @@ def guess(tenant, user, kind, password, *, mac=""):
 
 
 def pap(tenant, name, password, *, mac=""):
-    attributes = attribute(USER_NAME, name) + attribute(CALLING_STATION_ID, mac or new_mac())
+    attributes = encode_attribute(USER_NAME, name) + encode_attribute(CALLING_STATION_ID, mac or new_mac())
     return Nas(tenant).ask(attributes, password=password.encode())[0]
 
 

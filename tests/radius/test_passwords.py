@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME, attribute
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME, encode_attribute
 from tests.radius.nas import CHAP_CHALLENGE, CHAP_PASSWORD, Nas, radclient
 from tests.radius.supplicant import eap_md5, new_mac
 from tests.radius.tenants import PASSWORD
@@ -102,7 +102,7 @@ def test_eap_md5_is_only_for_mac_addresses(cell):
 def test_password_with_special_characters_is_compared_literally(cell, replica, password):
     with replica.begin() as batch:
         put_user(batch, cell, "odd", password)
-    nas, name = Nas(cell.alpha), attribute(USER_NAME, "odd")
+    nas, name = Nas(cell.alpha), encode_attribute(USER_NAME, "odd")
     assert nas.ask(name, password=password.encode())[0] == ACCESS_ACCEPT
     assert nas.ask(name + chap_password(password.encode()))[0] == ACCESS_ACCEPT
     assert nas.ask(name + chap_password(password.encode() + b"!"))[0] == ACCESS_REJECT
@@ -112,4 +112,4 @@ def chap_password(password: bytes) -> bytes:
     """CHAP-Password and CHAP-Challenge (RFC 2865 5.3, 5.40; RFC 1994 4.1)."""
     challenge = os.urandom(16)
     response = hashlib.md5(b"\x07" + password + challenge, usedforsecurity=False).digest()
-    return attribute(CHAP_PASSWORD, b"\x07" + response) + attribute(CHAP_CHALLENGE, challenge)
+    return encode_attribute(CHAP_PASSWORD, b"\x07" + response) + encode_attribute(CHAP_CHALLENGE, challenge)

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from loadtest import packet
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
 from nac.cellformat.replica.records import UserRecord
+from nac.kit import radius_packet as packet
 from nac.kit.passwords import hash_password
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
 from radius.agent.alarms import Alarms
 from tests.radius.nas import Nas, joined
 from tests.radius.standalone import Plan, running_cell
@@ -50,7 +50,9 @@ def login(cell, name, password, *more):
     nas = Nas(cell.alpha)
     attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, new_mac()), *more])
     started = time.monotonic()
-    reply = nas.exchange(packet.access_request(7, os.urandom(16), attributes, nas.key, password.encode()), seconds=12)
+    reply = nas.exchange(
+        packet.make_access_request(7, os.urandom(16), attributes, nas.key, password.encode()), seconds=12
+    )
     assert reply is not None
     return reply[0], time.monotonic() - started
 

@@ -6,9 +6,9 @@ import uuid
 import msgspec
 import pytest
 
-from loadtest import packet
 from nac.cellformat.replica import keys
 from nac.cellformat.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord
+from nac.kit import radius_packet as packet
 from tests.radius.nas import Nas, joined, radclient
 from tests.radius.supplicant import eap_tls
 from tests.radius.tenants import BLOCKED, PASSWORD, PRINTER

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from loadtest.packet import ACCESS_REJECT
 from nac.cellformat.replica.records import CertificateRecord
+from nac.kit.radius_packet import ACCESS_REJECT
 from pki import der
 from tests.pki import raw_certificates
 from tests.polling import until

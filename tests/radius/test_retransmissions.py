@@ -4,14 +4,14 @@ import socket
 import time
 
 from loadtest.eap import RESPONSE
-from loadtest.packet import (
+from nac.kit.radius_packet import (
     ACCESS_ACCEPT,
     ACCESS_CHALLENGE,
     CALLING_STATION_ID,
     USER_NAME,
-    access_request,
-    attribute,
-    eap_message,
+    encode_attribute,
+    encode_eap_message,
+    make_access_request,
 )
 from tests.radius.nas import PATIENCE_SECONDS, Nas
 from tests.radius.supplicant import new_mac
@@ -24,12 +24,12 @@ REPEATED_AFTER_SECONDS = 5.2
 
 def test_late_retransmission_gets_the_same_answer(cell):
     nas = Nas(cell.alpha)
-    mac = attribute(USER_NAME, PRINTER) + attribute(CALLING_STATION_ID, PRINTER)
-    device = attribute(USER_NAME, "laptop") + attribute(CALLING_STATION_ID, new_mac())
-    first_packet = device + eap_message(eap(RESPONSE, 0, IDENTITY, b"laptop"))
+    mac = encode_attribute(USER_NAME, PRINTER) + encode_attribute(CALLING_STATION_ID, PRINTER)
+    device = encode_attribute(USER_NAME, "laptop") + encode_attribute(CALLING_STATION_ID, new_mac())
+    first_packet = device + encode_eap_message(eap(RESPONSE, 0, IDENTITY, b"laptop"))
     datagrams = {
-        ACCESS_ACCEPT: access_request(1, bytes(16), mac, nas.key, PRINTER.encode()),
-        ACCESS_CHALLENGE: access_request(2, bytes(16), first_packet, nas.key),
+        ACCESS_ACCEPT: make_access_request(1, bytes(16), mac, nas.key, PRINTER.encode()),
+        ACCESS_CHALLENGE: make_access_request(2, bytes(16), first_packet, nas.key),
     }
     with nas.socket(0) as asking:
         asking.settimeout(PATIENCE_SECONDS)

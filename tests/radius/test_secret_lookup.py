@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from loadtest import packet
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
 from nac.cellformat.replica import keys
 from nac.cellformat.replica.records import NasRecord, SecretRecord
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 from radius.agent.radiusd import probe, process
 from radius.agent.radiusd.log import LogFollower
 from radius.module.addresses import packed_address
@@ -57,18 +57,18 @@ def cell(looking_up: StandaloneCell) -> StandaloneCell:
 def is_answered(cell: StandaloneCell, address: str, secret: str, *, tenant=None) -> bool:
     tenant = tenant or cell.alpha
     attributes, password = mab(tenant.mac(PRINTER))
-    authenticator, key = os.urandom(16), packet.Secret(secret.encode())
-    request = packet.access_request(1, authenticator, attributes, key, password)
+    authenticator, key = os.urandom(16), secret.encode()
+    request = packet.make_access_request(1, authenticator, attributes, key, password)
     reply = Nas(tenant, address, secret).exchange(request, seconds=2)
-    return reply is not None and reply[0] == ACCESS_ACCEPT and packet.reply_fault(reply, authenticator, key) == ""
+    return reply is not None and packet.parse_response(reply, request, key).code == ACCESS_ACCEPT
 
 
 def unsigned(
     cell: StandaloneCell, secret: str, more: bytes = b"", *, hidden: bool = True, address: str = LEGACY
 ) -> bytes | None:
     attributes, password = mab(cell.alpha.mac(PRINTER))
-    authenticator, key = os.urandom(16), packet.Secret(secret.encode())
-    signed = packet.access_request(1, authenticator, attributes + more, key, password if hidden else None)
+    authenticator, key = os.urandom(16), secret.encode()
+    signed = packet.make_access_request(1, authenticator, attributes + more, key, password if hidden else None)
     bare, at = bytearray(signed[:20]), 20
     while at < len(signed):
         if signed[at] != 80:
@@ -76,7 +76,9 @@ def unsigned(
         at += signed[at + 1]
     bare[2:4] = len(bare).to_bytes(2)
     reply = Nas(cell.alpha, address, secret).exchange(bytes(bare), seconds=2)
-    return reply if reply and packet.reply_fault(reply, authenticator, key) == "" else None
+    if reply is not None:
+        packet.parse_response(reply, bytes(bare), key)
+    return reply
 
 
 def test_each_nas_is_answered_with_its_proven_secret(cell):
@@ -102,7 +104,7 @@ def test_each_nas_is_answered_with_its_proven_secret(cell):
 @pytest.mark.parametrize("which", ["old", "new"])
 def test_accounting_is_acknowledged_with_either_secret(cell, which):
     nas = Nas(cell.alpha, SWITCH, cell.alpha.secret if which == "old" else NEW)
-    told = packet.attribute(40, 1) + packet.attribute(44, os.urandom(4).hex())
+    told = packet.encode_attribute(40, 1) + packet.encode_attribute(44, os.urandom(4).hex())
     assert nas.account(told) is not None
     assert [each.proof[1] for each in cell.accounting()] == [which]
 
@@ -114,15 +116,15 @@ def test_forged_packets_do_not_lock_a_nas_out(cell):
     for secret in (cell.alpha.secret, NEW, NEW):
         with forger.socket() as sending:
             for number in range(50):
-                sending.send(packet.access_request(number, os.urandom(16), attributes, key, password))
+                sending.send(packet.make_access_request(number, os.urandom(16), attributes, key, password))
         assert is_answered(cell, SWITCH, secret)
         next_second()
 
 
 def test_replayed_packets_do_not_restore_the_old_secret(cell):
-    old = packet.Secret(cell.alpha.secret.encode())
+    old = cell.alpha.secret.encode()
     attributes, password = mab(cell.alpha.mac(PRINTER))
-    recorded = packet.access_request(9, os.urandom(16), attributes, old, password)
+    recorded = packet.make_access_request(9, os.urandom(16), attributes, old, password)
     replayer = Nas(cell.alpha, SWITCH, cell.alpha.secret)
     assert replayer.exchange(recorded) is not None
     next_second()
@@ -137,9 +139,9 @@ def test_replayed_packets_do_not_restore_the_old_secret(cell):
 
 
 def test_new_radiusd_knows_which_nases_have_changed(cell):
-    old = packet.Secret(cell.alpha.secret.encode())
+    old = cell.alpha.secret.encode()
     attributes, password = mab(cell.alpha.mac(PRINTER))
-    recorded = packet.access_request(9, os.urandom(16), attributes, old, password)
+    recorded = packet.make_access_request(9, os.urandom(16), attributes, old, password)
     assert is_answered(cell, SWITCH, NEW)
     assert any(SWITCH in line for line in (cell.paths.root / "changed-over").read_text().splitlines())
     process.stop(cell.running)
@@ -163,7 +165,7 @@ def test_unsigned_request_proves_its_secret_by_its_password(cell):
     assert unsigned(cell, WRONG) is None
     next_second()
     # CHAP tells nothing: it is answered with the secret that was shown last.
-    chap = packet.attribute(CHAP_PASSWORD, bytes(17)) + packet.attribute(CHAP_CHALLENGE, bytes(16))
+    chap = packet.encode_attribute(CHAP_PASSWORD, bytes(17)) + packet.encode_attribute(CHAP_CHALLENGE, bytes(16))
     assert unsigned(cell, NEW, chap, hidden=False)[0] == ACCESS_REJECT
 
 
@@ -177,7 +179,7 @@ def test_unsigned_request_is_not_a_wrong_secret(cell):
 
 def test_exemption_in_a_rotation_does_not_cover_proxy_state(cell):
     follower = LogFollower(cell.paths.radiusd_log, Counter())
-    assert unsigned(cell, cell.alpha.secret, packet.attribute(33, b"of an attacker")) is None
+    assert unsigned(cell, cell.alpha.secret, packet.encode_attribute(33, b"of an attacker")) is None
     follower.poll()
     assert follower.take("unsigned") == {(cell.alpha.slot, LEGACY)}
 
@@ -201,14 +203,14 @@ def test_nases_sharing_an_address_may_use_different_secrets(cell):
     old, new = (Nas(cell.alpha, SWITCH, secret) for secret in (cell.alpha.secret, NEW))
     assert is_answered(cell, SWITCH, cell.alpha.secret)
     attributes, password = mab(cell.alpha.mac(PRINTER))
-    waiting = packet.access_request(7, os.urandom(16), attributes, new.key, password)
+    waiting = packet.make_access_request(7, os.urandom(16), attributes, new.key, password)
     tries = 0
     while new.exchange(waiting, seconds=1.1) is None:
         tries += 1
         assert tries < 10
     for nas in (old, new):
-        told = packet.attribute(40, 1) + packet.attribute(44, os.urandom(4).hex())
-        request = packet.accounting_request(9, told, nas.key)
+        told = packet.encode_attribute(40, 1) + packet.encode_attribute(44, os.urandom(4).hex())
+        request = packet.make_accounting_request(9, told, nas.key)
         assert any(nas.exchange(request, port=cell.alpha.acct_port, seconds=1.1) for _ in range(10))
     assert [each.proof[1] for each in cell.accounting()] == ["old", "new"]
 

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest import packet
-from radius import wire
+from nac.kit import radius_packet as packet
 from radius.module.secret_proof import NEW, OLD, ChangedSources, KnownSecrets, find_proven_secret
 
 KNOWN = KnownSecrets((b"the-secret-of-before", b"the-secret-to-come-01"), "r", True)
@@ -14,22 +13,24 @@ KNOWN = KnownSecrets((b"the-secret-of-before", b"the-secret-to-come-01"), "r", T
 def test_unsigned_bytes_prove_nothing(body, signs):
     head = bytes((1, 7)) + (20 + len(body)).to_bytes(2) + bytes(16)
     try:
-        found = find_proven_secret(wire.parse_packet(head + body), KNOWN._replace(signs=signs))
-    except wire.MalformedPacket:
+        found = find_proven_secret(packet.parse_packet(head + body), KNOWN._replace(signs=signs))
+    except packet.MalformedPacket:
         return
     assert found is None
 
 
 @given(st.binary(min_size=16, max_size=16), st.sampled_from((OLD, NEW)), st.text("abc09-", min_size=1, max_size=40))
 def test_signed_request_proves_its_secret(authenticator, which, name):
-    key = packet.Secret(KNOWN.secrets[which])
-    request = packet.access_request(3, authenticator, packet.attribute(packet.USER_NAME, name), key, name.encode())
-    assert find_proven_secret(wire.parse_packet(request), KNOWN) == which
-    told = packet.accounting_request(3, packet.attribute(packet.USER_NAME, name), key)
-    assert find_proven_secret(wire.parse_packet(told), KNOWN) == which
+    key = KNOWN.secrets[which]
+    request = packet.make_access_request(
+        3, authenticator, packet.encode_attribute(packet.USER_NAME, name), key, name.encode()
+    )
+    assert find_proven_secret(packet.parse_packet(request), KNOWN) == which
+    told = packet.make_accounting_request(3, packet.encode_attribute(packet.USER_NAME, name), key)
+    assert find_proven_secret(packet.parse_packet(told), KNOWN) == which
     # One bit of either.
     for octets in (request, told):
-        assert find_proven_secret(wire.parse_packet(octets[:-1] + bytes((octets[-1] ^ 1,))), KNOWN) is None
+        assert find_proven_secret(packet.parse_packet(octets[:-1] + bytes((octets[-1] ^ 1,))), KNOWN) is None
 
 
 def test_marks_round_trip_and_a_broken_file_is_ignored(tmp_path):

@@ -8,18 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from loadtest.eap_tls_client import client_context
-from loadtest.packet import (
+from nac.cellformat.methods import METHODS
+from nac.cellformat.replica import keys
+from nac.cellformat.replica.records import NasRecord, mab_password_context
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
+from nac.kit.radius_packet import (
     ACCESS_CHALLENGE,
     ACCESS_REJECT,
     CALLING_STATION_ID,
     NAS_IDENTIFIER,
     USER_NAME,
-    attribute,
+    encode_attribute,
 )
-from nac.cellformat.methods import METHODS
-from nac.cellformat.replica import keys
-from nac.cellformat.replica.records import NasRecord, mab_password_context
-from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.inner_mschap import mschap_answer, open_mschap, say_eap
 from tests.radius.nas import Nas
@@ -53,7 +53,7 @@ def test_expanded_last_tls_packet_is_not_mab(cell, fixed_text, version):
     client = cell.alpha.clients["revoked"]
     context = client_context(certificate=str(client.chain_file), key=str(client.key_file), version=version)
     tunnel = Tunnel(cell.alpha, TLS, outer=PRINTER, mac=PRINTER, context=context)
-    tunnel.more = attribute(NAS_IDENTIFIER, "fixed")
+    tunnel.more = encode_attribute(NAS_IDENTIFIER, "fixed")
     tunnel.open()
     if version == ssl.TLSVersion.TLSv1_3:
         assert tunnel.say() == ACCESS_CHALLENGE
@@ -105,7 +105,7 @@ def test_logins_waiting_for_the_verifier_do_not_bypass_it(cell, replica):
         return VerificationResult("" if password == b"right" else "wrong-password")
 
     def login(password):
-        attributes = attribute(USER_NAME, "awaited") + attribute(CALLING_STATION_ID, new_mac())
+        attributes = encode_attribute(USER_NAME, "awaited") + encode_attribute(CALLING_STATION_ID, new_mac())
         return Nas(cell.alpha).ask(attributes, password=password)[0]
 
     with (
@@ -133,7 +133,7 @@ def test_wrong_passwords_of_a_closed_station_are_counted(cell, replica):
         return VerificationResult("" if password == b"right" else "wrong-password")
 
     def login(name, password, mac):
-        attributes = attribute(USER_NAME, name) + attribute(CALLING_STATION_ID, mac)
+        attributes = encode_attribute(USER_NAME, name) + encode_attribute(CALLING_STATION_ID, mac)
         return Nas(cell.alpha).ask(attributes, password=password)[0]
 
     with (
@@ -185,6 +185,6 @@ def test_equivalent_directory_names_count_together(cell, replica):
     verify = always(VerificationResult("wrong-password", source="directory"))
     with running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify):
         for name in names:
-            attributes = attribute(USER_NAME, name) + attribute(CALLING_STATION_ID, new_mac())
+            attributes = encode_attribute(USER_NAME, name) + encode_attribute(CALLING_STATION_ID, new_mac())
             assert Nas(cell.alpha).ask(attributes, password=b"guess")[0] == ACCESS_REJECT
     assert [record.reason for record in cell.decisions()] == ["wrong-password"] * 4 + ["too-many-wrong-passwords"]

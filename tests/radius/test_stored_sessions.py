@@ -8,8 +8,8 @@ from cryptography import x509
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loadtest.packet import ACCESS_REJECT
 from nac.cellformat.replica.records import CertificateRecord
+from nac.kit.radius_packet import ACCESS_REJECT
 from pki import der
 from radius.module.tls_sessions import (
     CertificateUnreadable,

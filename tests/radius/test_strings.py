@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtest.packet import (
+from nac.kit.radius_packet import (
     ACCESS_ACCEPT,
     ACCESS_REJECT,
     ACCT_SESSION_ID,
@@ -14,7 +14,7 @@ from loadtest.packet import (
     NAS_PORT,
     NAS_PORT_ID,
     USER_NAME,
-    attribute,
+    encode_attribute,
 )
 from tests.radius.devices import VERSIONS, Device, is_resumed
 from tests.radius.nas import Nas, joined
@@ -26,7 +26,7 @@ BAD = b"caf\xe9"
 WRITTEN = "caf=E9"
 BAD_STATION = b"00-10-A4-23-19-C0:" + BAD
 # Aruba-Essid-Name (vendor 14823, 5).
-BAD_VENDOR = attribute(26, (14823).to_bytes(4, "big") + b"\x05\x06" + BAD)
+BAD_VENDOR = encode_attribute(26, (14823).to_bytes(4, "big") + b"\x05\x06" + BAD)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_mac_authentication_keeps_the_value_escaped(cell, number, value, name, w
     assert record.request["radius.NAS-Port"] == ("7",)
 
 
-@pytest.mark.parametrize("bad", [attribute(CONNECT_INFO, BAD), BAD_VENDOR], ids=["Connect-Info", "vendor"])
+@pytest.mark.parametrize("bad", [encode_attribute(CONNECT_INFO, BAD), BAD_VENDOR], ids=["Connect-Info", "vendor"])
 def test_value_that_identifies_nobody_is_omitted(cell, bad):
     attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER)]) + bad
     assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
@@ -91,7 +91,7 @@ def test_request_without_a_name_is_logged(cell):
 @pytest.mark.parametrize("slug", ["alpha", "bravo"])
 def test_device_on_an_invalid_utf8_ssid_is_permitted(cell, slug, version):
     tenant = cell.tenants[slug]
-    attributes = attribute(CALLED_STATION_ID, BAD_STATION) + BAD_VENDOR
+    attributes = encode_attribute(CALLED_STATION_ID, BAD_STATION) + BAD_VENDOR
     device = Device(tenant.clients["laptop"], version, attributes=attributes)
     device.visit(tenant, vlan="10")
     assert is_resumed(device.visit(tenant, vlan="10"))
@@ -129,7 +129,7 @@ def converse_in_ttls(cell, number, at_first, later):
         if number == CALLING_STATION_ID:
             tunnel.mac = value
         else:
-            tunnel.more = attribute(number, value)
+            tunnel.more = encode_attribute(number, value)
 
     send_with(at_first)
     tunnel.open()
@@ -149,7 +149,7 @@ def test_rule_denying_by_an_omitted_value_still_applies(cell, replica):
         batch.put_policy(cell.alpha.number, cell.alpha.policy_record(document, version=8))
     asked = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER)])
     # Filter-Id, 11.
-    bad, other = attribute(CONNECT_INFO, b"BAD"), attribute(11, b"\xff")
+    bad, other = encode_attribute(CONNECT_INFO, b"BAD"), encode_attribute(11, b"\xff")
     outcomes = []
     for more in (b"", bad, bad + other, other):
         verdict = Nas(cell.alpha).ask(asked + more, password=PRINTER.encode())[0]
@@ -165,7 +165,7 @@ def test_rule_denying_by_an_omitted_value_still_applies(cell, replica):
 
 @pytest.mark.parametrize("client", ["revoked", "expired"])
 def test_rejected_device_on_an_invalid_utf8_ssid_has_a_reason(cell, client):
-    attributes = attribute(CALLED_STATION_ID, BAD_STATION)
+    attributes = encode_attribute(CALLED_STATION_ID, BAD_STATION)
     device = Device(cell.alpha.clients[client], VERSIONS[1], attributes=attributes)
     device.visit(cell.alpha, expected=ACCESS_REJECT)
     assert cell.decision(mac=device.mac).reason == f"certificate-{client}"
@@ -173,7 +173,7 @@ def test_rejected_device_on_an_invalid_utf8_ssid_has_a_reason(cell, client):
 
 def test_accounting_keeps_the_session_identifiers(cell):
     session = joined([(USER_NAME, BAD), (ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, b"\xff\x01"), (NAS_PORT, 7)])
-    assert Nas(cell.alpha).account(session + attribute(CALLING_STATION_ID, PRINTER) + BAD_VENDOR) is not None
+    assert Nas(cell.alpha).account(session + encode_attribute(CALLING_STATION_ID, PRINTER) + BAD_VENDOR) is not None
     (record,) = cell.accounting()
     assert sorted(record.attributes) == [
         ("Acct-Session-Id", "=FF=01"),

@@ -5,9 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from loadtest.packet import ACCESS_REJECT
 from nac.cellformat.replica.records import SiteRecord
 from nac.kit.clock import utc_now
+from nac.kit.radius_packet import ACCESS_REJECT
 from tests.engine.builders import compare, policy_of, rule
 from tests.radius.devices import VERSIONS, Device, is_resumed
 

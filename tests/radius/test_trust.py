@@ -5,9 +5,9 @@ import ssl
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from loadtest.packet import ACCESS_REJECT
 from nac.cellformat.replica.records import CertificateRecord, ExternalStatusRecord, SlotRecord
 from nac.cellformat.replica.store import ReplicaWriter
+from nac.kit.radius_packet import ACCESS_REJECT
 from pki.openssl_names import subject_line
 from radius.agent.radiusd.tls_material import TenantMaterial, TlsMaterialStore
 from radius.module import trust

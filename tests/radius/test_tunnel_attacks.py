@@ -5,7 +5,9 @@ import ssl
 
 import pytest
 
-from loadtest.packet import (
+from nac.cellformat.methods import DEFAULT_METHODS, METHODS
+from nac.cellformat.replica.records import UserRecord
+from nac.kit.radius_packet import (
     ACCESS_ACCEPT,
     ACCESS_CHALLENGE,
     ACCESS_REJECT,
@@ -13,8 +15,6 @@ from loadtest.packet import (
     NAS_IDENTIFIER,
     USER_NAME,
 )
-from nac.cellformat.methods import DEFAULT_METHODS, METHODS
-from nac.cellformat.replica.records import UserRecord
 from radius.module.eap_names import eap_name
 from tests.radius.devices import Device
 from tests.radius.inner_mschap import inner_identifier, mschap_answer, open_mschap, result_tlv, say_eap

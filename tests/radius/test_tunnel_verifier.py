@@ -2,8 +2,8 @@
 
 import pytest
 
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_MSCHAPV2, TTLS_PAP, eap_password
 from tests.radius.tunnel import USER_PASSWORD, Tunnel, avp, login
 from tests.radius.users import put_argon2_user

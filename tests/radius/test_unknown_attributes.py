@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
 from radius.agent.alarms import Alarms
 from radius.agent.radiusd.library_corrections import (
     CORRECTIONS,

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from loadtest import packet
-from loadtest.packet import CALLING_STATION_ID, SERVICE_TYPE, USER_NAME, attribute
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import CALLING_STATION_ID, SERVICE_TYPE, USER_NAME, encode_attribute
 from radius.module.unsigned import MAX_REQUESTS, MAX_SOURCES, FloodFilter, LoggedSources
 from tests.polling import until
 from tests.radius.nas import SILENCE_SECONDS, Nas, without_signature
@@ -15,12 +15,16 @@ from tests.radius.standalone import OLD_NAS
 from tests.radius.tenants import PRINTER
 
 CALLED_STATION_ID, STATE, PROXY_STATE = 30, 24, 33
-CALL_CHECK = attribute(USER_NAME, PRINTER) + attribute(CALLING_STATION_ID, PRINTER) + attribute(SERVICE_TYPE, 10)
+CALL_CHECK = (
+    encode_attribute(USER_NAME, PRINTER)
+    + encode_attribute(CALLING_STATION_ID, PRINTER)
+    + encode_attribute(SERVICE_TYPE, 10)
+)
 
 
 def unsigned(nas: Nas, attributes: bytes = CALL_CHECK) -> bytes:
     """A PAP request as old switches send it."""
-    signed = packet.access_request(os.urandom(1)[0], os.urandom(16), attributes, nas.key, PRINTER.encode())
+    signed = packet.make_access_request(os.urandom(1)[0], os.urandom(16), attributes, nas.key, PRINTER.encode())
     return without_signature(signed)
 
 
@@ -44,7 +48,7 @@ def test_unsigned_request_is_dropped_and_logged_once(cell):
 
 
 def test_unsigned_request_with_invalid_utf8_is_logged(cell):
-    assert is_silent(Nas(cell.alpha, "127.0.0.92"), CALL_CHECK + attribute(CALLED_STATION_ID, b"\xff\xfe\xfd"))
+    assert is_silent(Nas(cell.alpha, "127.0.0.92"), CALL_CHECK + encode_attribute(CALLED_STATION_ID, b"\xff\xfe\xfd"))
     until(lambda: logged(cell, "127.0.0.92"), "a line in the log")
     assert cell.decisions() == []
 
@@ -52,7 +56,7 @@ def test_unsigned_request_with_invalid_utf8_is_logged(cell):
 def test_exempt_nas_with_proxy_state_is_dropped_and_logged(cell):
     """BlastRADIUS hides its prefix in Proxy-State."""
     nas = Nas(cell.alpha, OLD_NAS)
-    assert is_silent(nas, CALL_CHECK + attribute(PROXY_STATE, b"chosen by an attacker"))
+    assert is_silent(nas, CALL_CHECK + encode_attribute(PROXY_STATE, b"chosen by an attacker"))
     until(lambda: logged(cell, OLD_NAS), "a line in the log")
     reply = nas.exchange(unsigned(nas))
     assert reply is not None
@@ -60,14 +64,14 @@ def test_exempt_nas_with_proxy_state_is_dropped_and_logged(cell):
 
 
 def test_signed_request_with_proxy_state_is_answered(cell):
-    attributes = CALL_CHECK + attribute(PROXY_STATE, b"of a proxy")
+    attributes = CALL_CHECK + encode_attribute(PROXY_STATE, b"of a proxy")
     assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == packet.ACCESS_ACCEPT
 
 
 @pytest.mark.parametrize("address", ["127.0.0.66", "127.0.0.93"])
 def test_state_of_another_conversation_is_useless_unsigned(cell, address):
     """Later packets of a conversation skip the module, and must not skip this check."""
-    with_state = CALL_CHECK + attribute(STATE, os.urandom(16)) + attribute(PROXY_STATE, b"x")
+    with_state = CALL_CHECK + encode_attribute(STATE, os.urandom(16)) + encode_attribute(PROXY_STATE, b"x")
     assert is_silent(Nas(cell.alpha, address), with_state)
 
 
@@ -93,7 +97,7 @@ def test_decision_records_whether_an_exempt_nas_signed(cell):
     assert [record.signature for record in cell.decisions()] == [("unsigned", OLD_NAS), ("signed", OLD_NAS)]
     cell.forget_records()
     # EAP is always signed, and most NASes must sign: both prove nothing.
-    old.ask(attribute(USER_NAME, "x") + packet.eap_message(b"\x02\x01\x00\x05\x00"))
+    old.ask(encode_attribute(USER_NAME, "x") + packet.encode_eap_message(b"\x02\x01\x00\x05\x00"))
     Nas(cell.alpha).ask(CALL_CHECK, password=PRINTER.encode())
     assert [record.signature for record in cell.decisions()] == [(), ()]
 

@@ -6,12 +6,12 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from loadtest import packet
-from loadtest.packet import USER_NAME, attribute
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import USER_NAME, encode_attribute
 from radius.module.unsigned_filter import TooManyExempt, attach, build_program, detach
 
-SECRET = packet.Secret(b"sixteen-letters-")
-NAME = attribute(USER_NAME, "00005e005301")
+SECRET = b"sixteen-letters-"
+NAME = encode_attribute(USER_NAME, "00005e005301")
 LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 
 
@@ -20,7 +20,7 @@ def with_length(datagram: bytes, length: int) -> bytes:
 
 
 def signed(attributes: bytes, *, code: int = 1) -> bytes:
-    return packet.access_request(7, os.urandom(16), attributes, SECRET, b"password", code=code)
+    return packet.make_access_request(7, os.urandom(16), attributes, SECRET, b"password", code=code)
 
 
 def unsigned(attributes: bytes, *, code: int = 1) -> bytes:
@@ -29,13 +29,13 @@ def unsigned(attributes: bytes, *, code: int = 1) -> bytes:
 
 
 def signature_last(attributes: bytes) -> bytes:
-    return unsigned(attributes + attribute(80, bytes(16)))
+    return unsigned(attributes + encode_attribute(80, bytes(16)))
 
 
 PASSES = {
     "signed": signed(NAME),
     "signed, signature last": signature_last(NAME),
-    "signed, signature behind 199 attributes": signature_last(attribute(18, b"x") * 199),
+    "signed, signature behind 199 attributes": signature_last(encode_attribute(18, b"x") * 199),
     "Status-Server": signed(NAME, code=12),
     "another code without attributes": unsigned(b"", code=4),
     "attribute of length 0": unsigned(NAME + b"\x01\x00" + NAME),
@@ -44,12 +44,12 @@ PASSES = {
 DROPPED = {
     "unsigned": unsigned(NAME),
     "without attributes": unsigned(b""),
-    "80 in a value": unsigned(attribute(18, bytes((80, 18)) + bytes(16))),
+    "80 in a value": unsigned(encode_attribute(18, bytes((80, 18)) + bytes(16))),
     "signature in the padding": with_length(signature_last(NAME), 20 + len(NAME)),
     "attribute beyond the datagram": unsigned(b"\x01\xff"),
     "attribute that ends in its length": unsigned(NAME + b"\x01"),
     "length beyond the datagram": with_length(unsigned(NAME), 4000),
-    "199 attributes": unsigned(attribute(18, b"x") * 199),
+    "199 attributes": unsigned(encode_attribute(18, b"x") * 199),
 }
 
 

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from loadtest import packet
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
 from radius.verifier import server
 from tests.radius.nas import Nas, joined, mab, radclient
 from tests.radius.supplicant import new_mac
@@ -24,7 +24,7 @@ def login(cell, name="zoe", password="open sesame", seconds=5.0):
     """The answer's code, None for silence."""
     nas = Nas(cell.alpha)
     attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, new_mac())])
-    request = packet.access_request(7, os.urandom(16), attributes, nas.key, password.encode())
+    request = packet.make_access_request(7, os.urandom(16), attributes, nas.key, password.encode())
     reply = nas.exchange(request, seconds=seconds)
     return None if reply is None else reply[0]
 
@@ -142,7 +142,7 @@ def test_silent_verifier_is_reported_and_retried(cell, verifier):
 def test_repeated_request_does_not_extend_the_timeout(cell):
     nas = Nas(cell.alpha)
     attributes = joined([(USER_NAME, "zoe"), (CALLING_STATION_ID, new_mac())])
-    request = packet.access_request(9, os.urandom(16), attributes, nas.key, b"open sesame")
+    request = packet.make_access_request(9, os.urandom(16), attributes, nas.key, b"open sesame")
     with nas.socket() as asking:
         asking.settimeout(1.5)
         reply = b""

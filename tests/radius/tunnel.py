@@ -3,14 +3,14 @@
 import ssl
 from collections import deque
 
-from loadtest.packet import (
+from nac.kit.radius_packet import (
     ACCESS_CHALLENGE,
     CALLING_STATION_ID,
     EAP_MESSAGE,
     STATE,
     USER_NAME,
-    attribute,
-    eap_message,
+    encode_attribute,
+    encode_eap_message,
     parse_attributes,
 )
 from tests.radius.nas import PATIENCE_SECONDS, Nas
@@ -70,9 +70,9 @@ class Tunnel:
 
     def ask(self, packet: bytes) -> bytes:
         """Send an EAP packet; the EAP of the answer."""
-        state = attribute(STATE, self.state) if self.state else b""
-        named = attribute(USER_NAME, self.outer) + attribute(CALLING_STATION_ID, self.mac) + self.more
-        reply = Nas(self.tenant).ask(named + eap_message(packet) + state, seconds=self.patience_seconds)
+        state = encode_attribute(STATE, self.state) if self.state else b""
+        named = encode_attribute(USER_NAME, self.outer) + encode_attribute(CALLING_STATION_ID, self.mac) + self.more
+        reply = Nas(self.tenant).ask(named + encode_eap_message(packet) + state, seconds=self.patience_seconds)
         self.code, self.state, found = reply[0], b"", b""
         for number, value in parse_attributes(reply):
             if number == EAP_MESSAGE:

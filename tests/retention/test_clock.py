@@ -1,4 +1,4 @@
-"""After a clock jump nothing is deleted until a user confirms the clock."""
+"""After a clock jump nothing is deleted for a week, or until the clock is set back."""
 
 from datetime import datetime, timedelta
 
@@ -10,8 +10,7 @@ from nac.core.alarms import service as alarms
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.logs.retention import clock
-from nac.models import AuditEntry, RetentionClock
-from tests.factories.tenancy import ACTOR
+from nac.models import RetentionClock
 from tests.retention.conftest import DAY, Logs
 
 
@@ -30,7 +29,7 @@ def pass_time(logs: Logs, by: timedelta) -> None:
         )
 
 
-def test_clock_jump_needs_a_week_or_a_confirmation(logs: Logs) -> None:
+def test_clock_jump_stops_deletion_for_a_week(logs: Logs) -> None:
     assert clock.read_clock(engine=logs.worker).is_trusted
     pass_time(logs, timedelta(hours=23))
     assert clock.read_clock(engine=logs.worker).is_trusted
@@ -44,11 +43,6 @@ def test_clock_jump_needs_a_week_or_a_confirmation(logs: Logs) -> None:
     assert codes(logs) == []
     pass_time(logs, 2 * DAY)
     assert not clock.read_clock(engine=logs.worker).is_trusted
-    with session_scope(PlatformScope(), engine=logs.app) as session:
-        clock.trust_clock(session, actor=ACTOR)
-    assert clock.read_clock(engine=logs.worker).is_trusted
-    assert codes(logs) == []
-    assert "retention.trust-clock" in {entry.action for entry in logs.scalars(AuditEntry)}
 
 
 def test_clock_set_back_ends_the_doubt(logs: Logs) -> None:

@@ -10,10 +10,11 @@ from nac.certificates import service as certificates
 from nac.kit.clock import epoch_seconds, utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import Conflict
+from nac.kit.radius_packet import ACCESS_REJECT, CALLING_STATION_ID, USER_NAME, read_vlan
 from nac.models import AuthLog, Certificate, Endpoint, EndpointSighting, EventNote, PolicyHits, RadiusSession, SelfTest
 from nac.onboarding.self_tests import actions, identities, runner, service
 from nac.onboarding.self_tests.actions import PlayedDevice, RadiusTarget
-from nac.onboarding.self_tests.radius_client import AttributeType, PacketCode, encode_attributes
+from nac.onboarding.self_tests.radius_client import encode_attributes
 from nac.onboarding.self_tests.runner import SelfTestPlatform
 from nac.onboarding.self_tests.supplicant import Supplicant, device_context, run_conversation
 from nac.policies import service as policies
@@ -79,20 +80,20 @@ def _assert_others_are_rejected(cell: RunningCell, acme: RunningTenant) -> None:
     target = RadiusTarget(
         server.host, server.auth_port, server.acct_port, server.secret.encode(), key, 0, own.root, own.server_name
     )
-    thief = {AttributeType.CALLING_STATION_ID: "02-00-00-00-00-01", AttributeType.USER_NAME: "self-test-x"}
+    thief = {CALLING_STATION_ID: "02-00-00-00-00-01", USER_NAME: "self-test-x"}
     supplicant = Supplicant(
         device_context(own.identity, root=own.root, server_name=own.server_name),
         "self-test-x",
         server_name=own.server_name,
     )
     with target.server() as asked:
-        assert run_conversation(asked, supplicant, encode_attributes(thief)).reply.code == PacketCode.ACCESS_REJECT
+        assert run_conversation(asked, supplicant, encode_attributes(thief)).reply.code == ACCESS_REJECT
     played = PlayedDevice("00005e0053f1", "00000000-1", known=True, group="printers")
     stale = actions.build_mab_action(played)(target, epoch_seconds() - 300)
     other_device = actions.build_mab_action(replace(played, mac="020000000001"))(target, epoch_seconds())
     for seen in (stale, other_device):
-        assert seen.reply.code == PacketCode.ACCESS_REJECT
-    assert actions.build_mab_action(played)(target, epoch_seconds()).reply.vlan == "20"
+        assert seen.reply.code == ACCESS_REJECT
+    assert read_vlan(actions.build_mab_action(played)(target, epoch_seconds()).reply.octets) == "20"
 
 
 def _assert_inactive_policy_is_reported(acme: RunningTenant, self_tester: SelfTestPlatform, engine: Engine) -> None:

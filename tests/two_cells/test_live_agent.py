@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from cli.layout import CHECKOUT
-from loadtest.packet import ACCESS_REJECT, Secret
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.workloads import BENCH_NAS, AccountingSource, BenchDevice, mab_request
+from nac.kit.radius_packet import ACCESS_REJECT
 from tests.polling import until
 
 pytestmark = pytest.mark.early
@@ -70,7 +70,7 @@ def environment_of(cell, redis):
 def test_watch_shows_device_activity(cell, add_tenant, database, redis_server):
     tenant = add_tenant()
     server = tenant.server
-    target = Target(server.host, server.auth_port, server.acct_port, Secret(server.secret.encode()))
+    target = Target(server.host, server.auth_port, server.acct_port, server.secret.encode())
     watches = [
         Watch(environment_of(cell, redis_server), tenant.slug, *options)
         for options in (["--json"], ["--mac", "02-AA-00-00-00-01", "--rejects"])

@@ -6,9 +6,9 @@ import socket
 import pytest
 from sqlalchemy import select
 
-from loadtest import packet
-from loadtest.packet import CALLING_STATION_ID, USER_NAME, Secret, attribute
+from nac.kit import radius_packet as packet
 from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.radius_packet import CALLING_STATION_ID, USER_NAME, encode_attribute
 from nac.models import Cell
 from nac.tenancy.nases import service as nases
 from nac.tenancy.nases.signatures import get_signing_history
@@ -29,9 +29,9 @@ class Switch:
 
     def is_answered(self, *, signs: bool) -> bool:
         server = self.tenant.server
-        attributes = attribute(USER_NAME, MAC) + attribute(CALLING_STATION_ID, MAC)
-        secret = Secret(server.secret.encode())
-        request = packet.access_request(os.urandom(1)[0], os.urandom(16), attributes, secret, MAC.encode())
+        attributes = encode_attribute(USER_NAME, MAC) + encode_attribute(CALLING_STATION_ID, MAC)
+        secret = server.secret.encode()
+        request = packet.make_access_request(os.urandom(1)[0], os.urandom(16), attributes, secret, MAC.encode())
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.bind((self.address, 0))
             sender.settimeout(1)

@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest import packet
-from loadtest.packet import NAS_IDENTIFIER, USER_NAME, USER_PASSWORD, Secret, attribute
 from nac.inventory.identity_sources.verifier_messages import (
     MAX_RESULT_OCTETS,
     ResultTooLong,
@@ -18,9 +16,17 @@ from nac.inventory.identity_sources.verifier_messages import (
     decode_result,
     encode_result,
 )
-from radius.verifier.packet import (
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import (
     ACCESS_ACCEPT,
     ACCESS_REJECT,
+    NAS_IDENTIFIER,
+    PROXY_STATE,
+    USER_NAME,
+    USER_PASSWORD,
+    encode_attribute,
+)
+from radius.verifier.packet import (
     RejectedDatagram,
     UnreadableLogin,
     make_response_packet,
@@ -28,29 +34,30 @@ from radius.verifier.packet import (
 )
 
 SECRET = b"a-secret-of-the-tests"
-PROXY_STATE = 33
 
 
 def request(name=b"anna", password=b"open sesame", slot="slot_7", *, more=b"", secret=SECRET, authenticator=b"a" * 16):
-    attributes = attribute(USER_NAME, name) + attribute(NAS_IDENTIFIER, slot) + more
-    return packet.access_request(9, authenticator, attributes, Secret(secret), password)
+    attributes = encode_attribute(USER_NAME, name) + encode_attribute(NAS_IDENTIFIER, slot) + more
+    return packet.make_access_request(9, authenticator, attributes, secret, password)
 
 
 @pytest.mark.parametrize("password", [b"x", b"open sesame", b"s" * 16, b"p" * 128, "pässwörd ☕".encode(), b" a "])
 def test_login_from_radiusd_is_parsed(password):
-    login = parse_login(request(password=password, more=attribute(PROXY_STATE, b"5")), SECRET)
+    login = parse_login(request(password=password, more=encode_attribute(PROXY_STATE, b"5")), SECRET)
     assert (login.identifier, login.slot, login.name, login.password) == (9, 7, b"anna", password)
     assert login.proxy_states == (b"5",)
 
 
 @pytest.mark.parametrize(("code", "messages"), [(ACCESS_ACCEPT, [b"a" * 253, b"b"]), (ACCESS_REJECT, [])])
 def test_response_is_signed_with_proxy_states_in_order(code, messages):
-    login = parse_login(request(more=attribute(PROXY_STATE, b"1") + attribute(PROXY_STATE, b"2")), SECRET)
+    asked = request(more=encode_attribute(PROXY_STATE, b"1") + encode_attribute(PROXY_STATE, b"2"))
+    login = parse_login(asked, SECRET)
     answer = make_response_packet(login, code, messages, SECRET)
-    assert packet.reply_fault(answer, login.authenticator, Secret(SECRET)) == ""
-    assert packet.reply_fault(answer, login.authenticator, Secret(SECRET + b"!")) != ""
+    assert packet.parse_response(answer, asked, SECRET).code == code
+    with pytest.raises(packet.ForgedResponse):
+        packet.parse_response(answer, asked, SECRET + b"!")
     assert (answer[0], answer[1]) == (code, 9)
-    assert answer.endswith(attribute(PROXY_STATE, b"1") + attribute(PROXY_STATE, b"2"))
+    assert answer.endswith(encode_attribute(PROXY_STATE, b"1") + encode_attribute(PROXY_STATE, b"2"))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +69,7 @@ def test_response_is_signed_with_proxy_states_in_order(code, messages):
         request(secret=b"another secret"),
         request()[:-1],
         request().replace(b"\x01", b"\x04", 1),
-        bytes((1, 9, 0, 28)) + b"a" * 16 + attribute(USER_NAME, "anna") + b"xx",
+        bytes((1, 9, 0, 28)) + b"a" * 16 + encode_attribute(USER_NAME, "anna") + b"xx",
     ],
     ids=lambda datagram: f"{len(datagram)} octets",
 )
@@ -73,25 +80,25 @@ def test_packet_not_signed_by_radiusd_is_dropped(datagram):
 
 
 def signed(*attributes):
-    more = attribute(PROXY_STATE, b"5") + b"".join(attributes)
-    return packet.access_request(9, b"a" * 16, more, Secret(SECRET))
+    more = encode_attribute(PROXY_STATE, b"5") + b"".join(attributes)
+    return packet.make_access_request(9, b"a" * 16, more, SECRET)
 
 
-NAMED = attribute(USER_NAME, "anna") + attribute(NAS_IDENTIFIER, "slot_7")
+NAMED = encode_attribute(USER_NAME, "anna") + encode_attribute(NAS_IDENTIFIER, "slot_7")
 
 
 @pytest.mark.parametrize(
     "datagram",
     [
-        request(slot="slot_", more=attribute(PROXY_STATE, b"5")),
-        request(slot="7", more=attribute(PROXY_STATE, b"5")),
-        request(slot="slot_-1", more=attribute(PROXY_STATE, b"5")),
-        request(slot="slot_123456", more=attribute(PROXY_STATE, b"5")),
-        request(more=attribute(PROXY_STATE, b"5") + attribute(USER_NAME, b"bert")),
-        request(more=attribute(PROXY_STATE, b"5") + attribute(NAS_IDENTIFIER, b"slot_1")),
+        request(slot="slot_", more=encode_attribute(PROXY_STATE, b"5")),
+        request(slot="7", more=encode_attribute(PROXY_STATE, b"5")),
+        request(slot="slot_-1", more=encode_attribute(PROXY_STATE, b"5")),
+        request(slot="slot_123456", more=encode_attribute(PROXY_STATE, b"5")),
+        request(more=encode_attribute(PROXY_STATE, b"5") + encode_attribute(USER_NAME, b"bert")),
+        request(more=encode_attribute(PROXY_STATE, b"5") + encode_attribute(NAS_IDENTIFIER, b"slot_1")),
         signed(NAMED),
-        signed(attribute(NAS_IDENTIFIER, "slot_7"), attribute(USER_PASSWORD, b"x" * 16)),
-        *(signed(NAMED, attribute(USER_PASSWORD, hidden)) for hidden in (b"", b"short", b"x" * 17, b"x" * 144)),
+        signed(encode_attribute(NAS_IDENTIFIER, "slot_7"), encode_attribute(USER_PASSWORD, b"x" * 16)),
+        *(signed(NAMED, encode_attribute(USER_PASSWORD, hidden)) for hidden in (b"", b"short", b"x" * 17, b"x" * 144)),
     ],
     ids=lambda datagram: f"{len(datagram)} octets",
 )
@@ -101,8 +108,8 @@ def test_signed_request_without_a_login_can_be_answered(datagram):
     login = caught.value.login
     assert (login.identifier, login.name, login.password) == (9, b"", b"")
     answer = make_response_packet(login, ACCESS_REJECT, [], SECRET)
-    assert packet.reply_fault(answer, login.authenticator, Secret(SECRET)) == ""
-    assert answer.endswith(attribute(PROXY_STATE, b"5"))
+    assert packet.parse_response(answer, datagram, SECRET).code == ACCESS_REJECT
+    assert answer.endswith(encode_attribute(PROXY_STATE, b"5"))
 
 
 @given(st.binary(max_size=300))

@@ -3,9 +3,9 @@
 import asyncio
 import os
 
-from loadtest import packet
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, NAS_IDENTIFIER, USER_NAME, Secret, attribute
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, NAS_IDENTIFIER, USER_NAME, encode_attribute
 from radius.verifier import server as server_module
 from radius.verifier.server import VerifierServer
 
@@ -32,8 +32,8 @@ class Sent:
 
 
 def question(number, name):
-    attributes = attribute(USER_NAME, name) + attribute(NAS_IDENTIFIER, "slot_7")
-    return packet.access_request(number, bytes([number]) * 16, attributes, Secret(SECRET), b"open sesame")
+    attributes = encode_attribute(USER_NAME, name) + encode_attribute(NAS_IDENTIFIER, "slot_7")
+    return packet.make_access_request(number, bytes([number]) * 16, attributes, SECRET, b"open sesame")
 
 
 async def verify(slot, name, password):

@@ -6,11 +6,11 @@ import socket
 from itertools import count
 from typing import Self
 
-from loadtest import packet
 from loadtest.bench_tenants import ProvisionedTenant
-from loadtest.packet import Secret, attribute
 from loadtest.tenants import BenchEndpoint
 from loadtest.workloads import BENCH_NAS, START, AccountingRequest, calling_station, mab_request
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import encode_attribute
 
 # For an answer on a busy machine; silence is proved by the counters, so it needs no long wait.
 ANSWER_SECONDS = 10.0
@@ -21,7 +21,7 @@ class NasPackets:
     def __init__(self, made: ProvisionedTenant, *, secret: bytes = b"", address: str = "127.0.0.1") -> None:
         """`secret` in place of the tenant's; `address` is the NAS's own."""
         self.made = made
-        self.secret = Secret(secret) if secret else made.target.secret
+        self.secret = secret if secret else made.target.secret
         self._sockets = {}
         # In turn: the answer to a request that was given up must not be taken for another's.
         self._ids = count(os.urandom(1)[0])
@@ -45,16 +45,16 @@ class NasPackets:
     def _next_id(self) -> int:
         return next(self._ids) & 0xFF
 
-    def mab_packet(self, mac: str = "", *, secret: Secret | None = None) -> bytes:
+    def mab_packet(self, mac: str = "", *, secret: bytes | None = None) -> bytes:
         request = mab_request(self.made.target, mac or self.device.mac, BENCH_NAS.attributes()).first()
         secret = secret or self.secret
-        return packet.access_request(self._next_id(), os.urandom(16), request.attributes, secret, request.password)
+        return packet.make_access_request(self._next_id(), os.urandom(16), request.attributes, secret, request.password)
 
-    def accounting_packet(self, session_id: str, *, secret: Secret | None = None) -> bytes:
+    def accounting_packet(self, session_id: str, *, secret: bytes | None = None) -> bytes:
         mac = self.device.mac
-        attributes = attribute(packet.USER_NAME, mac) + calling_station(mac) + BENCH_NAS.attributes()
+        attributes = encode_attribute(packet.USER_NAME, mac) + calling_station(mac) + BENCH_NAS.attributes()
         record = AccountingRequest(self.made.target, START, session_id, attributes)
-        return packet.accounting_request(self._next_id(), record.attributes, secret or self.secret)
+        return packet.make_accounting_request(self._next_id(), record.attributes, secret or self.secret)
 
     def send(self, datagram: bytes, *, acct: bool = False) -> None:
         self._sockets[acct].send(datagram)
@@ -76,7 +76,7 @@ class NasPackets:
                     break
         except (TimeoutError, ConnectionRefusedError):
             return b""
-        assert packet.reply_fault(reply, datagram[4:20], self.secret) == ""
+        packet.parse_response(reply, datagram, self.secret)
         return reply
 
     def verdict(self, mac: str = "") -> int:

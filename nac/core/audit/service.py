@@ -82,6 +82,29 @@ def append(
     session.execute(_INSERT_ENTRY, {name: value for name, value in values.items() if value is not None})
 
 
+def append_difference(
+    session: Session,
+    *,
+    actor: str,
+    action: str,
+    target: str,
+    tenant_id: TenantId,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+) -> None:
+    """Add an entry with the values that differ; none if all are equal. Both mappings have the same keys."""
+    if changed := [key for key in after if after[key] != before[key]]:
+        append(
+            session,
+            actor=actor,
+            action=action,
+            target=target,
+            tenant_id=tenant_id,
+            before={key: before[key] for key in changed},
+            after={key: after[key] for key in changed},
+        )
+
+
 def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
     """Add many entries. Each has arguments of `append` by name; all have the same names."""
     session.flush()

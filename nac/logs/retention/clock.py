@@ -8,7 +8,6 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from nac.core.alarms import service as alarms
-from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.logs.retention.terms import NOTICE_PERIOD
@@ -45,7 +44,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
                 detail=(
                     f"The clock changed from {row.seen_at:%Y-%m-%d %H:%M} to {now:%Y-%m-%d %H:%M} UTC"
                     " between two turns of retention: it was set, or no worker ran. Nothing is deleted"
-                    f" for {NOTICE_PERIOD.days} days. If the time is right, confirm the clock."
+                    f" for {NOTICE_PERIOD.days} days, unless the clock is set back."
                 ),
                 now=now,
             )
@@ -67,20 +66,6 @@ def is_clock_trusted(session: Session) -> bool:
     return row is None or (
         row.doubted_until is None and now - row.seen_at <= MAX_GAP and abs(utc_now() - now) <= MAX_CLOCK_SKEW
     )
-
-
-def trust_clock(session: Session, *, actor: str) -> None:
-    """Confirm the clock after a jump, so that the next turn deletes again. Needs the platform's scope."""
-    row = session.scalar(select(RetentionClock).with_for_update())
-    if row is not None and row.doubted_until is not None:
-        audit.append(
-            session,
-            actor=actor,
-            action="retention.trust-clock",
-            target="clock",
-            before={"doubted_until": row.doubted_until.isoformat()},
-        )
-        row.doubted_until = None
 
 
 def _clocks_agree(session: Session, now: datetime) -> bool:

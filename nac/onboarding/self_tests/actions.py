@@ -3,20 +3,25 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from cryptography import x509
 
-from nac.cellformat.self_test_ticket import LIFETIME_SECONDS, NAS_IDENTIFIER, Ticket, encode_ticket
+from nac.cellformat import self_test_ticket
+from nac.cellformat.self_test_ticket import LIFETIME_SECONDS, Ticket, encode_ticket
 from nac.kit.mac import display_mac
-from nac.onboarding.self_tests.board import Observation
-from nac.onboarding.self_tests.radius_client import (
-    AttributePair,
-    AttributeType,
-    PacketCode,
-    RadiusServer,
-    encode_attributes,
+from nac.kit.radius_packet import (
+    ACCT_SESSION_ID,
+    ACCT_STATUS_TYPE,
+    CALLING_STATION_ID,
+    CONNECT_INFO,
+    NAS_IDENTIFIER,
+    NAS_PORT_ID,
+    NAS_PORT_TYPE,
+    SERVICE_TYPE,
+    USER_NAME,
 )
+from nac.onboarding.self_tests.board import Observation
+from nac.onboarding.self_tests.radius_client import RadiusServer, encode_attributes
 from nac.onboarding.self_tests.supplicant import DeviceIdentity, Supplicant, device_context, run_conversation
 
 # In addition to the server's reject delay.
@@ -62,14 +67,14 @@ class PlayedDevice:
     known: bool = False
     group: str = ""
 
-    def pairs(self, tenant_key: bytes, now_seconds: int) -> dict[AttributeType, Any]:
+    def pairs(self, tenant_key: bytes, now_seconds: int) -> dict[int, str | int]:
         ticket = Ticket(self.mac, self.mark, now_seconds + LIFETIME_SECONDS, self.known, self.group)
         return {
-            AttributeType.CALLING_STATION_ID: display_mac(self.mac).upper().replace(":", "-"),
-            AttributeType.NAS_IDENTIFIER: NAS_IDENTIFIER,
-            AttributeType.NAS_PORT_TYPE: _ETHERNET,
-            AttributeType.NAS_PORT_ID: encode_ticket(ticket, tenant_key),
-            **({AttributeType.CONNECT_INFO: self.group} if self.group else {}),
+            CALLING_STATION_ID: display_mac(self.mac).upper().replace(":", "-"),
+            NAS_IDENTIFIER: self_test_ticket.NAS_IDENTIFIER,
+            NAS_PORT_TYPE: _ETHERNET,
+            NAS_PORT_ID: encode_ticket(ticket, tenant_key),
+            **({CONNECT_INFO: self.group} if self.group else {}),
         }
 
 
@@ -81,10 +86,10 @@ def build_mab_action(device: PlayedDevice, *, secret: bytes = b"", tenant_key: b
 
     def act(target: RadiusTarget, now_seconds: int) -> Observation:
         pairs = device.pairs(tenant_key or target.tenant_key, now_seconds)
-        pairs |= {AttributeType.USER_NAME: device.mac, AttributeType.SERVICE_TYPE: _CALL_CHECK}
+        pairs |= {USER_NAME: device.mac, SERVICE_TYPE: _CALL_CHECK}
         started = time.perf_counter()
         with target.server(secret=secret, patience_seconds=_SILENCE_SECONDS if secret else 0) as server:
-            reply = server.ask(PacketCode.ACCESS_REQUEST, encode_attributes(pairs), password=device.mac.encode())
+            reply = server.request_access(encode_attributes(pairs), password=device.mac.encode())
         return Observation(reply, _milliseconds(started))
 
     return act
@@ -94,13 +99,12 @@ def build_eap_tls_action(device: PlayedDevice, identity: DeviceIdentity) -> Devi
     def act(target: RadiusTarget, now_seconds: int) -> Observation:
         context = device_context(identity, root=target.root, server_name=target.server_name)
         supplicant = Supplicant(context, identity.name, server_name=target.server_name)
-        pairs: tuple[AttributePair, ...] = encode_attributes(
-            device.pairs(target.tenant_key, now_seconds)
-            | {AttributeType.USER_NAME: identity.name, AttributeType.SERVICE_TYPE: _FRAMED}
+        attributes = encode_attributes(
+            device.pairs(target.tenant_key, now_seconds) | {USER_NAME: identity.name, SERVICE_TYPE: _FRAMED}
         )
         started = time.perf_counter()
         with target.server() as server:
-            conversation = run_conversation(server, supplicant, pairs)
+            conversation = run_conversation(server, supplicant, attributes)
         return Observation(conversation.reply, _milliseconds(started), conversation.complaint)
 
     return act
@@ -109,15 +113,15 @@ def build_eap_tls_action(device: PlayedDevice, identity: DeviceIdentity) -> Devi
 def build_accounting_action(device: PlayedDevice) -> DeviceAction:
     def act(target: RadiusTarget, now_seconds: int) -> Observation:
         pairs = device.pairs(target.tenant_key, now_seconds) | {
-            AttributeType.USER_NAME: device.mac,
-            AttributeType.ACCT_STATUS_TYPE: _START,
-            AttributeType.ACCT_SESSION_ID: device.mark,
+            USER_NAME: device.mac,
+            ACCT_STATUS_TYPE: _START,
+            ACCT_SESSION_ID: device.mark,
         }
         started = time.perf_counter()
         with RadiusServer(
             target.host, target.acct_port, target.secret, patience_seconds=target.patience_seconds
         ) as server:
-            reply = server.ask(PacketCode.ACCOUNTING_REQUEST, encode_attributes(pairs))
+            reply = server.account(encode_attributes(pairs))
         return Observation(reply, _milliseconds(started))
 
     return act

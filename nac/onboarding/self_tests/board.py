@@ -4,14 +4,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nac.engine.reasons import get_reason
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, ACCOUNTING_RESPONSE, RadiusPacket, read_vlan
 from nac.models import AuthLog
-from nac.onboarding.self_tests.radius_client import PacketCode, RadiusReply
 
 SILENCE = "silence"
 _REPLY_WORDS: dict[int, str] = {
-    PacketCode.ACCESS_ACCEPT: "permit",
-    PacketCode.ACCESS_REJECT: "reject",
-    PacketCode.ACCOUNTING_RESPONSE: "acknowledged",
+    ACCESS_ACCEPT: "permit",
+    ACCESS_REJECT: "reject",
+    ACCOUNTING_RESPONSE: "acknowledged",
 }
 
 
@@ -38,17 +38,18 @@ class BoardRow:
 class Observation:
     """What the NAS and the simulated device observed."""
 
-    reply: RadiusReply | None
+    reply: RadiusPacket | None
     milliseconds: int
     # Reason why the device rejects the server; "" if it does not.
     complaint: str = ""
 
 
-def describe_reply(reply: RadiusReply | None) -> str:
+def describe_reply(reply: RadiusPacket | None) -> str:
     if reply is None:
         return SILENCE
     verdict = _REPLY_WORDS.get(reply.code, f"code {reply.code}")
-    return f"{verdict} VLAN {reply.vlan}" if reply.vlan else verdict
+    vlan = read_vlan(reply.octets)
+    return f"{verdict} VLAN {vlan}" if vlan else verdict
 
 
 def compare_reply(

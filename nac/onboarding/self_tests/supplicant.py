@@ -6,20 +6,21 @@ OpenSSL reads the key from an anonymous file in memory; it is never on disk.
 import os
 import ssl
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from nac.onboarding.self_tests.radius_client import (
-    AttributePair,
-    AttributeType,
-    PacketCode,
-    RadiusReply,
-    RadiusServer,
-    encode_attributes,
+from nac.kit.radius_packet import (
+    ACCESS_CHALLENGE,
+    EAP_MESSAGE,
+    STATE,
+    RadiusPacket,
+    encode_attribute,
+    encode_eap_message,
+    join_values,
 )
+from nac.onboarding.self_tests.radius_client import RadiusServer
 from pki.keys import PrivateKey, key_pem
 
 _EAP_RESPONSE, _EAP_REQUEST = 2, 1
@@ -42,7 +43,7 @@ class DeviceIdentity:
 @dataclass(frozen=True, slots=True)
 class EapConversation:
     # The last response; None if there was none.
-    reply: RadiusReply | None
+    reply: RadiusPacket | None
     # Reason why the device rejects the server; "" if it does not.
     complaint: str
     tls_version: str = ""
@@ -116,17 +117,16 @@ class Supplicant:
             self._fragments.append(bytes((flags,)) + piece)
 
 
-def run_conversation(server: RadiusServer, supplicant: Supplicant, pairs: Iterable[AttributePair]) -> EapConversation:
-    """Run EAP from the identity to the verdict. Each packet contains `pairs`."""
-    always, eap, state = tuple(pairs), supplicant.identity(), b""
+def run_conversation(server: RadiusServer, supplicant: Supplicant, attributes: bytes) -> EapConversation:
+    """Run EAP from the identity to the verdict. Each packet contains `attributes`."""
+    eap, state = supplicant.identity(), b""
     for _ in range(_MAX_ROUNDS):
-        sent = always + encode_attributes(
-            {AttributeType.EAP_MESSAGE: eap} | ({AttributeType.STATE: state} if state else {})
+        reply = server.request_access(
+            attributes + encode_eap_message(eap) + (encode_attribute(STATE, state) if state else b"")
         )
-        reply = server.ask(PacketCode.ACCESS_REQUEST, sent)
-        if reply is None or reply.code != PacketCode.ACCESS_CHALLENGE:
+        if reply is None or reply.code != ACCESS_CHALLENGE:
             return EapConversation(reply, supplicant.complaint, supplicant.tls_version)
-        asked, state = reply.joined(AttributeType.EAP_MESSAGE), reply.joined(AttributeType.STATE)
+        asked, state = join_values(reply.octets, EAP_MESSAGE), join_values(reply.octets, STATE)
         if len(asked) < 5 or asked[0] != _EAP_REQUEST:
             return EapConversation(reply, "a challenge without an EAP request")
         eap = supplicant.answer(asked)

@@ -11,11 +11,11 @@ from sqlalchemy import Engine
 from nac.cellformat.replica.records import rotation_context
 from nac.kit.db import CellScope, driver_connection, session_scope
 from nac.kit.ids import CellId
+from nac.kit.radius_packet import DISCONNECT_REQUEST
 from nac.kit.secrets import Sealer, SecretsError
 from nac.models import CoaRequest
 from nac.models.coa_request import CoaState
 from nac.sessions.coa_requests.request_queue import REDECIDED_REASON, REQUESTED_REASON
-from radius.agent.coa.packet import DISCONNECT_REQUEST
 
 # Lease in seconds, longer than between two packets of a request: an agent that writes nothing for so long has died.
 LEASE_SECONDS = 20

@@ -26,7 +26,7 @@ from nac.kit.clock import epoch_seconds
 from nac.kit.db import connect
 from nac.kit.errors import AdmitError, Unavailable
 from nac.kit.outbound.reach import DEFAULT_REACH, OutboundReach
-from radius import wire
+from nac.kit.radius_packet import MAX_PACKET_BYTES
 from radius.agent.alarms import Alarms, first_error_line
 from radius.agent.coa.limits import MAX_IN_FLIGHT, MAX_TAKEN_PER_TENANT, ConcurrencyLimits
 from radius.agent.coa.packet import DiscardedResponse, parse_response
@@ -136,7 +136,7 @@ class CoaSender:
             with suppress(BlockingIOError):
                 for _ in range(MAX_READ):
                     try:
-                        datagram, sender = bound.recvfrom(wire.MAX_PACKET_BYTES + 1)
+                        datagram, sender = bound.recvfrom(MAX_PACKET_BYTES + 1)
                     except ConnectionError:
                         continue
                     self._heard(datagram, sender[0], sender[1])

@@ -1,20 +1,37 @@
 """Probes of a radiusd: Status-Server (RFC 5997), and an Access-Request with a MAC address."""
 
-import hashlib
-import hmac
 import os
 import socket
 import struct
 import time
 from collections.abc import Callable
 
+from nac.kit.radius_packet import (
+    ACCESS_ACCEPT,
+    ACCESS_REJECT,
+    ACCESS_REQUEST,
+    ACCOUNTING_RESPONSE,
+    CALLING_STATION_ID,
+    MAX_PACKET_BYTES,
+    NAS_IDENTIFIER,
+    SERVICE_TYPE,
+    STATUS_SERVER,
+    USER_NAME,
+    VENDOR_SPECIFIC,
+    ForgedResponse,
+    MalformedPacket,
+    RadiusPacket,
+    encode_attribute,
+    make_access_request,
+    parse_response,
+)
 from radius.module.settings import CANARY_MAC, CANARY_NAS
 
-STATUS_SERVER = 12
-ACCESS_REQUEST = 1
+_CALL_CHECK = 10
 # FreeRADIUS-Statistics-Type (vendor 11344, attribute 127): 1 authentication + 2 accounting.
 _FREERADIUS_VENDOR = 11344
-_STATISTICS_REQUEST = struct.pack("!BBIBBI", 26, 12, _FREERADIUS_VENDOR, 127, 6, 3)
+_STATISTICS = struct.Struct("!IBBI")
+_STATISTICS_REQUEST = encode_attribute(VENDOR_SPECIFIC, _STATISTICS.pack(_FREERADIUS_VENDOR, 127, 6, 3))
 # dictionary.freeradius, FreeRADIUS-Total-*; "invalid" are wrong secrets and bad authenticators.
 STATISTICS = {
     128: "access_requests",
@@ -34,7 +51,10 @@ STATISTICS = {
     153: "acct_dropped",
     154: "acct_unknown_types",
 }
-EXPECTED_CODES = {STATUS_SERVER: (2, 5), ACCESS_REQUEST: (2, 3)}
+_EXPECTED_CODES = {
+    STATUS_SERVER: (ACCESS_ACCEPT, ACCOUNTING_RESPONSE),
+    ACCESS_REQUEST: (ACCESS_ACCEPT, ACCESS_REJECT),
+}
 
 
 def is_serving(address: str, port: int, secret: str, *, seconds: float) -> bool:
@@ -49,12 +69,11 @@ def is_deciding(
 
     Stops early if `alive` returns False.
     """
-    name = CANARY_MAC.encode()
     attributes = (
-        _encode_attribute(1, name)
-        + _encode_attribute(31, name)
-        + _encode_attribute(32, CANARY_NAS.encode())
-        + _encode_attribute(6, struct.pack("!I", 10))
+        encode_attribute(USER_NAME, CANARY_MAC)
+        + encode_attribute(CALLING_STATION_ID, CANARY_MAC)
+        + encode_attribute(NAS_IDENTIFIER, CANARY_NAS)
+        + encode_attribute(SERVICE_TYPE, _CALL_CHECK)
     )
     return (
         _request_until_answered(address, port, secret.encode(), ACCESS_REQUEST, attributes, seconds, alive) is not None
@@ -67,31 +86,27 @@ def get_statistics(address: str, port: int, secret: str, *, seconds: float) -> d
     if reply is None:
         return None
     counted = {}
-    position = 20
-    while position + 2 <= len(reply):
-        kind, length = reply[position], reply[position + 1]
-        if length < 2:
-            break
-        if kind == 26 and length == 12:
-            vendor, number, _, value = struct.unpack_from("!IBBI", reply, position + 2)
+    for attribute, octets in reply.attributes:
+        if attribute == VENDOR_SPECIFIC and len(octets) == _STATISTICS.size:
+            vendor, number, _, value = _STATISTICS.unpack(octets)
             if vendor == _FREERADIUS_VENDOR and number in STATISTICS:
                 counted[STATISTICS[number]] = value
-        position += length
     return counted
 
 
 def run_port_step(port: int, secret: str, word: str, *, seconds: float) -> bool:
     """Whether radiusd confirms the command `word` of radius/module/ports.py. Its response may come from another
     port, which it has just taken."""
-    packet, authenticator = _make_request(STATUS_SERVER, _encode_attribute(1, word.encode()), secret.encode())
+    request = _make_request(STATUS_SERVER, encode_attribute(USER_NAME, word), secret.encode())
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(seconds)
-        asking.sendto(packet, ("127.0.0.1", port))
+        asking.sendto(request, ("127.0.0.1", port))
         try:
-            reply = asking.recv(4096)
+            datagram = asking.recv(MAX_PACKET_BYTES)
         except TimeoutError:
             return False
-    return _is_verified(reply, packet, authenticator, secret.encode()) and reply[0] == EXPECTED_CODES[STATUS_SERVER][0]
+    reply = _read_reply(datagram, request, secret.encode())
+    return reply is not None and reply.code == ACCESS_ACCEPT
 
 
 def _request_until_answered(
@@ -102,43 +117,35 @@ def _request_until_answered(
     attributes: bytes,
     seconds: float,
     alive: Callable[[], bool] = lambda: True,
-) -> bytes | None:
+) -> RadiusPacket | None:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     deadline = time.monotonic() + seconds
     # Repeat one packet: with a reject delay longer than the pause, another packet would never get a response.
-    packet, authenticator = _make_request(code, attributes, secret)
+    request = _make_request(code, attributes, secret)
     with socket.socket(family, socket.SOCK_DGRAM) as asking:
         asking.connect((address, port))
         while (left := deadline - time.monotonic()) > 0 and alive():
             asking.settimeout(min(0.5 if code == ACCESS_REQUEST else 0.1, left))
             try:
-                asking.send(packet)
-                reply = asking.recv(4096)
+                asking.send(request)
+                datagram = asking.recv(MAX_PACKET_BYTES)
             except TimeoutError:
                 continue
             except ConnectionRefusedError:
                 time.sleep(0.02)
                 continue
-            if _is_verified(reply, packet, authenticator, secret) and reply[0] in EXPECTED_CODES[code]:
+            reply = _read_reply(datagram, request, secret)
+            if reply is not None and reply.code in _EXPECTED_CODES[code]:
                 return reply
     return None
 
 
-def _encode_attribute(number: int, value: bytes) -> bytes:
-    return bytes((number, len(value) + 2)) + value
+def _make_request(code: int, attributes: bytes, secret: bytes) -> bytes:
+    return make_access_request(os.urandom(1)[0], os.urandom(16), attributes, secret, code=code)
 
 
-def _make_request(code: int, attributes: bytes, secret: bytes) -> tuple[bytes, bytes]:
-    authenticator = os.urandom(16)
-    length = 20 + 18 + len(attributes)
-    header = struct.pack("!BBH", code, os.urandom(1)[0], length) + authenticator
-    signature = hmac.digest(secret, header + _encode_attribute(80, bytes(16)) + attributes, "md5")
-    return header + _encode_attribute(80, signature) + attributes, authenticator
-
-
-def _is_verified(reply: bytes, packet: bytes, authenticator: bytes, secret: bytes) -> bool:
-    """Verify the Response Authenticator, which covers the request's (RFC 2865 3)."""
-    if len(reply) < 20 or reply[1] != packet[1]:
-        return False
-    expected = hashlib.md5(reply[:4] + authenticator + reply[20:] + secret, usedforsecurity=False).digest()
-    return hmac.compare_digest(expected, reply[4:20])
+def _read_reply(datagram: bytes, request: bytes, secret: bytes) -> RadiusPacket | None:
+    try:
+        return parse_response(datagram, request, secret, requires_signature=False)
+    except (MalformedPacket, ForgedResponse):
+        return None

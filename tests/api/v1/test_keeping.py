@@ -61,7 +61,6 @@ def test_operator_sets_limits_and_sees_problems(api: httpx.Client, operator, wor
     assert made.json() in api.get(limits, headers=operator).json()["items"]
     assert api.put(f"{limits}/auth", json={**body, "floor_days": 70}, headers=operator).json()["place"] == "days"
     assert api.delete(f"{limits}/auth", headers=operator).json()["default_days"] == 90
-    assert api.post("/v1/platform/retention/trust-clock", headers=operator).status_code == 204
     with session_scope(PlatformScope(), engine=worker_engine) as session:
         alarms.raise_alarm(session, code="clock-jumped", detail="It did.", now=utc_now())
     status = api.get("/v1/platform/status", headers=operator).json()

@@ -15,11 +15,11 @@ from typing import Self
 
 from loadtest.bench_tenants import ProvisionedTenant
 from loadtest.eap_tls_client import EapTls, Supplicant, client_context
-from loadtest.packet import ACCESS_REJECT
 from loadtest.radius_client import Exchange, RadiusClient, Request, Target
 from loadtest.tally import RunResult
 from loadtest.tenants import CERTIFICATE_VLAN
 from loadtest.workloads import START, STOP, AccountingSource, BenchDevice, BenchNas, mab_request
+from nac.kit.radius_packet import ACCESS_REJECT
 from tests.polling import until
 from tests.whole.instance import Instance
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from loadtest import packet
-from loadtest.packet import Secret, attribute
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import encode_attribute
 from nac.kit.request_sources import DEMO_ADDRESS
 from tests.polling import until
 from tests.whole.nas_packets import NasPackets
@@ -17,7 +17,7 @@ from tests.whole.nas_packets import NasPackets
 pytestmark = pytest.mark.faults
 
 _ROUNDS = 4
-_STRANGERS_SECRET = Secret(b"a-secret-of-somebody-else")
+_STRANGERS_SECRET = b"a-secret-of-somebody-else"
 
 
 def framed(code: int, attributes: bytes, *, length: int | None = None) -> bytes:
@@ -31,7 +31,7 @@ def unsigned(wire: NasPackets) -> bytes:
     """An Access-Request as sent before Message-Authenticator was required."""
     authenticator, mac = os.urandom(16), wire.device.mac
     hidden = packet.hide_password(mac.encode(), authenticator, wire.secret)
-    attributes = hidden + attribute(packet.USER_NAME, mac)
+    attributes = hidden + encode_attribute(packet.USER_NAME, mac)
     return struct.pack("!BBH", packet.ACCESS_REQUEST, 7, 20 + len(attributes)) + authenticator + attributes
 
 
@@ -56,7 +56,7 @@ def bad_packets(wire: NasPackets) -> list[Bad]:
         Bad("less than a header", b"\x01\x07\x00\x14abc", "auth_malformed"),
         Bad("a length beyond the datagram", framed(1, b"", length=100), "auth_malformed"),
         Bad("a length below a header's", framed(1, b"", length=19), "auth_malformed"),
-        Bad("more than 4,096 octets", framed(1, attribute(1, "x" * 253) * 17), "auth_malformed"),
+        Bad("more than 4,096 octets", framed(1, encode_attribute(1, "x" * 253) * 17), "auth_malformed"),
         Bad("an attribute of length 0", framed(1, b"\x01\x00"), "auth_malformed"),
         Bad("an attribute of length 1", framed(1, b"\x01\x01"), "auth_malformed"),
         Bad("an attribute beyond the packet", framed(1, b"\x01\x20ab"), "auth_malformed"),
@@ -156,7 +156,7 @@ def test_secret_of_one_tenant_gets_no_response_at_another(instance, tenants):
     """Alpha's secret on bravo's ports counts as a wrong secret and leaves no row at either tenant."""
     alpha, bravo = tenants
     session_id = f"stranger-{os.urandom(4).hex()}"
-    with NasPackets(bravo, secret=alpha.target.secret.value) as wire:
+    with NasPackets(bravo, secret=alpha.target.secret) as wire:
         wire.send(wire.mab_packet(alpha.tenant.endpoints[0].mac))
         wire.send(wire.accounting_packet(session_id), acct=True)
         assert wire.is_silent()

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from loadtest.bench_tenants import ACTOR
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 from nac.onboarding import tenant_purge
 from nac.tenancy.nases import service as nases
 from nac.tenancy.sites import service as sites

@@ -7,10 +7,10 @@ from zlib import crc32
 
 import pytest
 
-from loadtest.packet import ACCESS_ACCEPT
 from nac.cellformat.journal.reader import read_tail
 from nac.cellformat.journal.segment import FRAME, list_segments, segment_path
 from nac.cellformat.replica import files
+from nac.kit.radius_packet import ACCESS_ACCEPT
 from tests.polling import seconds_until, until
 from tests.whole.nas_packets import NasPackets
 

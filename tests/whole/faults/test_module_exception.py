@@ -5,9 +5,9 @@ from contextlib import contextmanager
 import lmdb
 import pytest
 
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
 from nac.cellformat.replica import files, keys
 from nac.cellformat.replica.records import DATABASES
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 from tests.polling import until
 from tests.whole.nas_packets import NasPackets
 

@@ -48,7 +48,7 @@ def server(instance, made):
 
     until(is_ready, "the pool is ready in the cell", seconds=30)
     return SimpleNamespace(
-        auth_port=made.target.auth_port, acct_port=made.target.acct_port, secret=made.target.secret.value.decode()
+        auth_port=made.target.auth_port, acct_port=made.target.acct_port, secret=made.target.secret.decode()
     )
 
 

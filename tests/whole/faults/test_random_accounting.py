@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from loadtest import packet
-from loadtest.packet import attribute
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import encode_attribute
 from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
@@ -38,14 +38,14 @@ def value(rng: random.Random) -> bytes:
 
 def random_attributes(rng: random.Random, number: int) -> bytes:
     """At most what fits into a packet. No two packets are equal."""
-    made = attribute(packet.ACCT_SESSION_ID, f"{number}") if rng.random() < 0.5 else b""
-    made += attribute(packet.NAS_PORT, number)
+    made = encode_attribute(packet.ACCT_SESSION_ID, f"{number}") if rng.random() < 0.5 else b""
+    made += encode_attribute(packet.NAS_PORT, number)
     if rng.random() < 0.9:
-        made += attribute(packet.ACCT_STATUS_TYPE, rng.choice((*_STATUS_TYPES, rng.getrandbits(32))))
+        made += encode_attribute(packet.ACCT_STATUS_TYPE, rng.choice((*_STATUS_TYPES, rng.getrandbits(32))))
     for _ in range(rng.choice((1, 5, 20, 60))):
         kind = rng.choice((*_OFTEN, rng.randrange(1, 256)))
         if kind not in _LEFT_OUT and len(made) < 3_800:
-            made += attribute(kind, value(rng))
+            made += encode_attribute(kind, value(rng))
     return made
 
 
@@ -63,7 +63,7 @@ def test_random_accounting_is_acknowledged_and_stored_unchanged(instance, tenant
     before, alarms, radiusd = rows(), instance.alarm_codes(), instance.pid("radiusd")
     with NasPackets(tenants[0]) as wire:
         requests = (
-            packet.accounting_request(number % 256, random_attributes(rng, number), wire.secret)
+            packet.make_accounting_request(number % 256, random_attributes(rng, number), wire.secret)
             for number in range(_PACKETS)
         )
         # Retransmitted as by a NAS, without a second row.

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from loadtest import packet
 from loadtest.bench_tenants import ACTOR
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, attribute
 from loadtest.workloads import BENCH_NAS, START, STOP, calling_station
+from nac.kit import radius_packet as packet
 from nac.kit.db import TenantScope, session_scope
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, encode_attribute
 from nac.policies import service as policies
 from nac.tenancy.cells import service as cells
 from tests.polling import until
@@ -52,11 +52,11 @@ def test_second_session_is_rejected_until_the_first_ends(instance, limited):
     with NasPackets(limited) as wire:
 
         def account(status: int, session_id: str = "") -> None:
-            said = attribute(packet.ACCT_STATUS_TYPE, status) + BENCH_NAS.attributes()
+            said = encode_attribute(packet.ACCT_STATUS_TYPE, status) + BENCH_NAS.attributes()
             if session_id:
-                said += calling_station(wire.device.mac) + attribute(packet.USER_NAME, wire.device.mac)
-                said += attribute(packet.ACCT_SESSION_ID, session_id)
-            assert wire.exchange(packet.accounting_request(os.urandom(1)[0], said, wire.secret), acct=True)
+                said += calling_station(wire.device.mac) + encode_attribute(packet.USER_NAME, wire.device.mac)
+                said += encode_attribute(packet.ACCT_SESSION_ID, session_id)
+            assert wire.exchange(packet.make_accounting_request(os.urandom(1)[0], said, wire.secret), acct=True)
 
         def is_answered(code: int) -> None:
             until(lambda: wire.verdict() == code, f"the device is answered {code}")

@@ -5,12 +5,12 @@ import secrets
 
 import pytest
 
-from loadtest import packet
 from loadtest.bench_tenants import BenchTenants, ProvisionedTenant
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, attribute
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BENCH_NAS, calling_station
+from nac.kit import radius_packet as packet
 from nac.kit.db import TenantScope, session_scope
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, encode_attribute
 from nac.policies import service as policies
 from nac.policies import site_settings
 from nac.tenancy.cells import service as cells
@@ -97,12 +97,14 @@ def bravo(instance, two) -> Tenant:
 
 def sensed(made: ProvisionedTenant, wire: NasPackets, mac: str, *options: bytes) -> None:
     """An Interim-Update with Cisco's device sensor."""
-    body = attribute(packet.ACCT_STATUS_TYPE, _INTERIM) + attribute(packet.ACCT_SESSION_ID, secrets.token_hex(4))
-    body += attribute(packet.USER_NAME, mac) + calling_station(mac) + BENCH_NAS.attributes()
+    body = encode_attribute(packet.ACCT_STATUS_TYPE, _INTERIM) + encode_attribute(
+        packet.ACCT_SESSION_ID, secrets.token_hex(4)
+    )
+    body += encode_attribute(packet.USER_NAME, mac) + calling_station(mac) + BENCH_NAS.attributes()
     for value in options:
         vendor = (9).to_bytes(4, "big") + bytes((1, len(value) + 2)) + value
-        body += attribute(26, vendor)
-    assert wire.exchange(packet.accounting_request(7, body, made.target.secret), acct=True)
+        body += encode_attribute(26, vendor)
+    assert wire.exchange(packet.make_accounting_request(7, body, made.target.secret), acct=True)
 
 
 @pytest.mark.long

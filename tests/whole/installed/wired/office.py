@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from loadtest.packet import Secret
 from loadtest.radius_client import Target
 from nac.cellformat.methods import METHODS, MethodOffer
 from nac.certificates import service as certificates
@@ -97,7 +96,7 @@ class Office:
             tenant = provision_tenant(session, actor=ACTOR, slug="office", msp_id=msp.id, signing=installation.signing)
             self.tenant_id = tenant.id
             slot = cells.require_slot(session, tenant_id=tenant.id)
-            secret = Secret(installation.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)))
+            secret = installation.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot))
             self.target = Target(installation.settings.listen_address, slot.auth_port, slot.acct_port, secret)
             site = sites.require_default(session, tenant_id=tenant.id)
             nases.create_nas(

@@ -39,7 +39,7 @@ class Switch(Daemon):
 
     def command(self) -> list[str | Path]:
         vlans = self._write("vlans", "".join(f"{vlan} {vlan_interface(vlan)}\n" for vlan in self._vlans))
-        target, secret = self._target, self._target.secret.value.decode()
+        target, secret = self._target, self._target.secret.decode()
         settings = {
             "interface": PORT,
             "driver": "wired",
