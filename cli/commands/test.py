@@ -14,6 +14,7 @@ from cli.install import ensure_packages
 from cli.layout import CHECKOUT, var_dir
 from cli.packages import TEST_PACKAGES
 from cli.progress import Progress
+from cli.quick_tests import quick_files
 
 _PYTHON = (sys.executable, "-P", "-m")
 # Three more workers than the smallest machine has cores, because tests often wait for programs. Each worker starts its
@@ -21,6 +22,8 @@ _PYTHON = (sys.executable, "-P", "-m")
 _PROCESSES = "5"
 # Distribute whole files, because their tests share a radiusd, in the order of tests/conftest.py.
 _SIDE_BY_SIDE = ("-n", _PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "40")
+# Few processes, because each takes seconds to start. Failures of the last run come first.
+_QUICK = ("-m", "not alone and not long", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--failed-first")
 # Folder of the fault tests that need an idle machine.
 _ALONE = "tests/whole/faults"
 _CHECKS: dict[str, tuple[str, ...]] = {
@@ -41,22 +44,28 @@ _CHECKS: dict[str, tuple[str, ...]] = {
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--faults", is_flag=True, help="Run only the fault tests, including the long ones.")
 @click.option("--long", "with_long", is_flag=True, help="Include tests that take minutes, and all examples.")
+@click.option("--quick", is_flag=True, help="Run the linters and the quick tests, which take at most 90 s on 2 cores.")
 @click.option("--no-install", is_flag=True, help="Report missing packages without installing them.")
 @click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(
-    ctx: click.Context, faults: bool, with_long: bool, no_install: bool, pytest_arguments: tuple[str, ...]
+    ctx: click.Context, faults: bool, with_long: bool, quick: bool, no_install: bool, pytest_arguments: tuple[str, ...]
 ) -> None:
-    """Run the linters and the tests. With --faults or PYTEST_ARGUMENTS, run only those tests."""
+    """Run the linters and the tests. With --faults or PYTEST_ARGUMENTS, run only those tests.
+
+    --quick also runs test files that have uncommitted changes, and those of PYTEST_ARGUMENTS.
+    """
+    if quick and (faults or with_long):
+        raise click.UsageError("--quick excludes --faults and --long. Use one of them.")
     started = time.monotonic()
     ensure_packages(Progress(), install=not no_install, log=var_dir() / "log" / "install.log", packages=TEST_PACKAGES)
     failed = []
-    if not faults and not pytest_arguments:
+    if quick or not (faults or pytest_arguments):
         with _byte_code_made():
             failed = _failed_checks()
     failed += [
         name
-        for name, chosen in _runs(faults, with_long, pytest_arguments).items()
+        for name, chosen in _runs(faults, with_long, quick, pytest_arguments).items()
         if not _passes(name, (*_PYTHON, "pytest", *chosen))
     ]
     verdict = f"FAILED: {', '.join(failed)}" if failed else "passed"
@@ -64,8 +73,10 @@ def command(
     ctx.exit(1 if failed else 0)
 
 
-def _runs(faults: bool, with_long: bool, arguments: tuple[str, ...]) -> dict[str, list[str]]:
+def _runs(faults: bool, with_long: bool, quick: bool, arguments: tuple[str, ...]) -> dict[str, list[str]]:
     """Arguments of pytest by name."""
+    if quick:
+        return {"quick tests": [*_QUICK, *quick_files(), *arguments]}
     if faults:
         return {"faults": ["-m", "faults", *arguments]}
     if arguments:

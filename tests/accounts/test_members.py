@@ -62,15 +62,6 @@ def test_members_are_listed_only_for_their_owner(within: Within, field: Field) -
                     members.delete_member(session, **whole(owner), membership_id=added[other].membership.id)
 
 
-def test_next_page_starts_after_the_last_id(within: Within, field: Field) -> None:
-    with within(field.acme) as session:
-        for number in range(5):
-            members.create_member(session, **whole(field.acme), email=f"p{number}@example.com", role="auditor")
-        first = members.list_members(session, owner=field.acme, span=members.ORDERS.first(3))
-        rest = members.list_members(session, owner=field.acme, span=members.ORDERS.behind(first[-1].membership.id))
-        assert len({each.person.email for each in (*first, *rest)}) == 5
-
-
 @pytest.mark.parametrize(
     ("given", "error"),
     [

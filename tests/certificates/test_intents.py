@@ -164,13 +164,7 @@ def left_behind(engines: Engines) -> Iterator[None]:
 
 @pytest.mark.usefixtures("left_behind")
 @pytest.mark.parametrize("fault", [cut_connections, kill_postgres])
-def test_failed_second_commit_can_be_retried(
-    lasting_engine: Engine,
-    owner_engine: Engine,
-    database: Database,
-    alpha: Certified,
-    fault: Callable[[Database], None],
-) -> None:
+def test_failed_second_commit_can_be_retried(lasting_engine, owner_engine, database, alpha, fault) -> None:
     secret = make_secret(lasting_engine, alpha)
     with pytest.raises(DatabaseUnavailable):
         enrol(lasting_engine, alpha, secret, request("laptop"), telling(lambda: fault(database)))

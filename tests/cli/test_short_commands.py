@@ -209,5 +209,5 @@ def test_words_of_a_line_are_read() -> None:
 def test_help_lists_commands_of_table_and_module(alpha: Admit) -> None:
     assert set(load_catalog().verbs("ca")) >= {"list", "rollover", "import", "export"}
     listed = alpha.run("retention", "--help").stdout
-    assert all(verb in listed for verb in ("hold", "limits", "notices", "trust-clock"))
+    assert all(verb in listed for verb in ("hold", "limits", "notices"))
     assert "set" in alpha.run("retention", "limits", "--help").stdout

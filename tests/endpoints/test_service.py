@@ -8,7 +8,7 @@ from nac.inventory.endpoints import service as endpoints
 from nac.inventory.endpoints.service import EndpointCriteria
 from nac.inventory.groups import ENDPOINT_GROUPS, UnknownGroup
 from nac.kit.clock import utc_now
-from nac.kit.errors import AlreadyExists, InvalidInput, NotFound
+from nac.kit.errors import AlreadyExists, InvalidInput
 from nac.kit.ids import TenantId
 from nac.models import Endpoint
 
@@ -69,12 +69,6 @@ def test_deleted_group_leaves_its_members(session: Session, who: dict[str, objec
         ENDPOINT_GROUPS.remove(session, **who, name="printers")
 
 
-def test_duplicate_group_is_rejected(session: Session, who: dict[str, object]) -> None:
-    ENDPOINT_GROUPS.create(session, **who, name="printers")
-    with pytest.raises(AlreadyExists):
-        ENDPOINT_GROUPS.create(session, **who, name="printers")
-
-
 @pytest.mark.parametrize("name", [".", "..", " ", "a\nb"])
 def test_group_name_unusable_in_a_path_is_rejected(session: Session, who: dict[str, object], name: str) -> None:
     with pytest.raises(InvalidInput):
@@ -88,24 +82,6 @@ def test_block_and_unblock_leave_one_audit_row_each(session: Session, who: dict[
     assert endpoints.unblock_endpoint(session, **who, mac="001122334455").status == "active"
     actions = [entry.action for entry in audit.list_entries(session)]
     assert actions[:3] == ["endpoint.unblock", "endpoint.block", "endpoint.add"]
-
-
-def test_list_pages_by_mac(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
-    for last in ("03", "01", "02"):
-        endpoints.create_endpoint(session, **who, mac=f"0011223344{last}")
-    first = endpoints.list_endpoints(session, tenant_id=tenant_id, span=endpoints.ORDERS.first(2))
-    rest = endpoints.list_endpoints(
-        session, tenant_id=tenant_id, span=endpoints.ORDERS.behind(first[-1][0].mac, limit=2)
-    )
-    assert [found.mac[-2:] for found, _ in first] == ["01", "02"]
-    assert [found.mac[-2:] for found, _ in rest] == ["03"]
-
-
-def test_deleted_endpoint_is_not_found(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
-    endpoints.create_endpoint(session, **who, mac="001122334455")
-    endpoints.delete_endpoint(session, **who, mac="001122334455")
-    with pytest.raises(NotFound):
-        endpoints.require_by_mac(session, tenant_id=tenant_id, mac="001122334455")
 
 
 PHONE, PRINTER = "02aabbccddee", "001ba9010203"

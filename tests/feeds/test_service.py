@@ -314,9 +314,3 @@ def test_replay_of_an_invalid_period_is_rejected(acme: Tenancy, days: int):
     now = utc_now()
     with pytest.raises(InvalidFeed):
         acme.do(service.replay_feed, since=now - timedelta(days=days), until=now, now=now)
-
-
-def test_syslog_feed_has_no_generated_secret(acme: Tenancy):
-    acme.add()
-    with pytest.raises(InvalidInput, match="not a webhook"):
-        acme.do(service.rotate_secret, sealer=SEALER, keep=None, now=utc_now())

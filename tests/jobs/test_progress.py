@@ -27,13 +27,7 @@ def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
     return TenantId(make_tenant(app_engine, platform, "alpha").id)
 
 
-def test_bulk_changes_report_their_progress(
-    app_engine: Engine,
-    worker_engine: Engine,
-    owner_engine: Engine,
-    tenant_id: TenantId,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_bulk_changes_report_their_progress(app_engine, worker_engine, owner_engine, tenant_id, monkeypatch) -> None:
     seen: list[int] = []
     tell = runner.JobRun.tell
 

@@ -102,13 +102,7 @@ def slugs(engine: Engine, tenant_id: TenantId) -> set[str]:
         return set(session.scalars(select(Site.slug))) - {"main"}
 
 
-def test_input_is_passed_and_result_returned(
-    app_engine: Engine,
-    tenant_id: TenantId,
-    start: Start,
-    job: Callable[[UUID], Job],
-    work: Callable[[JobHandler], bool],
-) -> None:
+def test_input_is_passed_and_result_returned(app_engine, tenant_id, start, job, work) -> None:
     given: list[JobRun] = []
     job_id = start(names=["x"], secret="hush")
     assert b"hush" not in (job(job_id).input_sealed or b"")
@@ -139,15 +133,7 @@ def test_input_is_passed_and_result_returned(
         (Conflict("It is there."), "conflict", 0),
     ],
 )
-def test_rejection_is_reported_and_not_retried(
-    start: Start,
-    job: Callable[[UUID], Job],
-    work: Callable[[JobHandler], bool],
-    overdue: Callable[[], None],
-    error: Exception,
-    code: str,
-    mistakes: int,
-) -> None:
+def test_rejection_is_reported_and_not_retried(start, job, work, overdue, error, code, mistakes) -> None:
     def refuse(*_: object) -> None:
         raise error
 
@@ -160,14 +146,7 @@ def test_rejection_is_reported_and_not_retried(
     assert not work(SingleTransactionHandler(refuse))
 
 
-def test_failure_is_retried_until_it_fails_finally(
-    app_engine: Engine,
-    tenant_id: TenantId,
-    start: Start,
-    job: Callable[[UUID], Job],
-    work: Callable[[JobHandler], bool],
-    overdue: Callable[[], None],
-) -> None:
+def test_failure_is_retried_until_it_fails_finally(app_engine, tenant_id, start, job, work, overdue) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("hush")
 
@@ -198,14 +177,7 @@ def test_unreachable_service_is_retried_later(
     assert job(job_id).state == "queued"
 
 
-def test_job_that_kills_its_worker_fails_finally(
-    app_engine: Engine,
-    tenant_id: TenantId,
-    start: Start,
-    job: Callable[[UUID], Job],
-    work: Callable[[JobHandler], bool],
-    overdue: Callable[[], None],
-) -> None:
+def test_job_that_kills_its_worker_fails_finally(app_engine, tenant_id, start, job, work, overdue) -> None:
     job_id = start()
 
     def kill(session: object, mine: JobRun) -> None:
@@ -301,13 +273,7 @@ def test_progress_is_visible_and_undone_with_its_transaction(
     ("ended_by", "state"), [({"is_cancelled": True}, "cancelled"), ({"lapses": runner.MAX_LAPSES}, "failed")]
 )
 def test_progress_of_undone_work_is_cleared_at_the_end(
-    start: Start,
-    job: Callable[[UUID], Job],
-    work: Callable[[JobHandler], bool],
-    overdue: Callable[[], None],
-    owner_engine: Engine,
-    ended_by: Mapping[str, object],
-    state: str,
+    start, job, work, overdue, owner_engine, ended_by, state
 ) -> None:
     def die(_: object, mine: JobRun) -> None:
         mine.tell(1)
@@ -324,13 +290,7 @@ def test_progress_of_undone_work_is_cleared_at_the_end(
     assert (job(job_id).state, job(job_id).done) == (state, 0)
 
 
-def test_cancelled_failed_job_can_be_retried(
-    app_engine: Engine,
-    tenant_id: TenantId,
-    start: Start,
-    job: Callable[[UUID], Job],
-    work: Callable[[JobHandler], bool],
-) -> None:
+def test_cancelled_failed_job_can_be_retried(app_engine, tenant_id, start, job, work) -> None:
     job_id, owner = start(), Owner(tenant_id=tenant_id)
 
     def refuse(session: object, mine: JobRun) -> None:
@@ -348,14 +308,7 @@ def test_cancelled_failed_job_can_be_retried(
     assert job(job_id).state == "done"
 
 
-def test_replaced_worker_changes_nothing(
-    app_engine: Engine,
-    tenant_id: TenantId,
-    start: Start,
-    job: Callable[[UUID], Job],
-    work: Callable[[JobHandler], bool],
-    overdue: Callable[[], None],
-) -> None:
+def test_replaced_worker_changes_nothing(app_engine, tenant_id, start, job, work, overdue) -> None:
     """One worker freezes beyond its lease while another one does the job."""
     job_id = start()
 
@@ -373,14 +326,7 @@ def test_replaced_worker_changes_nothing(
     assert (job(job_id).state, job(job_id).result) == ("done", {"by": "second"})
 
 
-def test_several_transactions_resume_where_they_stopped(
-    app_engine: Engine,
-    tenant_id: TenantId,
-    start: Start,
-    job: Callable[[UUID], Job],
-    work: Callable[[JobHandler], bool],
-    overdue: Callable[[], None],
-) -> None:
+def test_several_transactions_resume_where_they_stopped(app_engine, tenant_id, start, job, work, overdue) -> None:
     """The worker dies in the middle. Then each run adds one more."""
     job_id = start(names=["a", "b", "c"])
     died = []
@@ -411,13 +357,7 @@ def test_several_transactions_resume_where_they_stopped(
     assert (job(job_id).state, job(job_id).result) == ("done", {"made": 3})
 
 
-def test_cancelled_job_leaves_nothing(
-    app_engine: Engine,
-    tenant_id: TenantId,
-    start: Start,
-    job: Callable[[UUID], Job],
-    work: Callable[[JobHandler], bool],
-) -> None:
+def test_cancelled_job_leaves_nothing(app_engine, tenant_id, start, job, work) -> None:
     waits, runs = start(), start()
     owner = Owner(tenant_id=tenant_id)
 
@@ -443,13 +383,7 @@ def test_cancelled_job_leaves_nothing(
         cancel(runs)
 
 
-def test_owners_take_turns_within_limits(
-    app_engine: Engine,
-    platform: Platform,
-    tenant_id: TenantId,
-    start: Start,
-    worker_engine: Engine,
-) -> None:
+def test_owners_take_turns_within_limits(app_engine, platform, tenant_id, start, worker_engine) -> None:
     """Two jobs run at a time, never two of one owner. Another owner's job does not wait for twenty of the first."""
     other = Owner(tenant_id=TenantId(make_tenant(app_engine, platform, "bravo").id))
     for _ in range(service.MAX_WAITING):

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.early
 
 # Each day has more than 5,000 pages, below which an index is not worthwhile. The short form has fewer days.
 ROWS_OF_DAY, TENANTS = 200_000, 200
-DAYS = 50 if is_whole() else 15
+DAYS = 50 if is_whole() else 6
 _DISK_BYTES = 8 << 30
 # Load without a WAL, and without a second run of autovacuum.
 _SETTINGS = {

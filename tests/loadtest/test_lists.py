@@ -1,5 +1,6 @@
 """Every list of the API, large enough to show how much PostgreSQL reads for it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from nac.kit.ids import MspId, TenantId
 from nac.models import Job
 from nac.sessions import log_search
 from tests.api.app_server import serve_app, settings_of_public
-from tests.postgres import Database
+from tests.postgres import Cluster, Database
+from tests.shared_engines import dispose_all
 
 _SHARE = 0.03
 _LOOKED_THROUGH = 200
@@ -37,9 +39,14 @@ def _is_telling(asking: ListRequest) -> bool:
 _FIRST = {"id", "at", "mac", "name", "serial", "slug", "created_at", "started_at", "email", "not_after", "pool"}
 
 
-def test_no_list_reads_more_than_its_limit(
-    database: Database, tmp_path: Path, app_engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def database(cluster: Cluster) -> Iterator[Database]:
+    """A new database. Other tests leave log partitions, and each makes planning slower."""
+    yield cluster.create_database("lists")
+    dispose_all()
+
+
+def test_no_list_reads_more_than_its_limit(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_search, "MAX_SCANNED_ROWS", _LOOKED_THROUGH)
     monkeypatch.setattr(endpoints, "_SELECTIVE_LIMIT", _LOOKED_THROUGH)
     monkeypatch.setattr(log_search, "SLICE_ROWS", _LOOKED_THROUGH)
@@ -48,7 +55,7 @@ def test_no_list_reads_more_than_its_limit(
     app = create_app(settings_of_public(database, tmp_path))
     values = read_costs.read_tenant_values(database.superuser_url, tenants.slugs[0])
     with serve_app(app) as client:
-        client.headers["Authorization"] = f"Bearer {data_set.make_platform_token(app_engine)}"
+        client.headers["Authorization"] = f"Bearer {data_set.make_platform_token(app.state.engine)}"
         found = list(read_costs.measure_read_costs(app, client, [values], _is_telling))
         with app.state.engine.connect() as connection:
             assert connection.exec_driver_sql("SHOW plan_cache_mode").scalar() == "force_custom_plan"

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
 from nac.kit.db import TenantScope, session_scope
-from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from nac.kit.errors import AlreadyExists, Conflict, InvalidInput
 from nac.models import Nas, Tenant
 from nac.tenancy.nases import service as nases
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
@@ -86,14 +86,6 @@ def test_duplicate_identifier_or_address_is_rejected(session: Session, tenant: T
     _add(session, tenant, **values)
     with pytest.raises(AlreadyExists, match="'core-1'"):
         _add(session, tenant, **values | {"name": "core-2"})
-
-
-def test_nas_is_found_by_identifier_address_and_name(session: Session, tenant: Tenant) -> None:
-    nas = _add(session, tenant, identifier="id-1", address="2001:db8::1")
-    for reference in ("id-1", "2001:0db8:0::1", "core-1"):
-        assert nases.require_nas(session, tenant_id=tenant.id, reference=reference).id == nas.id
-    with pytest.raises(NotFound):
-        nases.require_nas(session, tenant_id=tenant.id, reference="core-2")
 
 
 def test_ambiguous_name_is_rejected_but_identifier_deletes(session: Session, tenant: Tenant) -> None:

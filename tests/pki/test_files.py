@@ -37,15 +37,7 @@ def certificate(chain: Chain, key: PrivateKey) -> x509.Certificate:
         (True, b"pbeWithSHA1And3-KeyTripleDES-CBC, Iteration 20000", b"MAC: sha1"),
     ],
 )
-def test_openssl_opens_the_pkcs12_file(
-    chain: Chain,
-    key: PrivateKey,
-    certificate: x509.Certificate,
-    tmp_path: Path,
-    legacy: bool,
-    scheme: bytes,
-    mac: bytes,
-) -> None:
+def test_openssl_opens_the_pkcs12_file(chain, key, certificate, tmp_path, legacy, scheme, mac) -> None:
     authorities = [chain.issuing.certificate, chain.root.certificate]
     file = tmp_path / "laptop.p12"
     file.write_bytes(

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from nac.kit.db import TenantScope, session_scope
-from nac.kit.errors import Conflict, InvalidInput
+from nac.kit.errors import Conflict
 from nac.models import AuditEntry, Site
 from nac.policies import publish_gate, site_settings
 from nac.policies import service as policies
@@ -207,12 +207,6 @@ def test_fallback_update_does_not_check_the_policy(do, main):
     with pytest.raises(InvalidPolicy) as caught:
         do(site_settings.update_site, slug="main", fallback=FALLBACK | {"role": "x"})
     assert [mistake.place for mistake in caught.value.mistakes] == ["site.fallback.role"]
-
-
-def test_unknown_time_zone_is_rejected(do):
-    with pytest.raises(InvalidInput, match="time zone"):
-        do(site_settings.update_site, slug="main", time_zone="Mars/Base", monitor=True)
-    assert do(sites.require_by_slug, acting=False, slug="main").monitor is False
 
 
 def test_site_assigned_during_publish_is_checked(do, main, monkeypatch):

@@ -6,12 +6,11 @@ from sqlalchemy import Engine, func, select, update
 from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.inventory.identity_sources import service as sources
 from nac.kit.db import TenantScope, session_scope
-from nac.kit.errors import AlreadyExists, Conflict
+from nac.kit.errors import Conflict
 from nac.kit.outbound.reach import DEFAULT_REACH
 from nac.models import AuditEntry, Policy, PolicyVersion, ReplicaChange, Tenant
 from nac.policies import service as policies
-from nac.policies.repository import VERSION_ORDERS
-from nac.policies.service import DictionaryMissing, InvalidPolicy, NothingToPublish, PolicyNotFound
+from nac.policies.service import DictionaryMissing, InvalidPolicy, PolicyNotFound
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.policies.documents import PLACES_OF_BAD, bad, good
 from tests.polling import PATIENCE_SECONDS
@@ -160,15 +159,6 @@ def test_rollback_to_an_unpublished_version_is_rejected(do, policy):
         do(policies.roll_back_policy, slug="main", number=9)
 
 
-def test_missing_draft_and_unknown_policy_are_rejected(do, policy):
-    with pytest.raises(NothingToPublish):
-        do(policies.publish_policy, slug="main")
-    with pytest.raises(PolicyNotFound, match="List policies"):
-        do(policies.publish_policy, slug="other")
-    with pytest.raises(AlreadyExists):
-        do(policies.create_policy, slug="main")
-
-
 def test_site_fallback_is_checked_against_the_dictionary(do):
     assert do(policies.check_fallback, document={"verdict": "permit", "vlan": "99"}).results.vlan == "99"
     reply = [{"attribute": "Auth-Type", "value": "Accept"}]
@@ -210,16 +200,6 @@ def test_concurrent_saves_get_consecutive_numbers(do, policy, app_engine, tenant
         assert other.is_alive()
     other.join(PATIENCE_SECONDS)
     assert statuses(do) == {1: "superseded", 2: "draft"}
-
-
-def test_version_list_pages_by_number(do, policy):
-    for vlan in ("1", "2", "3"):
-        do(policies.save_draft, slug="main", document=good(vlan))
-    assert [version.number for version in do(policies.list_versions, slug="main", span=VERSION_ORDERS.first(2))] == [
-        3,
-        2,
-    ]
-    assert [version.number for version in do(policies.list_versions, slug="main", span=VERSION_ORDERS.behind(2))] == [1]
 
 
 def test_another_tenant_cannot_see_the_policy(do, policy, app_engine, platform):

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import hmac
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -166,14 +166,7 @@ def _endless(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         _endless,
     ],
 )
-def test_invalid_webhook_response_denies(
-    setting: Setting,
-    hook: WebhookServer,
-    server: Server,
-    app_engine: Engine,
-    alpha: Certified,
-    say: Callable[[dict[str, Any]], tuple[int, dict[str, str], bytes]],
-):
+def test_invalid_webhook_response_denies(setting, hook, server, app_engine, alpha, say):
     setting.save()
     hook.say = say
     reply = ask(server)

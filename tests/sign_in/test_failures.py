@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID, uuid4
 
-import httpx
 import pytest
 from sqlalchemy import Engine, text
 
@@ -18,7 +17,6 @@ from nac.kit.clock import utc_now
 from nac.kit.db import CredentialScope, PersonScope, session_scope
 from nac.models import Person
 from tests.accounts.conftest import Field, Within, whole
-from tests.api.v1.conftest import MakeToken
 from tests.sign_in.authenticator import Authenticator
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser
 from tests.sign_in.test_sign_in import by_passkey, with_passkey
@@ -55,12 +53,7 @@ def later(owner_engine: Engine) -> None:
 
 
 def test_failures_are_reported_to_the_user_and_their_owners(
-    browser: MakeBrowser,
-    member: Person,
-    client: httpx.Client,
-    make_token: MakeToken,
-    field: Field,
-    worker_engine: Engine,
+    browser, member, client, make_token, field, worker_engine
 ) -> None:
     mine = browser()
     for _ in range(2):

@@ -19,7 +19,7 @@ from nac.core.mail.mailbox import Mailbox, StoredMail
 from nac.core.mail.service import MAX_PER_DAY
 from nac.kit.db import CredentialScope, PlatformScope, get_process_engine, session_scope
 from nac.models import AuditEntry, Person, SignOn
-from tests.accounts.conftest import Field, Within, whole
+from tests.accounts.conftest import Field, whole
 from tests.api.v1.conftest import MakeToken
 from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR
@@ -182,16 +182,7 @@ def test_pages_lead_to_a_new_password(client: httpx.Client, browser: MakeBrowser
     assert browser().sign_in(password=NEW)["state"] == "signed-in"
 
 
-def test_new_members_are_invited(
-    client: httpx.Client,
-    browser: MakeBrowser,
-    ann: Person,
-    post: Post,
-    make_token: MakeToken,
-    field: Field,
-    within: Within,
-    owner_engine: Engine,
-) -> None:
+def test_new_members_are_invited(client, browser, ann, post, make_token, field, within, owner_engine) -> None:
     headers = {"Authorization": f"Bearer {make_token(field.acme)}"}
 
     def add(email: str, **more: object) -> dict:

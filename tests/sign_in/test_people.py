@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import httpx
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import text
 
 from nac.accounts.members import service as members
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.core.access.owners import Owner
-from nac.models import Person
-from tests.accounts.conftest import Field, Within, whole
+from tests.accounts.conftest import whole
 from tests.api.v1.conftest import MakeToken
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, MakePerson
 from tests.sign_in.test_sign_in import with_totp
@@ -52,14 +51,7 @@ def test_users_are_listed_in_pages(ask: Ask, make_person: MakePerson) -> None:
     assert (added[0]["email"], added[0]["has_password"]) == ("new@example.com", False)
 
 
-def test_operator_manages_an_account(
-    ask: Ask,
-    browser: MakeBrowser,
-    ann: Person,
-    within: Within,
-    field: Field,
-    owner_engine: Engine,
-) -> None:
+def test_operator_manages_an_account(ask, browser, ann, within, field, owner_engine) -> None:
     with within(field.acme) as session:
         members.create_member(session, **whole(field.acme), email=EMAIL, role="auditor")
     mine = browser()
@@ -99,13 +91,7 @@ def test_operator_manages_an_account(
     assert link["token"] not in str(told)
 
 
-def test_account_reset_needs_the_target_permissions(
-    ask: Ask,
-    make_token: MakeToken,
-    within: Within,
-    ann: Person,
-    field: Field,
-) -> None:
+def test_account_reset_needs_the_target_permissions(ask, make_token, within, ann, field) -> None:
     few = make_token(Owner(), "person.read", "person.manage")
     # For a user without permissions it is enough.
     assert ask("POST", f"/{ann.id}/password-link", {"mail": False}, token=few).status_code == 201
@@ -123,14 +109,7 @@ def test_account_reset_needs_the_target_permissions(
     assert ask("DELETE", f"/{ann.id}/sessions", token=enough).status_code == 204
 
 
-def test_last_operator_stays_and_needs_a_confirmation(
-    ask: Ask,
-    browser: MakeBrowser,
-    ann: Person,
-    make_person: MakePerson,
-    within: Within,
-    owner_engine: Engine,
-) -> None:
+def test_last_operator_stays_and_needs_a_confirmation(ask, browser, ann, make_person, within, owner_engine) -> None:
     with within(Owner()) as session:
         members.create_member(session, **whole(Owner()), email=EMAIL, role="platform-operator")
     with owner_engine.begin() as connection:

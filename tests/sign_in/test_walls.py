@@ -28,7 +28,7 @@ from nac.models import (
     SpentChallenge,
     Totp,
 )
-from tests.accounts.conftest import Field, Within, scope_of, whole
+from tests.accounts.conftest import Field, scope_of, whole
 from tests.sign_in.conftest import MakePerson
 
 OWN = (Totp, Passkey, RecoveryCode, PasswordLink)
@@ -139,12 +139,7 @@ def test_owner_requests_mails_only_for_its_members(app_engine: Engine, field: Fi
             stack.enter_context(session_scope(scope, engine=app_engine)).execute(statement.inline())
 
 
-def test_user_writes_audit_entries_only_in_their_places(
-    app_engine: Engine,
-    field: Field,
-    filled: dict[str, Person],
-    within: Within,
-) -> None:
+def test_user_writes_audit_entries_only_in_their_places(app_engine, field, filled, within) -> None:
     with within(field.acme) as session:
         members.create_member(session, **whole(field.acme), email="ann@example.com", role="auditor")
     for person, owner, may in (("ann", field.acme, True), ("ann", field.bolt, False), ("bob", field.acme, False)):

@@ -4,14 +4,11 @@ import re
 
 import httpx
 import pytest
-from sqlalchemy import Engine
 
 from nac.core.access.owners import Owner
 from nac.kit.ids import MspId, TenantId
-from tests.accounts.conftest import Field
-from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import Platform, make_tenant
-from tests.sign_ons.conftest import SECRET, Certificates, Hostile, SetUp
+from tests.sign_ons.conftest import SECRET, Hostile, SetUp
 
 
 @pytest.mark.parametrize("name", ["acme", " ACME "])
@@ -45,12 +42,7 @@ def test_invalid_slug_gets_an_error_page(client: httpx.Client, path: str) -> Non
 
 
 def test_tenant_is_found_if_the_same_named_msp_has_no_sso(
-    client: httpx.Client,
-    app_engine: Engine,
-    field: Field,
-    make_token: MakeToken,
-    hostile: Hostile,
-    certificates: Certificates,
+    client, app_engine, field, make_token, hostile, certificates
 ) -> None:
     assert field.acme.msp_id is not None
     tenant = make_tenant(app_engine, Platform(MspId(field.acme.msp_id), 0), "bolt")

@@ -334,13 +334,7 @@ def test_provider_sign_in_does_not_replace_another_user(
 
 
 def test_provider_reports_whether_two_factors_were_used(
-    browser: MakeBrowser,
-    set_up: SetUp,
-    ann,
-    hostile: Hostile,
-    client: httpx.Client,
-    make_token: MakeToken,
-    field: Field,
+    browser, set_up, ann, hostile, client, make_token, field
 ) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     headers = {"Authorization": f"Bearer {make_token(field.acme)}"}
@@ -356,15 +350,7 @@ def test_provider_reports_whether_two_factors_were_used(
     assert mine.ask("GET", "/tenants/alpha").status_code == 200
 
 
-def test_owner_lists_and_ends_its_provider_sign_ins(
-    browser: MakeBrowser,
-    set_up: SetUp,
-    ann,
-    hostile: Hostile,
-    client: httpx.Client,
-    make_token: MakeToken,
-    field: Field,
-) -> None:
+def test_owner_lists_and_ends_its_provider_sign_ins(browser, set_up, ann, hostile, client, make_token, field) -> None:
     own, mine = browser(), browser()
     own.sign_in()
     by_hostile(mine, set_up(MSP, hostile.issuer), hostile)

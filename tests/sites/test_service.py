@@ -11,7 +11,7 @@ from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import AlreadyExists, InUse, InvalidInput, NotFound
 from nac.kit.ids import TenantId
-from nac.models import Policy, RadiusSession, Tenant
+from nac.models import Policy, RadiusSession
 from nac.policies import site_settings
 from nac.tenancy.nases import service as nases
 from nac.tenancy.sites import service as sites
@@ -30,16 +30,6 @@ def tenant_id(app_engine: Engine, cell_engine: Engine) -> TenantId:
 def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         yield session
-
-
-def test_created_site_is_listed_by_slug(session: Session, tenant_id: TenantId) -> None:
-    sites.create_site(
-        session, actor=ACTOR, tenant_id=tenant_id, slug="berlin", name="Berlin", time_zone="Europe/Berlin"
-    )
-    assert [(site.slug, site.time_zone) for site in sites.list_sites(session, tenant_id=tenant_id)] == [
-        ("berlin", "Europe/Berlin"),
-        ("main", "UTC"),
-    ]
 
 
 def test_taken_slug_is_rejected(session: Session, tenant_id: TenantId) -> None:
@@ -65,18 +55,6 @@ def test_policy_is_assigned_and_unassigned(session: Session, tenant_id: TenantId
 def test_unknown_policy_is_rejected(session: Session, tenant_id: TenantId) -> None:
     with pytest.raises(NotFound, match="policy"):
         site_settings.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=uuid4())
-
-
-def test_unused_site_is_deleted(session: Session, tenant_id: TenantId) -> None:
-    who = {"actor": ACTOR, "tenant_id": tenant_id}
-    sites.create_site(session, **who, slug="berlin")
-    sites.delete_site(session, **who, slug="berlin")
-    assert [site.slug for site in sites.list_sites(session, tenant_id=tenant_id)] == ["main"]
-
-
-def test_default_site_cannot_be_deleted(session: Session, tenant_id: TenantId) -> None:
-    with pytest.raises(InUse, match="is the default site"):
-        sites.delete_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
 
 
 def test_site_with_a_nas_cannot_be_deleted(session: Session, tenant_id: TenantId) -> None:
@@ -107,10 +85,3 @@ def test_site_with_a_live_session_cannot_be_deleted(
         make_row(owner, RadiusSession.__table__, tenant_id, site_id=site.id, **session_row)
     with pytest.raises(InUse, match="has 1 live session") if stays else nullcontext():
         sites.delete_site(session, **who, slug="berlin")
-
-
-def test_default_site_changes(session: Session, tenant_id: TenantId) -> None:
-    who = {"actor": ACTOR, "tenant_id": tenant_id}
-    site = sites.create_site(session, **who, slug="berlin")
-    sites.make_default(session, **who, slug="berlin")
-    assert session.get_one(Tenant, tenant_id).default_site_id == site.id

@@ -61,12 +61,11 @@ def test_hidden_secret_has_a_placeholder(template: SnippetTemplate):
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
-@pytest.mark.parametrize("sign", [*_SEPARATORS[:3], '"', "\\", "`", " " * 129])
-def test_secret_that_breaks_quoting_is_rejected(template: SnippetTemplate, sign: str):
-    if sign in ";" and template.quoting != "plain":
-        return
-    with pytest.raises(SecretNotWritable):
-        render(template, SnippetValues("acme", "192.0.2.1", 1, 2, secret=f"abc{sign}reload"))
+def test_secret_that_breaks_quoting_is_rejected(template: SnippetTemplate):
+    for sign in (*_SEPARATORS[:3], '"', "\\", "`", " " * 129):
+        if sign != ";" or template.quoting == "plain":
+            with pytest.raises(SecretNotWritable):
+                render(template, SnippetValues("acme", "192.0.2.1", 1, 2, secret=f"abc{sign}reload"))
 
 
 @given(st.text(max_size=100), st.text(max_size=100))

@@ -20,9 +20,8 @@ from nac.onboarding import tenant_purge
 from nac.tenancy.tenants import service as tenants
 from tests.commit_kills import deaths
 from tests.factories.certificates import SEALER, Certified
-from tests.factories.tenancy import ACTOR, Platform
+from tests.factories.tenancy import ACTOR
 from tests.polling import until
-from tests.postgres import Database
 from tests.tenant_files.test_round_trip import contents_of, full, imported
 
 __all__ = ["full"]
@@ -34,14 +33,7 @@ def delete(app_engine: Engine, tenant_id: TenantId, *, days: float) -> None:
 
 
 def test_expired_tenant_is_purged_after_a_restorable_export(
-    app_engine: Engine,
-    worker_engine: Engine,
-    owner_engine: Engine,
-    platform: Platform,
-    full: TenantId,
-    bravo: Certified,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    app_engine, worker_engine, owner_engine, platform, full, bravo, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setattr(tenant_purge, "BATCH_ROWS", 1)
 
@@ -109,12 +101,7 @@ def test_tenant_under_a_hold_stays_and_can_be_restored(
 
 
 def test_hold_during_a_purge_keeps_the_rest_and_the_file(
-    app_engine: Engine,
-    worker_engine: Engine,
-    owner_engine: Engine,
-    full: TenantId,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    app_engine, worker_engine, owner_engine, full, tmp_path, monkeypatch
 ) -> None:
     delete(app_engine, full, days=0)
     delete_batch, held = tenant_purge._delete_batch, []
@@ -186,13 +173,7 @@ def test_concurrent_hold_and_purge_do_not_deadlock(app_engine: Engine, owner_eng
 
 
 def test_killed_purge_completes_with_an_intact_file(
-    database: Database,
-    app_engine: Engine,
-    owner_engine: Engine,
-    platform: Platform,
-    full: TenantId,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    database, app_engine, owner_engine, platform, full, tmp_path, monkeypatch
 ) -> None:
     """Killed before and after each of its commits."""
     monkeypatch.setattr(tenant_purge, "BATCH_ROWS", 1)
@@ -221,14 +202,7 @@ def test_killed_purge_completes_with_an_intact_file(
     }
 
 
-def test_second_worker_deletes_no_file(
-    app_engine: Engine,
-    worker_engine: Engine,
-    platform: Platform,
-    full: TenantId,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_second_worker_deletes_no_file(app_engine, worker_engine, platform, full, tmp_path, monkeypatch) -> None:
     """It starts while the first one writes, and dies in the middle of a file."""
     delete(app_engine, full, days=0)
     write_tenant, begun = tenant_purge.write_tenant, []
@@ -256,14 +230,7 @@ def test_second_worker_deletes_no_file(
         ]
 
 
-def test_blocked_purges_do_not_delay_others(
-    app_engine: Engine,
-    worker_engine: Engine,
-    full: TenantId,
-    bravo: Certified,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_blocked_purges_do_not_delay_others(app_engine, worker_engine, full, bravo, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(tenant_purge, "_TENANTS_PER_TURN", 1)
     delete(app_engine, full, days=-2)
     delete(app_engine, bravo.tenant_id, days=-1)

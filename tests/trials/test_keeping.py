@@ -1,7 +1,6 @@
 """Lifecycle of a trial: reminders, limits, end, deletion, conversion."""
 
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import httpx
 import pytest
@@ -27,7 +26,6 @@ from tests.commit_kills import AFTER, BEFORE, killed_at_commit
 from tests.factories.certificates import SEALER
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
-from tests.postgres import Database
 from tests.trials.conftest import Mails
 
 __all__ = ["make_token"]
@@ -56,14 +54,7 @@ def _add(engine: Engine, tenant_id: TenantId, number: int) -> None:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=f"00005e00530{number}")
 
 
-def test_trial_is_reminded_ended_and_deleted(
-    tenant_id: TenantId,
-    keeper: TrialEnvironment,
-    mails: Mails,
-    app_engine: Engine,
-    worker_engine: Engine,
-    tmp_path: Path,
-):
+def test_trial_is_reminded_ended_and_deleted(tenant_id, keeper, mails, app_engine, worker_engine, tmp_path):
     ends_at = _ends_at(tenant_id, app_engine)
     told = len(mails.all())
     seen = []
@@ -129,14 +120,7 @@ def _log(engine: Engine, owner: Engine, tenant_id: TenantId, number: int, nas: s
             make_row(session, AuthLog.__table__, tenant_id, at=utc_now(), nas_identifier=nas)
 
 
-def test_too_many_authentications_warn_then_suspend(
-    tenant_id: TenantId,
-    keeper: TrialEnvironment,
-    mails: Mails,
-    app_engine: Engine,
-    worker_engine: Engine,
-    owner_engine: Engine,
-):
+def test_too_many_authentications_warn_then_suspend(tenant_id, keeper, mails, app_engine, worker_engine, owner_engine):
     _log(app_engine, owner_engine, tenant_id, 3)
     _log(app_engine, owner_engine, tenant_id, 5, nas="admit-self-test")
     lifecycle.process_trials(keeper, engine=worker_engine)
@@ -165,14 +149,7 @@ def test_quiet_day_ends_the_warning(
         assert service.require_trial(session, tenant_id=tenant_id).over_since is None
 
 
-def test_converted_trial_has_no_end_or_limits(
-    tenant_id: TenantId,
-    keeper: TrialEnvironment,
-    mails: Mails,
-    app_engine: Engine,
-    worker_engine: Engine,
-    tmp_path: Path,
-):
+def test_converted_trial_has_no_end_or_limits(tenant_id, keeper, mails, app_engine, worker_engine, tmp_path):
     ends_at = _ends_at(tenant_id, app_engine)
     lifecycle.process_trials(keeper, now=ends_at, engine=worker_engine)
     with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -203,14 +180,7 @@ def test_trial_shows_the_slug_of_its_tenant(trial: str, tenant_id: TenantId, api
     assert api.post(f"/v1/trials/{tenant_id}/convert", headers=match).json()["state"] == "converted"
 
 
-def test_killed_conversion_is_done_or_not(
-    tenant_id: TenantId,
-    keeper: TrialEnvironment,
-    mails: Mails,
-    database: Database,
-    app_engine: Engine,
-    worker_engine: Engine,
-):
+def test_killed_conversion_is_done_or_not(tenant_id, keeper, mails, database, app_engine, worker_engine):
     """With its mail and audit entry. A retry reports it or completes it."""
     lifecycle.process_trials(keeper, now=_ends_at(tenant_id, app_engine), engine=worker_engine)
     told = mails.templates()
@@ -231,14 +201,7 @@ def test_killed_conversion_is_done_or_not(
         convert(app_engine)
 
 
-def test_extended_trial_continues(
-    tenant_id: TenantId,
-    keeper: TrialEnvironment,
-    mails: Mails,
-    app_engine: Engine,
-    worker_engine: Engine,
-    tmp_path: Path,
-):
+def test_extended_trial_continues(tenant_id, keeper, mails, app_engine, worker_engine, tmp_path):
     ends_at = _ends_at(tenant_id, app_engine)
     lifecycle.process_trials(keeper, now=ends_at, engine=worker_engine)
     with session_scope(PlatformScope(), engine=app_engine) as session:

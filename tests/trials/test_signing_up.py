@@ -234,14 +234,7 @@ def test_sign_up_is_disabled_without_trials(database: Database, tmp_path):
         assert client.get("/sign-up").status_code == 404
 
 
-def test_worker_completes_what_the_api_could_not(
-    api: httpx.Client,
-    mails: Mails,
-    keeper: TrialEnvironment,
-    app_engine: Engine,
-    worker_engine: Engine,
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_worker_completes_what_the_api_could_not(api, mails, keeper, app_engine, worker_engine, monkeypatch):
     """Each step fails once. Completed steps stay, and run once."""
     api.post("/v1/sign-up", json=ANN)
     steps = ("create_tenant_authorities", "assign_standard_policy", "_ensure_admin", "_finish_sign_up")
@@ -272,15 +265,7 @@ def _keep(keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine) -
     lifecycle.process_trials(keeper, engine=worker_engine)
 
 
-def test_killed_sign_up_is_completed(
-    api: httpx.Client,
-    mails: Mails,
-    keeper: TrialEnvironment,
-    database: Database,
-    app_engine: Engine,
-    owner_engine: Engine,
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_killed_sign_up_is_completed(api, mails, keeper, database, app_engine, owner_engine, monkeypatch):
     """Killed before and after each commit: one complete tenant, one mail, one self-test."""
     api.post("/v1/sign-up", json=ANN)
     with monkeypatch.context() as patch:

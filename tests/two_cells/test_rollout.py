@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import Engine, func, select, update
+from sqlalchemy import func, select, update
 
 from cli.demo.tools import run_radclient
 from nac.core.access.permissions import Permission
@@ -14,7 +14,7 @@ from nac.kit.ids import MspId
 from nac.models import AuthLog, Job, Rollout, Tenant
 from nac.onboarding.templates import rollouts, service
 from nac.onboarding.templates.rollouts import RolloutStage
-from tests.agent.cell_process import RunningCell, RunningTenant
+from tests.agent.cell_process import RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.job_runs import run_next
 from tests.polling import until
@@ -37,13 +37,7 @@ def ask_all(tenant: RunningTenant) -> set[str]:
     return answers
 
 
-def test_rollout_that_rejects_devices_is_rolled_back(
-    cell: RunningCell,
-    add_tenant: Callable[..., RunningTenant],
-    app_engine: Engine,
-    worker_engine: Engine,
-    owner_engine: Engine,
-) -> None:
+def test_rollout_that_rejects_devices_is_rolled_back(cell, add_tenant, app_engine, worker_engine, owner_engine) -> None:
     tenant = add_tenant(policy=_OPEN)
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         for mac in _MACS:

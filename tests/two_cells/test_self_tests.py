@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -18,8 +17,6 @@ from nac.onboarding.self_tests.runner import SelfTestPlatform
 from tests.agent.cell_process import LOOPBACK, RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
-from tests.postgres import Database
-from tests.redis_server import RedisServer
 from tests.self_tests.conftest import POLICY
 from tests.worker.test_jobs import Query, query
 from tests.worker.test_worker import worker
@@ -64,14 +61,7 @@ def nothing_is_left(acme: RunningTenant, query: Query) -> None:
 
 @pytest.mark.long
 def test_self_test_of_a_killed_worker_is_run_once_by_the_next(
-    cell: RunningCell,
-    acme: RunningTenant,
-    database: Database,
-    redis_server: RedisServer,
-    worker_engine: Engine,
-    query: Query,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    cell, acme, database, redis_server, worker_engine, query, tmp_path, monkeypatch
 ) -> None:
     """During its conversations: its certificate is valid, and devices were answered."""
     settings = {
@@ -105,12 +95,7 @@ def test_self_test_of_a_killed_worker_is_run_once_by_the_next(
 @pytest.mark.long
 @pytest.mark.parametrize("with_radiusd", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_self_test_reports_a_killed_cell_and_the_next_passes(
-    cell: RunningCell,
-    acme: RunningTenant,
-    worker_engine: Engine,
-    query: Query,
-    monkeypatch: pytest.MonkeyPatch,
-    with_radiusd: bool,
+    cell, acme, worker_engine, query, monkeypatch, with_radiusd
 ) -> None:
     """Right before the device requests. Only radiusd still answers, and the next agent ships its journal."""
     try_ = runner._SelfTestRun._try

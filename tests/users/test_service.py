@@ -5,10 +5,9 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
-from nac.inventory.groups import USER_GROUPS
 from nac.inventory.users import service as users
 from nac.kit.db import TenantScope, session_scope
-from nac.kit.errors import AlreadyExists, InvalidInput, NotFound
+from nac.kit.errors import AlreadyExists, InvalidInput
 from nac.kit.ids import TenantId
 from nac.kit.passwords import compute_nt_hash, verify_password
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
@@ -119,13 +118,3 @@ def test_password_length_outside_radius_limits_is_rejected(
     with pytest.raises(InvalidInput) as caught:
         users.create_user(session, **owner_ids, name="ann", password=password)
     assert caught.value.place == "password"
-
-
-def test_groups_and_delete(session: Session, owner_ids: dict[str, object], tenant_id: TenantId) -> None:
-    USER_GROUPS.create(session, **owner_ids, name="staff")
-    user = users.create_user(session, **owner_ids, name="ann", password=PASSWORD, groups=["staff"])
-    assert USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id]) == {user.id: ("staff",)}
-    users.delete_user(session, **owner_ids, name="ann")
-    assert users.list_users(session, tenant_id=tenant_id) == []
-    with pytest.raises(NotFound):
-        users.delete_user(session, **owner_ids, name="ann")

@@ -137,14 +137,7 @@ FROM endpoints e
     assert told == [(10_001, 10_001)]
 
 
-def test_retry_and_lost_message_run_the_job(
-    client: httpx.Client,
-    database: Database,
-    redis_server: RedisServer,
-    worker_engine: Engine,
-    query: Query,
-    tmp_path: Path,
-) -> None:
+def test_retry_and_lost_message_run_the_job(client, database, redis_server, worker_engine, query, tmp_path) -> None:
     def claim_without_sending() -> list[UUID]:
         with session_scope(PlatformScope(), engine=worker_engine) as session:
             return [job.id for job in repository.claim_due(session, resend_after=timedelta(seconds=2), most=1)]

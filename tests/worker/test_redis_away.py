@@ -4,12 +4,10 @@ until Redis is back.
 
 import os
 import signal
-from pathlib import Path
 
 import httpx
 import psycopg
 import pytest
-from sqlalchemy import Engine
 
 from api.main import create_app
 from nac.core.access.owners import Owner
@@ -17,9 +15,7 @@ from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import make_token as make_token
 from tests.factories.certificates import write_master_key
-from tests.factories.tenancy import Platform, make_tenant
-from tests.postgres import Database
-from tests.redis_server import RedisServer
+from tests.factories.tenancy import make_tenant
 from tests.worker.test_worker import redis_server as redis_server
 from tests.worker.test_worker import wait_for, worker
 
@@ -27,13 +23,7 @@ pytestmark = pytest.mark.early
 
 
 def test_api_works_without_redis_and_the_worker_catches_up(
-    database: Database,
-    redis_server: RedisServer,
-    app_engine: Engine,
-    platform: Platform,
-    make_token,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    database, redis_server, app_engine, platform, make_token, tmp_path, monkeypatch
 ) -> None:
     tenant_id = TenantId(make_tenant(app_engine, platform, "alpha").id)
     monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(write_master_key(tmp_path)))

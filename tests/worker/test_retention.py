@@ -58,13 +58,7 @@ def test_started_export_is_done_by_the_worker(
 
 
 def test_jobs_take_their_settings_from_the_environment(
-    app_engine: Engine,
-    worker_engine: Engine,
-    platform: Platform,
-    database: Database,
-    redis_server: RedisServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    app_engine, worker_engine, platform, database, redis_server, tmp_path, monkeypatch
 ) -> None:
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     monkeypatch.setenv("ADMIT_REDIS_URL", redis_server.url)

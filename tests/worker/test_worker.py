@@ -225,13 +225,7 @@ def test_worker_creates_seen_endpoints_and_deletes_old_ones(
 
 @pytest.mark.long
 def test_worker_renews_expiring_certificates_and_warns_once(
-    app_engine: Engine,
-    platform: Platform,
-    worker_engine: Engine,
-    database: Database,
-    redis_server: RedisServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    app_engine, platform, worker_engine, database, redis_server, tmp_path, monkeypatch
 ):
     signing = SigningContext(
         Sealer(MasterKeyFile.create(tmp_path / "keys" / "master.key")), "http://status.admit.example"

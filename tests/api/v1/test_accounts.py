@@ -10,9 +10,6 @@ from nac.core.access.owners import Owner
 from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
-from nac.kit.ids import TenantId
-from tests.api.v1.conftest import MakeToken
-from tests.factories.tenancy import Platform
 
 
 def test_new_tenant_token_reaches_only_its_tenant(api: httpx.Client) -> None:
@@ -53,6 +50,7 @@ def test_response_and_audit_share_the_request_id(api: httpx.Client, app_engine: 
 def test_duplicate_slug_is_a_conflict(api: httpx.Client) -> None:
     answer = api.post("/v1/msps/acme/tenants", json={"slug": "alpha"})
     assert (answer.status_code, answer.json()["place"]) == (409, "slug")
+    assert "'alpha'" in answer.json()["detail"]
 
 
 def test_technician_has_only_the_chosen_tenants(api: httpx.Client) -> None:
@@ -91,14 +89,7 @@ def test_custom_role_is_created_and_assigned(api: httpx.Client) -> None:
         ("roles", {"slug": "x", "name": "x", "permissions": ["endpoint.manage"]}),
     ],
 )
-def test_user_cannot_grant_missing_permissions(
-    api: httpx.Client,
-    make_token: MakeToken,
-    tenant_id: TenantId,
-    platform: Platform,
-    path: str,
-    body: dict[str, object],
-) -> None:
+def test_user_cannot_grant_missing_permissions(api, make_token, tenant_id, platform, path, body) -> None:
     few = make_token(Owner(tenant_id=tenant_id), "token.manage", "member.manage", "role.manage", "token.read")
     if path == "tokens":
         body = body | {"expires_at": _soon()}

@@ -19,7 +19,6 @@ from nac.kit.ids import TenantId
 from nac.models import IdempotencyKey
 from nac.pools import repository
 from nac.pools import service as pools
-from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
 
@@ -96,14 +95,7 @@ def limits(days: int) -> dict[str, int]:
         ("PUT", f"{ACME}/sign-in-rules", [{"two_factors": True}, {"two_factors": True}]),
     ],
 )
-def test_one_of_two_changes_of_the_same_state_succeeds(
-    api: httpx.Client,
-    make_token: MakeToken,
-    monkeypatch: pytest.MonkeyPatch,
-    method: str,
-    path: str,
-    bodies: list[dict[str, Any]],
-) -> None:
+def test_one_of_two_changes_of_the_same_state_succeeds(api, make_token, monkeypatch, method, path, bodies) -> None:
     make(api, path)
     if path == LIMITS:
         api.headers["Authorization"] = f"Bearer {make_token(Owner())}"
@@ -211,14 +203,7 @@ def test_concurrent_duplicate_create_makes_one(
         ),
     ],
 )
-def test_one_of_two_concurrent_renames_to_a_name_succeeds(
-    api: httpx.Client,
-    monkeypatch: pytest.MonkeyPatch,
-    noun: str,
-    bodies: list[dict[str, str]],
-    change: dict[str, str],
-    place: str,
-) -> None:
+def test_one_of_two_concurrent_renames_to_a_name_succeeds(api, monkeypatch, noun, bodies, change, place) -> None:
     for body in bodies:
         assert api.post(f"{ALPHA}/{noun}", json=body).status_code == 201
     wait, flush = meet(), Session.flush

@@ -16,7 +16,6 @@ import httpx
 import psycopg
 import pytest
 from cryptography.x509.ocsp import OCSPResponseStatus, load_der_ocsp_response
-from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from api.connections import HttpWithFiles
@@ -25,7 +24,6 @@ from api.main import create_app
 from api.public import main as public
 from nac.kit.db import MAX_CONNECTIONS
 from nac.kit.ids import TenantId
-from nac.kit.settings import Settings
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.conftest import publish_all
 from tests.api.test_ocsp import question
@@ -132,12 +130,7 @@ def test_api_reports_a_frozen_database_in_time(
 
 
 def test_api_recovers_from_a_freeze_in_transactions(
-    database: Database,
-    cluster: Cluster,
-    tenant_id: TenantId,
-    msp_token: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    database, cluster, tenant_id, msp_token, tmp_path, monkeypatch
 ) -> None:
     """Each transaction has written something and waits for a lock."""
     # One token stands in for many owners.
@@ -168,14 +161,7 @@ def test_api_recovers_from_a_freeze_in_transactions(
         pytest.param(enrolment.create_app, ("/.well-known/est/alpha/cacerts",), id="EST"),
     ],
 )
-def test_devices_get_an_error_on_a_frozen_database(
-    database: Database,
-    cluster: Cluster,
-    alpha: Certified,
-    tmp_path: Path,
-    make: Callable[[Settings], FastAPI],
-    paths: Sequence[str],
-) -> None:
+def test_devices_get_an_error_on_a_frozen_database(database, cluster, alpha, tmp_path, make, paths) -> None:
     settings = replace(settings_of_public(database, tmp_path), connections_per_source=0)
     asks = [lambda client, _, path=path: client.get(path) for path in paths]
     with serve_app(make(settings)) as client:

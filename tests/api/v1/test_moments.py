@@ -10,13 +10,13 @@ from tests.api.v1.test_renaming import ALPHA
 _TOLD = {"detail": "It must be a date and time.", "remedy": "Write it as 2027-01-31T18:00:00+01:00."}
 
 
-@pytest.mark.parametrize("given", ["0.5", "1769846400", "1769846400000", "2026-01-31", "-1", "P1D", "31.1.2026 8:00Z"])
 @pytest.mark.parametrize("path", ["decisions?until", "audit?since", "endpoints?seen_since", "usage?since"])
-def test_number_is_rejected_as_a_start_time(api: httpx.Client, path: str, given: str) -> None:
-    answer = api.get(f"{ALPHA}/{path}={given}")
-    assert answer.status_code == 422
+def test_number_is_rejected_as_a_start_time(api: httpx.Client, path: str) -> None:
     place = path.partition("?")[2]
-    assert answer.json()["mistakes"] == [{"place": place} | _TOLD]
+    for given in ("0.5", "1769846400", "1769846400000", "2026-01-31", "-1", "P1D", "31.1.2026 8:00Z"):
+        answer = api.get(f"{ALPHA}/{path}={given}")
+        assert answer.status_code == 422, given
+        assert answer.json()["mistakes"] == [{"place": place} | _TOLD]
 
 
 @pytest.mark.parametrize("given", [1_769_846_400, 0.5, "1769846400", True])

@@ -69,13 +69,7 @@ def person(app_engine: Engine, api: httpx.Client) -> Person:
 
 
 def test_suspended_msp_blocks_its_users_but_not_its_tenants(
-    api: httpx.Client,
-    person: Person,
-    make_token: MakeToken,
-    operator: Ask,
-    platform: Platform,
-    tenant_id: TenantId,
-    msp_token: str,
+    api, person, make_token, operator, platform, tenant_id, msp_token
 ) -> None:
     ann = person(Owner(platform.msp_id), "msp-admin", "ann@example.com")
     tom = person(Owner(platform.msp_id), "msp-technician", "tom@example.com")
@@ -187,13 +181,7 @@ def test_rollouts_of_a_suspended_msp_stop(api: httpx.Client, operator: Ask, tena
 
 
 def test_msp_is_deleted_without_tenants_and_keeps_its_audit(
-    api: httpx.Client,
-    person: Person,
-    app_engine: Engine,
-    owner_engine: Engine,
-    operator: Ask,
-    platform: Platform,
-    tenant_id: TenantId,
+    api, person, app_engine, owner_engine, operator, platform, tenant_id
 ) -> None:
     ann = person(Owner(platform.msp_id), "msp-admin", "ann@example.com")
     ann.ask("POST", "/msps/acme/roles", {"slug": "own", "name": "Own", "permissions": ["site.read"]})

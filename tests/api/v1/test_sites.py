@@ -9,6 +9,7 @@ SITES = "/v1/tenants/alpha/sites"
 def test_site_lifecycle_includes_becoming_the_default(api: httpx.Client) -> None:
     made = api.post(SITES, json={"slug": "north", "time_zone": "Europe/Berlin"})
     assert made.status_code == 201, made.text
+    assert [each["slug"] for each in api.get(SITES).json()["items"]] == ["main", "north"]
     assert made.json() | {"id": ""} == {
         "id": "",
         "slug": "north",
@@ -31,7 +32,8 @@ def test_site_lifecycle_includes_becoming_the_default(api: httpx.Client) -> None
     told = api.get("/v1/tenants/alpha/audit", params={"action": "site.set"}).json()["items"]
     assert len(told) == 4
     assert all(each["differences"] for each in told)
-    assert api.delete(f"{SITES}/north").json()["code"] == "in-use"
+    in_use = api.delete(f"{SITES}/north").json()
+    assert (in_use["code"], "is the default site" in in_use["detail"]) == ("in-use", True)
     api.patch(f"{SITES}/main", json={"default": True})
     assert api.delete(f"{SITES}/north").status_code == 204
     assert api.get(f"{SITES}/north").json()["code"] == "site-not-found"

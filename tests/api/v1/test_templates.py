@@ -1,10 +1,6 @@
 """Templates through the API: saved, attached, rolled out by the job, drift shown."""
 
-import httpx
-from sqlalchemy import Engine
-
 from nac.kit.secrets import MasterKeyFile, Sealer
-from tests.factories.tenancy import Platform
 from tests.job_runs import run_next
 from tests.templates.conftest import document
 from worker.handlers import JOB_HANDLERS
@@ -13,12 +9,7 @@ T = "/v1/msps/acme/templates"
 
 
 def test_version_is_rolled_out_to_a_tenant_and_reverted(
-    api: httpx.Client,
-    tmp_path,
-    platform: Platform,
-    app_engine: Engine,
-    cell_engine: Engine,
-    worker_engine: Engine,
+    api, tmp_path, platform, app_engine, cell_engine, worker_engine
 ) -> None:
     sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
 

@@ -45,13 +45,7 @@ def work(tmp_path: Path, app_engine: Engine, worker_engine: Engine) -> None:
         pass
 
 
-def test_tenant_is_exported_and_imported_as_another(
-    files: httpx.Client,
-    tmp_path: Path,
-    app_engine: Engine,
-    worker_engine: Engine,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_tenant_is_exported_and_imported_as_another(files, tmp_path, app_engine, worker_engine, monkeypatch) -> None:
     monkeypatch.setattr(runner, "_PROGRESS_SECONDS", 0)
     files.post("/v1/tenants/alpha/endpoints", json={"mac": "00:00:5e:00:53:01"})
     own = files.get("/v1/tenants/alpha").json()["id"]
@@ -115,14 +109,7 @@ def at_row(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], objec
 
 
 def test_long_export_renews_its_lease(
-    files: httpx.Client,
-    tmp_path: Path,
-    app_engine: Engine,
-    worker_engine: Engine,
-    owner_engine: Engine,
-    export_job: str,
-    overdue: Callable[[], None],
-    monkeypatch: pytest.MonkeyPatch,
+    files, tmp_path, app_engine, worker_engine, owner_engine, export_job, overdue, monkeypatch
 ) -> None:
     at_row(monkeypatch, 0, overdue)
     at_row(monkeypatch, 2, lambda: work(tmp_path, app_engine, worker_engine))
@@ -135,13 +122,7 @@ def test_long_export_renews_its_lease(
 
 
 def test_replaced_exporter_changes_nothing(
-    files: httpx.Client,
-    tmp_path: Path,
-    app_engine: Engine,
-    worker_engine: Engine,
-    export_job: str,
-    overdue: Callable[[], None],
-    monkeypatch: pytest.MonkeyPatch,
+    files, tmp_path, app_engine, worker_engine, export_job, overdue, monkeypatch
 ) -> None:
     """The exporter is delayed beyond its lease. Another one makes the file, which is hidden until it is complete."""
     seen: list[tuple[int, str]] = []

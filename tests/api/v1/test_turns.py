@@ -13,7 +13,6 @@ import httpx
 import psycopg
 import pytest
 from fastapi import FastAPI
-from sqlalchemy import Engine
 
 from api import thread_limits
 from api.application_state import MAX_DEVICE_REQUESTS, MAX_LINK_REQUESTS, MAX_THREADS
@@ -27,9 +26,7 @@ from nac.kit.db import MAX_CONNECTIONS
 from nac.kit.ids import TenantId
 from nac.kit.settings import Settings
 from tests.api.app_server import serve_app, serve_app_on_port, settings_of_public
-from tests.api.v1.conftest import MakeToken
-from tests.factories.certificates import Certified
-from tests.factories.tenancy import Platform, make_tenant
+from tests.factories.tenancy import make_tenant
 from tests.polling import until
 from tests.postgres import Database
 
@@ -116,14 +113,7 @@ def distinct_errors(refused: list[httpx.Response]) -> Refused:
     ],
 )
 def test_requests_without_a_thread_are_rejected_in_time(
-    app: FastAPI,
-    database: Database,
-    tenant_id: TenantId,
-    msp_token: str,
-    ask: Ask,
-    table: str,
-    served_most: int,
-    good: int,
+    app, database, tenant_id, msp_token, ask, table, served_most, good
 ) -> None:
     with serve_app(app, http=HttpWithFiles) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"
@@ -184,14 +174,7 @@ def test_exhausted_page_slots_reject_only_pages(app: FastAPI, database: Database
         pytest.param(enrolment.create_app, "http://pki.example", "/.well-known/est/nobody/cacerts", id="enrolment"),
     ],
 )
-def test_links_leave_threads_to_devices(
-    database: Database,
-    patient: Settings,
-    hurried: Settings,
-    make: Callable[[Settings], FastAPI],
-    public_url: str,
-    device: str,
-) -> None:
+def test_links_leave_threads_to_devices(database, patient, hurried, make, public_url, device) -> None:
     link = f"/enrol/{EnrolmentSecretText.make().reveal()}"
     with (
         serve_app(_hurry(make(replace(patient, public_url=public_url, connections_per_source=0)), hurried)) as client,
@@ -221,14 +204,7 @@ def test_links_leave_threads_to_devices(
     ],
 )
 def test_devices_without_a_thread_do_not_block_links(
-    database: Database,
-    alpha: Certified,
-    patient: Settings,
-    hurried: Settings,
-    make: Callable[[Settings], FastAPI],
-    path: str,
-    table: str,
-    content_type: str,
+    database, alpha, patient, hurried, make, path, table, content_type
 ) -> None:
     at = {"public_url": "http://127.0.0.1" if make is public.create_app else "http://pki.example"}
     app = _hurry(make(replace(patient, connections_per_source=0, **at)), hurried)
@@ -256,12 +232,7 @@ def test_slow_forms_take_no_slots(database: Database, patient: Settings, hurried
 
 
 def test_waiting_requests_of_an_owner_block_no_other(
-    database: Database,
-    app_engine: Engine,
-    platform: Platform,
-    tenant_id: TenantId,
-    make_token: MakeToken,
-    tmp_path: Path,
+    database, app_engine, platform, tenant_id, make_token, tmp_path
 ) -> None:
     """Each waits for a lock and holds a connection: 10 of them once used up the pool."""
     other_id = TenantId(make_tenant(app_engine, platform, "beta").id)

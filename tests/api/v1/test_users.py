@@ -28,6 +28,7 @@ def test_user_lifecycle_never_shows_a_password(api: httpx.Client, app_engine: En
     assert (made["name"], made["groups"], made["chap"], made["mschap"]) == ("ann", ["staff"], True, False)
     changed = api.patch(address, json={"disabled": True, "groups": []}).json()
     assert (changed["disabled"], changed["groups"]) == (True, [])
+    assert api.patch(address, json={"disabled": False}).json()["disabled"] is False
     another = api.put(f"{address}/password", json={"password": "battery staple", "mschap": True})
     assert another.status_code == 200, another.text
     assert (another.json()["chap"], another.json()["mschap"]) == (True, True)
@@ -41,6 +42,7 @@ def test_user_lifecycle_never_shows_a_password(api: httpx.Client, app_engine: En
         ).all()
         assert [entry.action for entry in entries] == [
             "user.create",
+            "user.change",
             "user.change",
             "user.change-password",
             "user.remove",
