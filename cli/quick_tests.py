@@ -46,7 +46,6 @@ PATTERNS = (
     "jobs/test_running.py",
     "journal/test_*.py",
     "links",
-    "loadtest/test_packet.py",
     "loadtest/test_tally.py",
     "pki/test_[bc]*.py",
     "pki/test_issuing.py",

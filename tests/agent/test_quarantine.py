@@ -12,12 +12,11 @@ from nac.kit.errors import AdmitError
 from nac.kit.settings import load_settings
 from nac.models import Feed
 from radius.agent.accounting_parser import parse_accounting
-from radius.agent.cell_identity import write_identity
-from radius.agent.paths import CellPaths
+from radius.agent.paths import CellPaths, write_identity
 from radius.agent.replay import ReplayResult, replay_cell
-from radius.agent.session_recall import recall_sessions
 from radius.agent.sessions.batch import SessionBatch
 from radius.agent.sessions.maintenance import SETTLED_SECONDS
+from radius.agent.sessions.merge import recall_sessions
 from radius.agent.shipping.streams import AccountingStream, AuthStream
 from tests.agent.journal_records import AT, SECOND, accounting, auth, certificate_sent, drain, later
 from tests.agent.test_sessions import life
