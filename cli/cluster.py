@@ -101,7 +101,7 @@ def configure(layout: Layout) -> None:
 
 
 def connection_problem(layout: Layout) -> str:
-    """Cause why the cluster accepts no connections; empty if it does."""
+    """Reason why the cluster accepts no connections; empty if it accepts them."""
     command = [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.postgres_run}", "--timeout=3"]
     # An existing role, because PostgreSQL logs attempts with unknown ones.
     completed = subprocess.run([*command, f"--username={SUPERUSER}", "--dbname=postgres"], check=False, cwd="/")

@@ -61,7 +61,7 @@ def _is_in_force(paths: CellPaths, generations: Generations, slots: Sequence[Slo
 
 
 def _find_failure(settings: Settings, began: datetime) -> str:
-    """Cause why waiting longer cannot help; "" if it can."""
+    """Reason why waiting longer cannot help; "" if it can help."""
     status = health.read_cell_status(settings.cell_dir)
     if health.reported_at(status) < (utc_now() - _SILENT_AGENT).timestamp():
         return "Its agent does not report: ./admit status"

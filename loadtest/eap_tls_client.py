@@ -36,8 +36,8 @@ class Supplicant:
     def __init__(
         self, context: ssl.SSLContext, identity: str, attributes: bytes = b"", *, server_certificate: bytes = b""
     ) -> None:
-        """`attributes` are those that its NAS adds to each request. With `server_certificate` (DER) the server must
-        show just that one: a comparison spares the chain building that `context` may leave out then."""
+        """`attributes` are those that its NAS adds to each request. With `server_certificate` (DER), the server
+        must present exactly that one. Then `context` need not verify the chain."""
         self.context = context
         self.identity = identity.encode()
         self.attributes = encode_attribute(USER_NAME, self.identity) + attributes

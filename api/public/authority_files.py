@@ -26,7 +26,7 @@ _CERTIFICATE_MEDIA_TYPE = "application/pkix-cert"
 @router.get("/crl/{authority_id}.crl")
 @router.head("/crl/{authority_id}.crl", include_in_schema=False)
 def get_crl(authority_id: UUID, request: Request) -> Response:
-    """The list in DER. 404 for an unknown authority, or a new one, which publishes within seconds."""
+    """The CRL in DER. 404 if the authority is unknown, or so new that its first CRL is not published yet."""
     with session_scope(AuthorityScope(authority_id)) as session:
         published = require_published_list(session, authority_id=authority_id)
         if _is_not_modified(request, _build_etag(published), published.this_update):

@@ -71,7 +71,7 @@ class FeedDetail(Feed):
     failing_since: datetime | None = Field(description="Time since when deliveries fail.")
     failure: str = Field(description='Error of the last attempt; "" if it succeeded.')
     attempts: int = Field(description="Number of attempts since the last success.")
-    next_attempt_at: datetime | None = Field(description="Time of the next attempt; null if it does not fail.")
+    next_attempt_at: datetime | None = Field(description="Time of the next attempt; null unless the feed fails.")
     at_once: int | None = Field(
         description="Maximum number of events per batch after the receiver timed out; null if not reduced."
     )

@@ -171,7 +171,11 @@ def _issue_server(
 @command.command()
 @click.option("--tenant", "-t", "slug", metavar="SLUG", help="The tenant (default all).")
 @click.option(
-    "--days", type=click.IntRange(1, 36525), default=60, show_default=True, help="Maximum days until the end."
+    "--days",
+    type=click.IntRange(1, 36525),
+    default=60,
+    show_default=True,
+    help="List certificates that expire within this many days.",
 )
 @click.option(
     "--kind",

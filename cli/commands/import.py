@@ -36,7 +36,7 @@ from nac.onboarding.imports.document import MAX_FILE_BYTES, ImportDocument, unre
     type=click.Choice(get_args(service.OnMistake)),
     default="refuse",
     show_default=True,
-    help="Import nothing, or skip the line, if a line is invalid.",
+    help="If a line is invalid: import nothing, or skip only this line.",
 )
 @json_option
 def command(

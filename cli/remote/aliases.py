@@ -14,7 +14,7 @@ A line is `verb = "operationId word..."`. A word is one of:
 * `!`: the command asks for confirmation.
 
 Of several operations, separated by `|`, the command calls the first whose path parameters are given.
-`{owner}` stands for the three operations of Tenant, Msp and Platform.
+`{owner}` is replaced by Tenant, Msp and Platform, which gives three operations.
 
 The verb `command` makes the noun itself a command, such as `usage`. A noun of two words, such as `retention hold`, is a
 group in the group of the first. Options of a noun apply to all of its commands.

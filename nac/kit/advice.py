@@ -49,7 +49,7 @@ class Advice(str):
 
 
 def _append_steps(text: str, steps: Iterable[str]) -> str:
-    """Text with the steps before its period, if it has one."""
+    """Return the text with the steps; a final period of the text comes after them."""
     listed = ", ".join(steps)
     return f"{text[:-1]}: {listed}." if text.endswith(".") else f"{text}: {listed}"
 

@@ -53,7 +53,10 @@ class RowMistake(NamedTuple):
         return f"items[{self.number - 1}]" + (f".{self.field}" if self.field else "")
 
     def sentence(self, place: Callable[["RowMistake"], str] | None = None) -> str:
-        """Return the detail with a reference to the other row. `place` formats it; None for a line of a file."""
+        """Return the detail with a reference to the other row.
+
+        `place` formats the position of the row; None for a line of a file.
+        """
         if not self.beside:
             return self.detail
         meant = RowMistake(self.beside, "", "")

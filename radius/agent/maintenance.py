@@ -152,8 +152,10 @@ class CellMaintenance:
         self._write_status()
 
     def follow_database(self, stop: threading.Event) -> None:
-        """Report, and follow radiusd's configuration in the database. Runs in its own thread, because a query may
-        hang. Raises CellTaken."""
+        """Report the agent's state, and apply changes of radiusd's configuration.
+
+        Runs in its own thread, because a query may hang. Raises CellTaken.
+        """
         due = 0.0
         while not stop.wait(TICK_SECONDS):
             if self._reported and (self.configuration_changed.is_set() or time.monotonic() >= self._retry_at):

@@ -7,7 +7,7 @@ import click
 from nac.engine import DocumentMistake, PolicyErrors, parse_policy_text
 from nac.engine.document import MAX_DOCUMENT_BYTES
 
-slug_option = click.option("--slug", "-s", default="", help="Slug of the policy (default if the tenant has only one).")
+slug_option = click.option("--slug", "-s", default="", help="Slug of the policy; optional if the tenant has only one.")
 site_option = click.option("--site", metavar="SLUG", default="", help="Site whose time zone and fallback apply.")
 document_argument = click.argument("file", type=click.File("rb"))
 

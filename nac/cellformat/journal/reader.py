@@ -60,7 +60,7 @@ class JournalReader:
     def read_batch(
         self, position: SegmentPosition, *, max_records: int = 5_000, max_bytes: int = 4 << 20
     ) -> RecordBatch:
-        """Return a batch within the limits, but at least one record if any. Can span short segments."""
+        """Return a batch within the limits, but at least one record if any. A batch can span several short segments."""
         batch = RecordBatch(position=position)
         budget = max_bytes
         while self._open_next_segment(batch):

@@ -140,7 +140,7 @@ def _require_allowed_names(bound: Iterable[San], proposed: Iterable[San]) -> Non
     allowed = [str(item).lower() for item in bound]
     if foreign := [str(item) for item in proposed if str(item).lower() not in allowed]:
         raise NameRefused(
-            f"The secret does not permit {', '.join(foreign)}.",
+            f"The enrolment secret does not permit the names {', '.join(foreign)}.",
             place="subjectAltName",
             remedy=f"It permits {', '.join(allowed) or 'no alternative names'}. Remove the others.",
         )
@@ -248,7 +248,7 @@ def _require_same_holder(session: Session, old: Certificate, request: SigningReq
         )
     if request.common_name not in ("", old.common_name):
         raise NameRefused(
-            f"The common name is {request.common_name!r}, but the certificate's is {old.common_name!r}.",
+            f"The request has the common name {request.common_name!r}, but the certificate has {old.common_name!r}.",
             place="subject",
             remedy="A renewal keeps its names (RFC 7030 4.2.2).",
         )

@@ -1,4 +1,4 @@
-"""Folder of mails that the local mail server received, for installations without a mail server."""
+"""Folder of mails that Admit's built-in mail server received, for installations without another one."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""Shortening of events for a receiver's limit. The result still matches the schema and names omitted members."""
+"""Shortening of events for a receiver's limit. The result still matches the schema and lists omitted members."""
 
 from collections.abc import Callable
 from typing import Any

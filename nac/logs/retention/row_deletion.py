@@ -203,7 +203,7 @@ def delete_batch(
 def _finish_day(
     session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: DeletionRelease | None
 ) -> None:
-    """Forget the day's size if it is empty. Rows that arrive later are measured again."""
+    """Delete the stored size of the day if the day has no rows. Rows that arrive later are measured again."""
     if released is None or standing_exports.is_day_empty(session, tenant_id, log.log, day):
         repository.delete_size(session, tenant_id, log.log, day)
     if rows := repository.take_early_deletions(session, tenant_id, log.log, day):

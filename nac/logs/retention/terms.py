@@ -75,7 +75,7 @@ class LogTerms:
         )
 
     def settled(self) -> "LogTerms":
-        """Return the terms without announced parts."""
+        """Return the terms without changes that are announced but not yet in force."""
         return LogTerms({name: part for name, part in self.parts.items() if part.announced is None})
 
     @property

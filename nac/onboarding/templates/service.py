@@ -63,7 +63,7 @@ def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
     if len(repository.list_all(session, msp_id)) >= MAX_TEMPLATES:
         raise Conflict(
             f"The MSP already has {MAX_TEMPLATES} templates, the maximum.",
-            remedy="Delete templates without followers.",
+            remedy="Delete templates that no tenant follows.",
         )
     template = Template(msp_id=msp_id, slug=slug, name=require_name(name or slug))
     session.add(template)

@@ -51,7 +51,7 @@ def require_mab_password_form(form: str) -> str:
 def _require_text(text: str) -> str:
     if not text or not text.isprintable() or len(text.encode()) > _MAX_OCTETS:
         raise InvalidInput(
-            "Invalid text of a MAB password.",
+            "Invalid MAB password.",
             place="mab_password_text",
             remedy=f"Use 1 to {_MAX_OCTETS} octets of printable text.",
         )

@@ -190,8 +190,10 @@ class ConfigurationSource:
         return clients
 
     def _open(self, sealed: bytes, context: str, whose: str, unusable: list[str]) -> str:
-        """Open a RADIUS secret. If no configuration can hold it, returns a constant random one that nobody knows, and
-        adds its owner to `unusable`."""
+        """Decrypt a RADIUS secret. If no configuration can hold it, return a constant random one that nobody knows.
+
+        Then also adds its owner to `unusable`.
+        """
         secret = self._sealer.open(sealed, context).decode("ascii", "replace")
         if RADIUS_SECRET.fullmatch(secret):
             return secret
