@@ -37,8 +37,8 @@ _PROBLEM_SCHEMA: dict[str, Any] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "required": ["operation_id", "parameters"],
-                "properties": {"operation_id": {"type": "string"}, "parameters": {"type": "object"}},
+                "required": ["operation", "parameters"],
+                "properties": {"operation": {"type": "string"}, "parameters": {"type": "object"}},
             },
             "description": "Operations that `remedy` names. An empty id means this operation.",
         },

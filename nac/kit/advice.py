@@ -62,12 +62,12 @@ def strip_steps(advice: str) -> str:
 def list_next_steps(advice: str) -> list[dict[str, object]]:
     """Return the next steps as JSON: operation id and parameters."""
     steps = advice.steps if isinstance(advice, Advice) else ()
-    return [{"operation_id": step.operation_id, "parameters": dict(step.parameters)} for step in steps]
+    return [{"operation": step.operation_id, "parameters": dict(step.parameters)} for step in steps]
 
 
 def read_advice(text: str, next_steps: Iterable[Mapping[str, Any]]) -> str:
     """Return the advice of a text and its next steps from JSON. The text must end with them."""
-    steps = [NextStep(str(each["operation_id"]), dict(each["parameters"])) for each in next_steps]
+    steps = [NextStep(str(each["operation"]), dict(each["parameters"])) for each in next_steps]
     named = ", ".join(map(str, steps))
     for end, period in ((f": {named}.", "."), (f": {named}", "")):
         if steps and text.endswith(end):

@@ -151,7 +151,7 @@ def test_renewal_keeps_names_profile_and_holder(app_engine: Engine, alpha: Certi
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [
-        (("other",), "the certificate's is 'kiosk'"),
+        (("other",), "the certificate has 'kiosk'"),
         (("kiosk", "other.example"), "differ from those of the certificate"),
     ],
 )

@@ -140,7 +140,7 @@ def _require_allowed_names(bound: Iterable[San], proposed: Iterable[San]) -> Non
     allowed = [str(item).lower() for item in bound]
     if foreign := [str(item) for item in proposed if str(item).lower() not in allowed]:
         raise NameRefused(
-            f"The enrolment secret does not permit the names {', '.join(foreign)}.",
+            f"The enrolment secret does not permit {', '.join(foreign)}.",
             place="subjectAltName",
             remedy=f"It permits {', '.join(allowed) or 'no alternative names'}. Remove the others.",
         )
