@@ -61,9 +61,7 @@ def render_page(
     jinja2.TemplateNotFound, and jinja2.UndefinedError if a value is missing.
     """
     content = _ENVIRONMENT.get_template(template).render(values, script=script)
-    policy = (
-        f"{_CONTENT_SECURITY_POLICY}; script-src 'self'; connect-src 'self'" if script else _CONTENT_SECURITY_POLICY
-    )
+    policy = f"{_CONTENT_SECURITY_POLICY}; {_SCRIPT_POLICY}" if script else _CONTENT_SECURITY_POLICY
     return HTMLResponse(content, status, {**PAGE_HEADERS, "Content-Security-Policy": policy, **(headers or {})})
 
 

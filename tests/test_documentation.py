@@ -171,6 +171,15 @@ def test_named_files_exist(page):
     assert [path for path in named if not (CHECKOUT / path).exists()] == []
 
 
+def test_names_in_how_to_add_exist_in_the_code():
+    page = (DOCS / "internals" / "how-to-add.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`(_?[A-Za-z]\w*_\w+|[A-Z]\w+)`", page))
+    assert len(names) > 30
+    files = [path for kind in ("py", "sql", "toml", "html") for path in CHECKOUT.glob(f"[a-z]*/**/*.{kind}")]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in files if path != Path(__file__))
+    assert {name for name in names if not re.search(rf"\b{name}\b", code)} == set()
+
+
 @pytest.mark.parametrize("page", sorted((DOCS / "internals").glob("*.md")), ids=lambda page: page.name)
 def test_modules_named_without_a_folder_exist(page):
     named = set(re.findall(r"`((?:[a-z]\w*/)*\w+\.py)`", page.read_text(encoding="utf-8")))
