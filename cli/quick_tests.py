@@ -6,7 +6,7 @@ from cli.layout import CHECKOUT
 
 # Folders of tests that start an installation, two cells or the whole API for each part.
 SLOW_FOLDERS = {"clients", "isolation", "two_cells", "whole"}
-# Files and folders below tests/, as patterns. Together they take at most a minute on two cores.
+# Files and folders below tests/, as patterns. Together with the linters they take at most 90 s on two cores.
 PATTERNS = (
     "test_*.py",
     "*/test_service.py",

@@ -1,4 +1,4 @@
-"""Effects of a status change. Every change of a status must call `status_changed`."""
+"""Effects of a status change. Every change of a status must call `record_status_change`."""
 
 from datetime import datetime
 

@@ -122,7 +122,7 @@ def _last_hits_before(session: Session, policy: Policy) -> dict[str, datetime]:
 
 
 def prune_hits(*, engine: Engine | None = None, today: date | None = None) -> int:
-    """Delete counts older than KEPT_DAYS in all tenants; return the number of rows. As admit_worker.
+    """Delete counts older than RETENTION_DAYS in all tenants; return the number of rows. As admit_worker.
 
     Uses one transaction per tenant; repeatable and safe to run concurrently.
     """

@@ -132,8 +132,10 @@ def list_versions(session: Session, tenant_id: TenantId, policy_id: UUID, *, spa
 
 
 def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozenset[str], *, keep: bool) -> set[str]:
-    """Return those of `names` that exist; `keep` locks them until the transaction ends. `kind` as in
-    nac.engine.Reference."""
+    """Return those of `names` that exist; `keep` locks them until the transaction ends.
+
+    `kind` is a `ReferenceKind`.
+    """
     model = _MODEL_BY_KIND[kind]
     query = select(model.name).where(model.tenant_id == tenant_id, model.name.in_(names))
     # Lock order: see nac.core.locking.

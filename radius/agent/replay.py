@@ -28,7 +28,7 @@ SELECT id FROM quarantined_records WHERE cell_id = %s AND stream = %s AND (hande
 """
 # Records that cannot be stored stay like all others in quarantine.
 _MARK_OWN = "UPDATE quarantined_records SET handed_over = false WHERE handed_over AND id = ANY (%s)"
-# Lock of sessions: only its owner, a shipper or a replay, writes them (session_merge.py).
+# Lock of sessions: only its owner, a shipper or a replay, writes them (sessions/merge.py).
 _LOCK_POSITION = "SELECT FROM journal_positions WHERE cell_id = %s AND stream = %s FOR UPDATE"
 # Skips records of another replay.
 _LOCK_RECORDS = "SELECT id, payload FROM quarantined_records WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED"

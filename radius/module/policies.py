@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
     # Whether the reply needs the endpoint's passphrase. Without one the verdict may become a deny.
     passphrase: tuple[AttributeTemplate, ...] = ()
     needs_passphrase: bool = False
-    # The reply without secrets, for the log.
+    # Reply attributes with secrets, such as the passphrase: sent, never logged. `reply` is logged.
     sent: tuple[ReplyPair, ...] = ()
     # Pools to take addresses from, and the claims: (pool id, number, grant).
     pools: tuple[PoolAssignment, ...] = ()

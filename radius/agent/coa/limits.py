@@ -20,7 +20,7 @@ _MAX_REMEMBERED = 8_192
 
 
 class SaturatedTargets(NamedTuple):
-    # `Taken.nas`
+    # `ClaimedRequest.nas`
     nases: list[str]
     tenants: list[UUID]
 

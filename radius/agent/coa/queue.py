@@ -223,7 +223,7 @@ class CoaQueue:
     def take(self, *, room: int, each: int, busy: Collection[str], full: Collection[UUID]) -> list[ClaimedRequest]:
         """Up to `room` requests: at most `each` of a tenant and one of a NAS.
 
-        Skips NASes (`Taken.nas`) in `busy` and tenants in `full`.
+        Skips NASes (`ClaimedRequest.nas`) in `busy` and tenants in `full`.
         """
         parameters = {
             "cell": self._cell_id,

@@ -6,7 +6,7 @@ the latest and gives the end. Of each counter the largest value counts, because 
 neither the order of arrival nor repetition matters.
 
 A record that began after a Stop and reports more than it belongs to another session with the same id. `SessionUpdates`
-applies these rules to a batch, and STAYS_MERGE (session_merge.py) to the stored sessions.
+applies these rules to a batch, and SESSION_UPDATES_MERGE (merge.py) to the stored sessions.
 """
 
 from bisect import bisect_left, bisect_right
