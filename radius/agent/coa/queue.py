@@ -181,7 +181,7 @@ class _RequestRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRequest:
-    """A request that this agent owns for TAKEN_SECONDS after its last write."""
+    """A request that this agent owns for LEASE_SECONDS after its last write."""
 
     row: _RequestRow
     # The NAS's own secret or the tenant's; b"" if it cannot be opened.
