@@ -17,11 +17,11 @@ from sqlalchemy.orm import Session
 
 from api.application_state import get_signing
 from api.thread_limits import release_share
+from nac.core import idempotency
 from nac.core.access.owners import Owner
 from nac.core.audit import service as audit
 from nac.core.audit.service import RequestOrigin
-from nac.core.idempotency import service as idempotency
-from nac.core.idempotency.service import KeyedRequest, PendingChange, StoredResponse
+from nac.core.idempotency import KeyedRequest, PendingChange, StoredResponse
 from nac.kit.db import Scope, TenantScope, session_scope
 from nac.kit.errors import AdmitError, NotLiveYet, TenantHasNoCell
 from nac.kit.ids import TenantId

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from nac.kit.settings import PREFIX, variables
-from nac.kit.sizes import format_size
+from nac.kit.text_format import format_size
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "settings.md"
 REMEDY = ".venv/bin/python -m cli.settings_reference --write"

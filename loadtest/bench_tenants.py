@@ -29,10 +29,10 @@ from nac.onboarding import tenant_purge
 from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
+from nac.tenancy import sites
 from nac.tenancy.cells import service as cells
 from nac.tenancy.msps import service as msps
 from nac.tenancy.nases import service as nases
-from nac.tenancy.sites import service as sites
 from nac.tenancy.tenants import service as tenants
 
 ACTOR = "bench"

@@ -14,7 +14,7 @@ from pki.errors import IssuerNotAllowed
 from pki.issuance import Issuer, key_identifier
 from pki.keys import require_acceptable
 from pki.revocation import REVOCATION_REASONS, Revocation
-from pki.signed_structures import encode_signed, signature_algorithm
+from pki.signatures import encode_signed, signature_algorithm
 
 _AUTHORITY_KEY_IDENTIFIER = "2.5.29.35"
 _NUMBER = "2.5.29.20"

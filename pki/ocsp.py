@@ -16,7 +16,7 @@ from pki import der
 from pki.errors import DerDamaged, OcspRequestMalformed
 from pki.keys import PrivateKey, is_same_public_key, key_bits
 from pki.revocation import REVOCATION_REASONS, Revocation
-from pki.signed_structures import encode_signed
+from pki.signatures import encode_signed
 
 MAX_REQUEST_BYTES = 4096
 MAX_CERTIFICATES = 20

@@ -1,6 +1,6 @@
 import pytest
 
-from nac.kit.sizes import format_size
+from nac.kit.text_format import format_size
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from api.v1.timestamps import PastMoment
 from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
 from nac.kit.mac import display_mac
-from nac.sessions.accounting import service as accounting
-from nac.sessions.accounting.service import LoggedAccounting
+from nac.sessions import accounting
+from nac.sessions.accounting import LoggedAccounting
 from nac.sessions.usage import UsageDimension, UsageRow, list_usage
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["accounting"])

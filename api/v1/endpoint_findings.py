@@ -16,7 +16,7 @@ from nac.inventory.endpoints import passphrases, posture
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.mac import display_mac
 from nac.kit.validation import require_mac
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 
 router = APIRouter(prefix="/tenants/{tenant}/endpoints/{mac}", tags=["endpoint findings"])
 

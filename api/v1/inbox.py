@@ -20,7 +20,7 @@ from nac.inventory.endpoints import service as endpoints
 from nac.inventory.endpoints.repository import ORDERS, EndpointCriteria, EndpointWithSighting
 from nac.kit.errors import InvalidInput
 from nac.kit.mac import display_mac, is_random_mac
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 
 # Before the routes of one endpoint: "inbox" and "classify" are not addresses.
 router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["inbox"])

@@ -21,11 +21,11 @@ from nac.kit.db import lock_row
 from nac.models import Nas as NasRow
 from nac.models import Site
 from nac.policies.nas_notes import list_notes
+from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
 from nac.tenancy.nases.mab import MabPassword
 from nac.tenancy.nases.repository import ORDERS
 from nac.tenancy.nases.signatures import SigningHistory, find_signing_histories, get_signing_history
-from nac.tenancy.sites import service as sites
 
 router = APIRouter(prefix="/tenants/{tenant}/nases", tags=["nases"])
 

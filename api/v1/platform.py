@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsPlatform
+from nac.core import alarms
 from nac.core.access.permissions import Permission
-from nac.core.alarms import service as alarms
 from nac.kit.clock import utc_now
 from nac.models import Cell
 from nac.tenancy.cells import service as cells

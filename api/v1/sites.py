@@ -19,7 +19,7 @@ from nac.kit.db import lock_row
 from nac.models import Site as SiteRow
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 
 router = APIRouter(prefix="/tenants/{tenant}/sites", tags=["sites"])
 

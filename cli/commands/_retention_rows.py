@@ -1,7 +1,7 @@
 """Rows for retention."""
 
 from cli.output import Row
-from nac.kit.sizes import format_size
+from nac.kit.text_format import format_size
 from nac.logs.log_tables import LogLimits
 from nac.logs.retention.plan import LogPlan
 from nac.models import RetentionNotice

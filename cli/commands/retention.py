@@ -13,7 +13,7 @@ from cli.commands._retention_rows import (
 )
 from cli.errors import confirm
 from cli.output import json_option, show_list, show_one, tenant_option
-from nac.kit.sizes import SIZE_UNITS
+from nac.kit.text_format import SIZE_UNITS
 from nac.logs.log_tables import DEFAULT_LIMITS, LOG_NAMES, LogLimits
 from nac.logs.retention import service
 from nac.logs.retention.plan import LogPlan

@@ -12,8 +12,8 @@ from nac.kit.validation import require_mac
 from nac.logs.events import event_values
 from nac.logs.events.live_stream import EventFilter, LiveEvent, StreamNotice, listen
 from nac.models import Nas
+from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
-from nac.tenancy.sites import service as sites
 
 # Live events from agents.
 KINDS = ("authentication", "accounting", "coa", "alarm", "endpoint", "certificate")

@@ -37,9 +37,9 @@ from nac.models import Policy
 from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
+from nac.tenancy import sites
 from nac.tenancy.cells import service as cells
 from nac.tenancy.msps import service as msps
-from nac.tenancy.sites import service as sites
 from nac.tenancy.tenants import service as tenants
 
 MSP = "demo"

@@ -22,8 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from nac.cellformat.self_test_ticket import SELF_TEST_PROFILE
-from nac.kit.db.bounded_search import BoundedPage, search_bounded
-from nac.kit.db.conditions import contains_text
+from nac.kit.db.queries import BoundedPage, contains_text, search_bounded
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import NotFound
 from nac.kit.ids import TenantId

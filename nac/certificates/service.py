@@ -34,7 +34,7 @@ from nac.certificates.repository import ORDERS as ORDERS
 from nac.certificates.status_changes import record_status_change
 from nac.core.audit import service as audit
 from nac.kit.advice import Advice
-from nac.kit.db.bounded_search import BoundedPage
+from nac.kit.db.queries import BoundedPage
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
@@ -172,7 +172,7 @@ def search_certificates(
     which: ColumnElement[bool] | None = None,
     span: PageSpan,
 ) -> BoundedPage[Certificate]:
-    """Search like `list_certificates`, within the time of one response (nac.kit.db.bounded_search). `which` comes from
+    """Search like `list_certificates`, within the time of one response (nac.kit.db.queries). `which` comes from
     `revoking.issued_to`."""
     return repository.search_certificates(
         session, tenant_id, status=status, profile=profile, name=name, which=which, span=span

@@ -11,14 +11,13 @@ from itertools import islice
 
 from nac.engine.attributes import RADIUS_PREFIX
 from nac.engine.compiled_rules import FirstMatch, compile_first_match
-from nac.engine.conditions import Condition, ConditionParser, iter_attribute_names
+from nac.engine.conditions import Condition, ConditionParser, could_match, iter_attribute_names
 from nac.engine.derived_attributes import AttributeCompletion, build_completion, find_source_attributes
 from nac.engine.document import find_unstorable
 from nac.engine.matchers import Attributes
 from nac.engine.mistakes import MistakeReport, PolicyErrors, at_index, at_key
 from nac.engine.outcome import Outcome, OutcomeParser
 from nac.engine.policy_tests import PolicyTest, parse_tests
-from nac.engine.possible_matches import could_match
 from nac.engine.reachability import find_unreachable
 from nac.engine.reply_check import ReplyDictionary
 from nac.engine.rulings import DecisionTable, Ruling

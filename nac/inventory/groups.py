@@ -17,7 +17,7 @@ from nac.core.audit import service as audit
 from nac.engine.references import ReferenceKind
 from nac.kit.advice import Advice
 from nac.kit.db import lock_quota
-from nac.kit.db.conditions import contains_text, in_array
+from nac.kit.db.queries import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import AlreadyExists, Conflict, InUse, NotFound
 from nac.kit.ids import TenantId

@@ -2,7 +2,9 @@
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Final, Literal
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -148,3 +150,23 @@ def require_email(text: str, *, place: str = "email") -> str:
     if not text.isascii() or not _EMAIL.fullmatch(email):
         raise InvalidInput(f"Invalid e-mail address {text!r}.", place=place, remedy="Use one like ann@example.com.")
     return email
+
+
+RoutedNoun = Literal["nas", "pool", "user"]
+# By path parameter; tests/api/test_route_words.py compares them with the routes.
+RESERVED_NAMES: Final[Mapping[RoutedNoun, frozenset[str]]] = {
+    "nas": frozenset({"bulk", "vendors"}),
+    "pool": frozenset({"leases", "release"}),
+    "user": frozenset({"bulk"}),
+}
+
+
+def require_not_reserved(noun: RoutedNoun, name: str, *, place: str = "name") -> str:
+    """Check a new name; existing objects keep theirs. Raises InvalidInput."""
+    if name.strip() in RESERVED_NAMES[noun]:
+        raise InvalidInput(
+            f"{name.strip()!r} is reserved in API paths and cannot be used as a name.",
+            place=place,
+            remedy="Choose another name.",
+        )
+    return name

@@ -24,7 +24,7 @@ from nac.policies.explanation import explain_decision
 from nac.policies.site_context import build_site_context
 from nac.sessions.decisions import service as decisions
 from nac.sessions.decisions.recorded_requests import RecordedRequests, from_microseconds
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 
 MAX_DAYS = 366
 EXAMPLES_PER_DIFFERENCE = 3

@@ -34,7 +34,7 @@ from nac.policies.packet_facts import packet_facts, use_rule_names
 from nac.policies.service import find_policy, list_policies, require_version
 from nac.policies.site_context import NO_SITE, build_site_context
 from nac.sessions.decisions.service import LoggedDecision
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 
 # Separates the mistakes of request and policy, which may be thousands each.
 REQUEST_SIDE, POLICY_SIDE = "request", "policy"

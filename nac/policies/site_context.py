@@ -11,7 +11,7 @@ from nac.engine.admission import POLICY_MISSING
 from nac.kit.ids import TenantId
 from nac.models import Site
 from nac.policies.document_checks import InvalidPolicy
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from nac.kit.ids import TenantId
 from nac.kit.validation import require_name
 from nac.models import Policy, Site
 from nac.policies.document_checks import check_at_site, check_fallback
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 
 # Default of arguments for which None has a meaning.
 UNCHANGED: Any = object()

@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, INET, MACADDR
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
-from nac.kit.db.conditions import contains_text, in_array
+from nac.kit.db.queries import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId
 from nac.models import Cell, Pool, PoolAddress, Tenant

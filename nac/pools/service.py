@@ -16,16 +16,15 @@ from nac.kit.db import lock_row
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, Conflict, InUse, InvalidInput, MistakeCollector, NotFound
 from nac.kit.ids import TenantId
-from nac.kit.reserved_names import require_not_reserved
-from nac.kit.validation import require_mac, require_slug
+from nac.kit.validation import require_mac, require_not_reserved, require_slug
 from nac.models import Pool, PoolAddress
 from nac.pools import repository
 from nac.pools.addresses import build_extent, require_no_overlap, sync_addresses
 from nac.pools.extent import PoolKind, parse_address, parse_extent
 from nac.pools.repository import LEASE_ORDERS, LeaseFilter
 from nac.pools.reservations import apply_reservations, parse_reservations
+from nac.tenancy import sites
 from nac.tenancy.policy_references import require_unreferenced
-from nac.tenancy.sites import service as sites
 
 POOL_KINDS: tuple[PoolKind, ...] = ("ipv4", "ipv6", "delegated")
 WHEN_EMPTY_CHOICES = ("deny", "without")

@@ -18,8 +18,8 @@ from nac.models import AuthLog
 from nac.sessions import repository
 from nac.sessions.decisions.recorded_requests import from_microseconds
 from nac.sessions.repository import SessionFilter, SessionKey, SessionRow
+from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
-from nac.tenancy.sites import service as sites
 
 
 class SessionNotFound(NotFound):

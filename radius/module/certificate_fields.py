@@ -12,7 +12,7 @@ from cryptography.x509.oid import ObjectIdentifier
 
 from nac.cellformat.packet_values import Values
 from nac.engine.attributes import NAME_PARTS
-from nac.kit.escapes import escape_controls
+from nac.kit.text_format import escape_controls
 from pki import der as encoding
 from pki.openssl_names import SHORT_NAMES
 from radius.module.tls_sessions import UNREADABLE_ERRORS, CertificateUnreadable

@@ -1,14 +1,20 @@
-"""The end of every request: apply limits, count the verdict, journal it, and respond."""
+"""The end of every request: apply limits, count the verdict, journal it, and respond.
 
+The response can contain attributes for accounting and an MS-CHAPv2 error.
+"""
+
+import hashlib
+import hmac
+import secrets
 import time
 
 from nac.cellformat.journal.records import AuthRecord
 from nac.cellformat.packet_values import visible_pairs
-from nac.cellformat.replica.records import SlotRecord
+from nac.cellformat.replica.records import NasRecord, SlotRecord
+from nac.cellformat.session_class import encode_class
 from nac.engine.admission import ACTIVE, TENANT_SUSPENDED, USER_METHODS
-from radius.module import mschap
+from nac.engine.vendors import ReplyPair
 from radius.module import radiusd_api as radiusd
-from radius.module.accept_attributes import accounting_attributes, nat_timeout
 from radius.module.cell import Cell, Journal, log_exception, log_not_ready
 from radius.module.credentials import Credentials, escape_quoted
 from radius.module.decision import UNKNOWN_LOCATION, AuthenticationCase
@@ -91,7 +97,7 @@ class RequestCompleter:
             return radiusd.UPDATED, {"reply": outcome.sent + added, "config": _MARK_PERMITTED}
         return radiusd.REJECT, {
             "config": _MARK_DECIDED,
-            "reply": mschap.make_error(case.request, case.method, outcome.reason),
+            "reply": make_mschap_error(case.request, case.method, outcome.reason),
         }
 
     def leave_unanswered(self, case: AuthenticationCase) -> radiusd.ModuleResult:
@@ -192,3 +198,68 @@ def _make_record(case: AuthenticationCase, outcome: Outcome, spent_microseconds:
         request.proof,
         signature=request.signature,
     )
+
+
+_CUI_OCTETS = 16
+
+
+def accounting_attributes(
+    request: AccessRequest, at: int, identity: str, cui_key: bytes
+) -> tuple[radiusd.AttributeUpdate, ...]:
+    """Class always; Chargeable-User-Identity if the NAS requests it (RFC 4372 2.1)."""
+    class_attribute = ("Class", "+=", encode_class(at))
+    if "Chargeable-User-Identity" not in request.attributes or not cui_key:
+        return (class_attribute,)
+    identifier = _chargeable_user_identity(identity, cui_key).encode().hex()
+    return class_attribute, ("Chargeable-User-Identity", ":=", f"0x{identifier}")
+
+
+def nat_timeout(
+    slot: SlotRecord, nas: NasRecord | None, sent: tuple[ReplyPair, ...]
+) -> tuple[radiusd.AttributeUpdate, ...]:
+    """Session-Timeout (RFC 2865 5.27) for a NAS behind NAT, if the tenant sets one and the policy gives none as short.
+
+    No request can reach such a NAS, so its sessions end soon and the device authenticates again.
+    """
+    seconds = slot.nat_session_seconds
+    if not seconds or nas is None or not nas.behind_nat:
+        return ()
+    values = {name.lower(): value for name, _, value in sent}
+    policys = values.get("session-timeout", "")
+    if policys.isdecimal() and 0 < int(policys) <= seconds:
+        return ()
+    again = () if "termination-action" in values or policys else (("Termination-Action", ":=", "RADIUS-Request"),)
+    return ("Session-Timeout", ":=", str(seconds)), *again
+
+
+def _chargeable_user_identity(identity: str, key: bytes) -> str:
+    """A pseudonym: constant for a user of a tenant, different at each tenant, and it reveals no name."""
+    return hmac.new(key, identity.strip().casefold().encode(), hashlib.sha256).hexdigest()[: 2 * _CUI_OCTETS]
+
+
+_CHALLENGE_OCTETS = 16
+# ERROR_ACCT_DISABLED, ERROR_NO_DIALIN_PERMISSION. All others are ERROR_AUTHENTICATION_FAILURE, so that errors do not
+# reveal which names exist.
+_CODES = {"user-disabled": (647, "Account disabled")}
+_PRE_POLICY_REASONS = (
+    "wrong-password",
+    "unknown-user",
+    "directory-needs-pap",
+    "mschap-not-allowed",
+    "method-not-offered",
+    "rate-limited",
+    "too-many-wrong-passwords",
+    "tenant-suspended",
+)
+_FAILED, _NOT_PERMITTED = (691, "Authentication failed"), (649, "No permission to connect")
+
+
+def make_mschap_error(request: AccessRequest, method: str, reason: str) -> tuple[radiusd.AttributeUpdate, ...]:
+    """MS-CHAP-Error for the reply, without a retry (R=0): every attempt is a new request."""
+    if method != "mschapv2":
+        return ()
+    # Hex; the first octet is the identifier for the response.
+    identifier = int(request.attributes.get("MS-CHAP2-Response", "0x00")[2:4] or "0", 16)
+    code, message = _CODES.get(reason) or (_FAILED if reason in _PRE_POLICY_REASONS else _NOT_PERMITTED)
+    text = f"E={code} R=0 C={secrets.token_hex(_CHALLENGE_OCTETS)} V=3 M={message}"
+    return (("MS-CHAP-Error", ":=", f"\\{identifier:03o}{text}"),)

@@ -1,14 +1,16 @@
 """An Access-Request in the module: attributes by name, and the NAS and device it is from."""
 
+import ipaddress
 import re
+import socket
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from nac.cellformat.packet_values import Pairs, get_values
 from nac.cellformat.replica.records import NasRecord
 from nac.cellformat.replica.store import ReplicaView
 from nac.kit.mac import station_mac
-from radius.module.addresses import packed_address
 from radius.module.settings import UNSIGNED_SUFFIX
 
 # Attributes that radiusd keeps of a request with text that is not UTF-8; all others are lost.
@@ -167,3 +169,19 @@ class AccessRequest:
     def _nas_by_address(view: ReplicaView, tenant: int, address: str) -> NasRecord | None:
         packed = packed_address(address)
         return view.nas_by_address(tenant, packed) if packed else None
+
+
+# A tenant's NASes send the same few addresses with every packet.
+@lru_cache(maxsize=4096)
+def packed_address(text: str) -> bytes:
+    """4 or 16 bytes; b"" if `text` is no address. IPv4-mapped IPv6 becomes IPv4."""
+    try:
+        return socket.inet_pton(socket.AF_INET, text)
+    except (OSError, ValueError):
+        pass
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError:
+        return b""
+    mapped = address.ipv4_mapped
+    return mapped.packed if mapped else address.packed

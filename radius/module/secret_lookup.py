@@ -15,8 +15,8 @@ from nac.kit import clock
 from nac.kit.radius_packet import MAX_PACKET_BYTES, MalformedPacket, parse_packet
 from nac.kit.secrets import MasterKeyFile, Sealer, SecretsError
 from radius.module import radiusd_api as radiusd
-from radius.module.addresses import packed_address
 from radius.module.cell import Cell, get_cell, log_exception
+from radius.module.request import packed_address
 from radius.module.secret_proof import ChangedSources, KnownSecrets, find_proven_secret, has_no_proof, lacks_signature
 from radius.module.settings import UNSIGNED_SUFFIX
 from radius.module.udp_sockets import ListenerSockets

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID, NameOID, ObjectIdentifier
 
-from nac.kit.escapes import escape_controls
+from nac.kit.text_format import escape_controls
 from pki.errors import DerDamaged
 from pki.openssl_names import issuer_line, subject_line
 from pki.serials import serial_bytes

@@ -128,7 +128,7 @@ def test_agent_killed_after_commit_sets_nothing_aside_twice(owner, alpha, journa
 
 
 def test_full_quarantine_stops_and_reports_the_loss(owner, alpha, journal, monkeypatch):
-    monkeypatch.setattr("radius.agent.shipping.quarantine.MAX_RECORDS", 3)
+    monkeypatch.setattr("radius.agent.shipping.shipper.MAX_RECORDS", 3)
     journal.ship(*(auth(alpha, at=AT + number, tenant_id="") for number in range(5)))
     journal.ship(auth(alpha, at=AT + 9))
     assert (len(quarantined(owner)), count(owner, "auth_log")) == (3, 1)

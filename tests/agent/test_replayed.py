@@ -5,7 +5,7 @@ import pytest
 from nac.kit.clock import epoch_microseconds
 from nac.kit.db import TenantScope, session_scope
 from nac.policies.replays import replay_policy
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from tests.agent.journal_records import auth
 from tests.factories.dictionary import give_dictionary
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from fastapi.routing import APIRoute
 
 from api.v1.routers import ROUTES
-from nac.kit.reserved_names import RESERVED_NAMES
+from nac.kit.validation import RESERVED_NAMES
 
 # Parameters next to fixed words that no user-chosen name can equal.
 NO_NAMES = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine
 
-from nac.core.alarms import service as alarms
+from nac.core import alarms
 from nac.core.audit.chain import entry_text, next_hash
 from nac.core.audit.chain_seals import BROKEN_CHAIN_ALARM
 from nac.core.audit.verification import parse_known_head, verify_export

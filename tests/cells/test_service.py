@@ -13,8 +13,8 @@ from nac.kit.errors import CellTaken, Conflict, NotLiveYet, TenantHasNoCell
 from nac.kit.ids import CellId, TenantId
 from nac.models import Cell, Slot
 from nac.onboarding import tenant_purge
+from nac.tenancy import sites
 from nac.tenancy.cells import service as cells
-from nac.tenancy.sites import service as sites
 from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant, seal
 

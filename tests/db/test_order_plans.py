@@ -15,8 +15,8 @@ from nac.inventory.endpoints import service as endpoints
 from nac.inventory.users import service as users
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.db.sort_orders import PageSpan, SortOrders
+from nac.sessions import accounting
 from nac.sessions import service as sessions
-from nac.sessions.accounting import service as accounting
 from nac.sessions.decisions import service as decisions
 from nac.sessions.repository import SessionKey
 from tests.factories.certificates import Certified

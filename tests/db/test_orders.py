@@ -18,7 +18,7 @@ from nac.core.jobs.repository import ORDERS as JOBS
 from nac.inventory.endpoints.repository import ORDERS as ENDPOINTS
 from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.inventory.users.repository import ORDERS as USERS
-from nac.kit.db import bounded_search
+from nac.kit.db import queries
 from nac.kit.db.sort_orders import PageSpan, SortOrder, SortOrders, is_nullable
 from nac.logs.exports.repository import ORDERS as EXPORTS
 from nac.onboarding.self_tests.repository import ORDERS as SELF_TESTS
@@ -138,8 +138,8 @@ def test_search_resumes_where_it_stopped(owner_engine: Engine, alpha, noun: str,
             wanted = random.sample([getattr(row, key.key) for row in whole], len(whole) // 3)
             found, after, pages = [], None, 0
             while True:
-                with mock.patch.object(bounded_search, "MAX_SCANNED_ROWS", most):
-                    page = bounded_search.search_bounded(
+                with mock.patch.object(queries, "MAX_SCANNED_ROWS", most):
+                    page = queries.search_bounded(
                         session,
                         entity,
                         [entity.tenant_id == alpha.tenant_id],

@@ -3,7 +3,7 @@
 import pytest
 
 from nac.engine import PolicyErrors, compile_outcome, compile_policy
-from nac.engine.possible_matches import could_match
+from nac.engine.conditions import could_match
 from tests.engine.builders import ask, compare, pinned, policy_of, rule
 
 WHEN = compare("method", "equals", "mab")

@@ -23,7 +23,7 @@ from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.errors import AdmitError, Conflict, DatabaseUnavailable, InvalidInput, SeveralMistakes
 from nac.kit.ids import TenantId
 from nac.models import AuditEntry, Job, Site
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.job_runs import run_next
 from tests.row_snapshots import snapshotted

@@ -11,7 +11,7 @@ from loadtest.api import data_set, read_costs
 from loadtest.api.list_requests import ListRequest, iterate_list_requests
 from nac.core.access.owners import Owner
 from nac.inventory.endpoints import repository as endpoints
-from nac.kit.db import bounded_search
+from nac.kit.db import queries
 from nac.kit.ids import MspId, TenantId
 from nac.models import Job
 from nac.sessions import log_search
@@ -47,7 +47,7 @@ def database(cluster: Cluster) -> Iterator[Database]:
 
 
 def test_no_list_reads_more_than_its_limit(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_search, "MAX_SCANNED_ROWS", _LOOKED_THROUGH)
+    monkeypatch.setattr(queries, "MAX_SCANNED_ROWS", _LOOKED_THROUGH)
     monkeypatch.setattr(endpoints, "_SELECTIVE_LIMIT", _LOOKED_THROUGH)
     monkeypatch.setattr(log_search, "SLICE_ROWS", _LOOKED_THROUGH)
     tenants = data_set.make_tenants(database.superuser_url, 20)

@@ -10,7 +10,7 @@ from aiosmtpd.smtp import SMTP
 from nac.core.mail.mailbox import Mailbox
 from nac.core.mail.smtp import MailServer
 from tests.ports import free_row
-from worker.mailbox.handler import MailboxHandler
+from worker.mailbox import MailboxHandler
 
 LOOPBACK = "127.0.0.1"
 

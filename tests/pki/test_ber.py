@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pki import der
-from pki.ber import convert_to_der
+from pki.cms import convert_to_der
 from pki.errors import DerDamaged
 from tests.pki.openssl import openssl
 from tests.run_depth import examples

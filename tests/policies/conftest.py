@@ -17,7 +17,7 @@ from nac.kit.db import TenantScope, session_scope
 from nac.models import AuthLog, Tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from tests.factories.dictionary import give_dictionary
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant

@@ -9,8 +9,8 @@ from nac.kit.outbound.reach import DEFAULT_REACH
 from nac.onboarding.templates.parts import apply_parts
 from nac.policies import service as policies
 from nac.policies.service import InvalidPolicy
+from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
-from nac.tenancy.sites import service as sites
 from tests.engine.builders import compare, policy_of, rule
 from tests.factories.tenancy import seal
 

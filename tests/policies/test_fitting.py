@@ -12,8 +12,8 @@ from nac.policies import publish_gate, site_settings
 from nac.policies import service as policies
 from nac.policies.nas_support import list_vendor_limits, list_vendor_names, unknown_vendor_note
 from nac.policies.service import InvalidPolicy
+from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
-from nac.tenancy.sites import service as sites
 from tests.factories.tenancy import ACTOR, seal
 from tests.policies.documents import good
 

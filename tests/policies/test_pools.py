@@ -9,7 +9,7 @@ from nac.policies.document_checks import InvalidPolicy
 from nac.policies.replays import replay_policy
 from nac.policies.simulation import simulate, simulation_row
 from nac.pools.service import create_pool, delete_pool
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from tests.factories.tenancy import ACTOR
 from tests.policies.documents import good, group_rule
 

@@ -11,7 +11,7 @@ from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import InUse
 from nac.models import Tenant
 from nac.policies import service as policies
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from tests.factories.tenancy import ACTOR, make_tenant
 from tests.policies.documents import good, group_rule
 from tests.polling import PATIENCE_SECONDS

@@ -15,7 +15,7 @@ from nac.policies.comparison import OLDER_FORMAT
 from nac.policies.document_checks import InvalidPolicy
 from nac.policies.replays import replay_policy
 from nac.sessions.decisions import recorded_requests
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from tests.factories.tenancy import ACTOR, make_site, make_tenant
 from tests.policies.documents import good, group_rule
 

@@ -15,8 +15,8 @@ from nac.models import IdentitySource, RadiusSession
 from nac.policies import service as policies
 from nac.policies import site_settings
 from nac.policies.simulation import InvalidSimulation, simulate, simulation_row
+from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
-from nac.tenancy.sites import service as sites
 from nac.tenancy.tenants import service as tenants
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR

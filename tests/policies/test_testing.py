@@ -5,7 +5,7 @@ import pytest
 from nac.policies import service as policies
 from nac.policies import site_settings
 from nac.policies.service import InvalidPolicy, PolicyTestsFailed
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from tests.factories.tenancy import ACTOR
 from tests.policies.documents import good
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radius.module.addresses import packed_address
+from radius.module.request import packed_address
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from nac.kit import radius_packet as packet
 from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 from radius.agent.radiusd import probe, process
 from radius.agent.radiusd.log import LogFollower
-from radius.module.addresses import packed_address
+from radius.module.request import packed_address
 from tests.polling import next_second
 from tests.radius.nas import CHAP_CHALLENGE, CHAP_PASSWORD, SILENCE_SECONDS, Nas, mab
 from tests.radius.standalone import LOOPBACK, STATUS_SECRET, Plan, StandaloneCell, running_cell

@@ -10,7 +10,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from nac.kit.db import PlatformScope, session_scope
-from nac.kit.sizes import format_size
+from nac.kit.text_format import format_size
 from nac.logs.log_tables import LogLimits
 from nac.logs.retention import plan, row_deletion
 from nac.logs.retention import service as retention

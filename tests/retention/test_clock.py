@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
-from nac.core.alarms import service as alarms
+from nac.core import alarms
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.logs.retention import clock

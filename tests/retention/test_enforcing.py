@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
-from nac.kit.db import PlatformScope, TenantScope, planner_hints, session_scope
+from nac.kit.db import PlatformScope, TenantScope, queries, session_scope
 from nac.kit.errors import ScopeViolation
 from nac.logs.log_tables import DEFAULT_LIMITS
 from nac.logs.retention import holds, row_deletion
@@ -326,7 +326,7 @@ def test_rows_locked_by_another_end_no_day_early(logs: Logs, monkeypatch) -> Non
             with psycopg.connect(logs.database.owner_url) as other:
                 picked = "SELECT id FROM auth_log WHERE tenant_id = %s ORDER BY at LIMIT %s"
                 other.execute(f"DELETE FROM auth_log WHERE id IN ({picked})", (logs.tenants["alpha"], most))
-        with planner_hints.force_ctid_scan(session):
+        with queries.force_ctid_scan(session):
             yield
 
     monkeypatch.setattr(row_deletion, "force_ctid_scan", by_place)

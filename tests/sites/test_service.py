@@ -13,8 +13,8 @@ from nac.kit.errors import AlreadyExists, InUse, InvalidInput, NotFound
 from nac.kit.ids import TenantId
 from nac.models import Policy, RadiusSession
 from nac.policies import site_settings
+from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
-from nac.tenancy.sites import service as sites
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.row_snapshots import snapshotted

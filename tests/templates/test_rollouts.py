@@ -10,7 +10,7 @@ from nac.onboarding.templates import rollouts, service
 from nac.onboarding.templates.rollouts import RolloutStage
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
 from tests.templates.conftest import SLUGS, Field, document, everything, policy

@@ -35,7 +35,7 @@ from nac.onboarding.trials import lifecycle, provisioning
 from nac.onboarding.trials import service as signing_up
 from nac.onboarding.trials.lifecycle import TrialEnvironment
 from nac.onboarding.trials.service import SignUpContext
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from nac.tenancy.tenants import service as tenants
 from tests.api.app_server import serve_app, settings_of_public
 from tests.commit_kills import deaths

@@ -10,8 +10,8 @@ from nac.inventory.endpoints import service as endpoints
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import Conflict
 from nac.models import AccountingLog, AuthLog, QuarantinedRecord, RadiusSession
+from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
-from nac.tenancy.sites import service as sites
 from nac.tenancy.tenants import moves
 from tests.factories.tenancy import ACTOR
 from tests.polling import until

@@ -10,9 +10,9 @@ from nac.kit import radius_packet as packet
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.radius_packet import CALLING_STATION_ID, USER_NAME, encode_attribute
 from nac.models import Cell
+from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
 from nac.tenancy.nases.signatures import get_signing_history
-from nac.tenancy.sites import service as sites
 from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import until

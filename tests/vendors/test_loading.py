@@ -5,8 +5,8 @@ import pytest
 from nac.engine.dictionary import Dictionary
 from nac.engine.dictionary.encoding import encode_attribute
 from nac.engine.vendors import NEUTRAL_KEYS, Results, all_vendors
-from nac.engine.vendors.recipe import REQUEST_KINDS as RECIPE_KINDS
-from nac.engine.vendors.recipe import STATION_FORMS, Recipe, RecipeStep
+from nac.engine.vendors.recipes import REQUEST_KINDS as RECIPE_KINDS
+from nac.engine.vendors.recipes import STATION_FORMS, Recipe, RecipeStep
 from nac.engine.vendors.vendor import MAX_PASSPHRASE_LENGTH
 from nac.engine.vendors.vendor_files import VendorFilesDamaged, read_vendor_files
 

@@ -5,7 +5,7 @@ import json
 import redis
 from celery import shared_task
 
-from nac.core.alarms import service
+from nac.core import alarms
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.settings import load_settings
 from worker.constants import ALARMS_INTERVAL_SECONDS, ALARMS_KEY
@@ -15,9 +15,9 @@ from worker.constants import ALARMS_INTERVAL_SECONDS, ALARMS_KEY
 def publish() -> None:
     """Publish the standing alarms. They expire unless published again."""
     with session_scope(PlatformScope()) as session:
-        alarms = [
+        standing = [
             {"code": alarm.code, "detail": alarm.detail, "since": alarm.since.isoformat()}
-            for alarm in service.list_alarms(session)
+            for alarm in alarms.list_alarms(session)
         ]
     with redis.Redis.from_url(load_settings(required=("REDIS_URL",)).redis_url) as client:
-        client.set(ALARMS_KEY, json.dumps(alarms), ex=20 * ALARMS_INTERVAL_SECONDS)
+        client.set(ALARMS_KEY, json.dumps(standing), ex=20 * ALARMS_INTERVAL_SECONDS)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from nac.accounts.sign_in import history
 from nac.cellformat.replica.change_feed import prune_changes
 from nac.certificates.scep.service import prune_transactions
-from nac.core.idempotency import service as idempotency
+from nac.core import idempotency
 from nac.core.jobs import service as jobs
 from nac.core.mail import outbox
 from nac.kit.db import PlatformScope, session_scope

@@ -23,7 +23,7 @@ from sqlalchemy.orm import Session
 
 from nac.core.access.grants import UNKNOWN_MSP
 from nac.core.access.owners import Owner
-from nac.kit.db.conditions import contains_text
+from nac.kit.db.queries import contains_text
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.models import ApiToken
 

@@ -5,7 +5,7 @@ from uuid import UUID
 from sqlalchemy import Uuid, bindparam, exists, func, select, text, update
 from sqlalchemy.orm import Session
 
-from nac.kit.db.conditions import contains_text
+from nac.kit.db.queries import contains_text
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.models import Membership, Person, SignIn
 

@@ -5,7 +5,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, LargeBinary, Select, Uuid, column, func, or_, select
 from sqlalchemy.orm import Session
 
-from nac.kit.db.conditions import in_array
+from nac.kit.db.queries import in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId
 from nac.models import Certificate, Endpoint, EnrolmentSecret, User

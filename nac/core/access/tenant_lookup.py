@@ -7,7 +7,7 @@ from sqlalchemy import Text, Uuid, bindparam, select, text, union_all
 from sqlalchemy.orm import Session
 
 from nac.core.access.grants import UNKNOWN_MSP, Grant, MspRef, TenantRef
-from nac.kit.db.conditions import in_array
+from nac.kit.db.queries import in_array
 from nac.models import Msp, Tenant
 
 # Returns a row for unknown keys too, with NO_MSP, so that they take the same time.

@@ -11,8 +11,8 @@ from datetime import datetime
 from sqlalchemy import insert, select, text
 from sqlalchemy.orm import Session
 
+from nac.core import alarms
 from nac.core.access.owners import Owner
-from nac.core.alarms import service as alarms
 from nac.core.audit import repository
 from nac.core.audit import service as audit
 from nac.core.audit.chain import chain_name, chain_owner, entry_text, first_hash, head_text, next_hash

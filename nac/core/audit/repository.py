@@ -8,8 +8,7 @@ from sqlalchemy.orm import Session
 
 from nac.core.access.owners import Owner
 from nac.core.access.permissions import PermissionLevel
-from nac.kit.db.bounded_search import BoundedPage, search_bounded
-from nac.kit.db.conditions import contains_text
+from nac.kit.db.queries import BoundedPage, contains_text, search_bounded
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId
 from nac.models import AuditChain, AuditEntry, AuditKey, AuditSeal

@@ -12,7 +12,7 @@ from nac.core.audit import repository
 from nac.core.audit.repository import ORDERS as ORDERS
 from nac.core.audit.repository import AuditEntryFilter
 from nac.kit.db.base import TenantOwned
-from nac.kit.db.bounded_search import BoundedPage
+from nac.kit.db.queries import BoundedPage
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import NotFound
 from nac.kit.ids import MspId, TenantId

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, delete, func, select, text
 from sqlalchemy.orm import Session
 
 from nac.core.access.owners import Owner
-from nac.kit.db.bounded_search import BoundedPage, search_bounded
+from nac.kit.db.queries import BoundedPage, search_bounded
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.models import Job
 

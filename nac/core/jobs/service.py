@@ -21,7 +21,7 @@ from nac.core.jobs import repository
 from nac.core.jobs.repository import ORDERS as ORDERS
 from nac.kit.clock import utc_now
 from nac.kit.db import lock_quota
-from nac.kit.db.bounded_search import BoundedPage
+from nac.kit.db.queries import BoundedPage
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import Conflict, InvalidInput, NotFound
 from nac.kit.sealing import Seal, Unseal
@@ -124,7 +124,7 @@ def list_jobs(
 def search_jobs(
     session: Session, *, owner: Owner, states: Sequence[str], kind: str, span: PageSpan
 ) -> BoundedPage[Job]:
-    """As `list_jobs`, within the time of one response (nac.kit.db.bounded_search)."""
+    """As `list_jobs`, within the time of one response (nac.kit.db.queries)."""
     return repository.search(session, owner, states=states, kind=kind, span=span)
 
 

@@ -5,7 +5,7 @@ library is imported: radiusd's module, the API and the worker use it through `na
 """
 
 from nac.engine.vendors.catalogue import DEFAULT_VENDOR, all_vendors, find_vendor, known_vendor, vendor_name
-from nac.engine.vendors.recipe import Recipe, RecipeStep
+from nac.engine.vendors.recipes import Recipe, RecipeStep
 from nac.engine.vendors.results import (
     NEUTRAL_KEYS,
     POOL_KEYS,

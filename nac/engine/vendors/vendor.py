@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from nac.engine.vendors.recipe import Recipe
+from nac.engine.vendors.recipes import Recipe
 from nac.engine.vendors.results import ReplyAttribute, ReplyPair, Results
 
 Encoding = Literal["text", "hex", "pmk"]

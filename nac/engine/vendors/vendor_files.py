@@ -7,7 +7,7 @@ from string import Formatter
 from types import MappingProxyType
 from typing import cast
 
-from nac.engine.vendors.recipe_tables import build_recipe, list_missing_keys, read_recipe
+from nac.engine.vendors.recipes import build_recipe, list_missing_keys, read_recipe
 from nac.engine.vendors.results import NEUTRAL_KEYS
 from nac.engine.vendors.vendor import AttributeTemplate, Encoding, ResultForm, Vendor
 

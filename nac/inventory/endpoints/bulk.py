@@ -29,7 +29,7 @@ from nac.kit.bulk_rows import (
     read_groups,
     split_progress,
 )
-from nac.kit.db.table_statistics import analyse_if_grown
+from nac.kit.db.queries import analyse_if_grown
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
 from nac.kit.mac import display_mac

@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session, aliased
 
 from nac.inventory.endpoints.enrichment import random_mac_clause
 from nac.kit.db import force_index_order
-from nac.kit.db.bounded_search import BoundedPage, search_bounded
-from nac.kit.db.conditions import contains_text, in_array
+from nac.kit.db.queries import BoundedPage, contains_text, in_array, search_bounded
 from nac.kit.db.sort_orders import PageSpan, PlainRow, SortOrders
 from nac.kit.ids import TenantId
 from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting, Site

@@ -17,7 +17,7 @@ from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.inventory.holder_certificates import require_no_good_certificates
 from nac.inventory.profiling.classifier import load_packaged_profiles
 from nac.kit.advice import Advice, NextStep
-from nac.kit.db.bounded_search import BoundedPage
+from nac.kit.db.queries import BoundedPage
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, InvalidInput, NotFound
 from nac.kit.ids import TenantId
@@ -226,7 +226,7 @@ def list_endpoints(
 def search_endpoints(
     session: Session, *, tenant_id: TenantId, wanted: EndpointCriteria, span: PageSpan | None = None
 ) -> BoundedPage[EndpointWithSighting]:
-    """Like `list_endpoints`, within the time limit of one response (nac.kit.db.bounded_search)."""
+    """Like `list_endpoints`, within the time limit of one response (nac.kit.db.queries)."""
     return repository.search_endpoints(session, tenant_id, wanted, span=span or ORDERS.first())
 
 

@@ -21,7 +21,7 @@ from nac.inventory.identity_sources.settings import (
 from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db import lock_quota
-from nac.kit.db.conditions import contains_text
+from nac.kit.db.queries import contains_text
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.kit.ids import TenantId

@@ -32,8 +32,8 @@ from nac.kit.bulk_rows import (
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
 from nac.kit.passwords import compute_nt_hash, hash_password
-from nac.kit.reserved_names import require_not_reserved
 from nac.kit.sealing import Seal
+from nac.kit.validation import require_not_reserved
 from nac.models import User
 
 # Hashing takes about 20 ms of one core per user.

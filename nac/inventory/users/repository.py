@@ -6,7 +6,7 @@ from uuid import UUID
 from sqlalchemy import ARRAY, ColumnElement, Text, exists, func, literal, select
 from sqlalchemy.orm import Session
 
-from nac.kit.db.bounded_search import BoundedPage, search_bounded
+from nac.kit.db.queries import BoundedPage, search_bounded
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId
 from nac.models import User, UserGroup, UserGroupMember

@@ -16,15 +16,14 @@ from nac.inventory.users.repository import ORDERS as ORDERS
 from nac.inventory.users.repository import UserFilter
 from nac.kit.advice import Advice, NextStep
 from nac.kit.db import lock_row
-from nac.kit.db.bounded_search import BoundedPage
+from nac.kit.db.queries import BoundedPage
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, InvalidInput, NotFound
 from nac.kit.ids import TenantId
 from nac.kit.mac import normalise_mac
 from nac.kit.passwords import compute_nt_hash, hash_password
-from nac.kit.reserved_names import require_not_reserved
 from nac.kit.sealing import Seal
-from nac.kit.validation import parse_id, require_future, require_radius_text
+from nac.kit.validation import parse_id, require_future, require_not_reserved, require_radius_text
 from nac.models import User
 
 # User-Password carries at most 128 octets (RFC 2865 5.2).
@@ -204,7 +203,7 @@ def list_users(session: Session, *, tenant_id: TenantId, span: PageSpan | None =
 
 
 def search_users(session: Session, *, tenant_id: TenantId, wanted: UserFilter, span: PageSpan) -> BoundedPage[User]:
-    """Search users within the time limit of one response (nac.kit.db.bounded_search)."""
+    """Search users within the time limit of one response (nac.kit.db.queries)."""
     return repository.search_users(session, tenant_id, wanted, span=span)
 
 

@@ -3,7 +3,7 @@
 import gc
 
 from nac.kit.db.engine import MAX_CONNECTIONS, get_process_engine, make_engine, set_process_engine
-from nac.kit.db.planner_hints import force_ctid_scan, force_index_order
+from nac.kit.db.queries import force_ctid_scan, force_index_order
 from nac.kit.db.schema import require_current_schema
 from nac.kit.db.scope import (
     AuthorityScope,

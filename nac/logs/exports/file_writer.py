@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import psycopg
 
-from nac.kit.sizes import format_size
+from nac.kit.text_format import format_size
 from nac.logs.exports.columns import ExportRange, LogSource
 from nac.models.export import ExportFormat
 

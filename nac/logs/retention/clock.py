@@ -7,7 +7,7 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from nac.core.alarms import service as alarms
+from nac.core import alarms
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.logs.retention.terms import NOTICE_PERIOD

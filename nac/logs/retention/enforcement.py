@@ -13,11 +13,11 @@ from random import SystemRandom
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
-from nac.core.alarms import service as alarms
+from nac.core import alarms
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.errors import Unavailable
 from nac.kit.ids import TenantId
-from nac.kit.sizes import format_size
+from nac.kit.text_format import format_size
 from nac.logs.exports import standing_exports
 from nac.logs.exports.export_folder import ExportFolder
 from nac.logs.log_tables import EXPORTED_LOGS, LOG_NAMES, MIN_DAYS

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
 from nac.kit.ids import TenantId
-from nac.kit.sizes import format_size
+from nac.kit.text_format import format_size
 from nac.logs.exports import standing_exports
 from nac.logs.retention import repository
 from nac.logs.retention.plan import LogPlan, TenantPlan, first_kept_day, predict_exceeded_day, sum_bytes

@@ -24,9 +24,9 @@ from nac.kit.ids import TenantId
 from nac.kit.mac import display_mac
 from nac.models import Endpoint, User
 from nac.onboarding.imports.table import escape_formula
+from nac.tenancy import sites
 from nac.tenancy.nases import bulk as nas_rows
 from nac.tenancy.nases import service as nases
-from nac.tenancy.sites import service as sites
 
 _PAGE_ROWS = 1_000
 # Opens a transaction. Each page has its own, so that a slow reader holds none open.

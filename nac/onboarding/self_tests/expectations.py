@@ -12,7 +12,7 @@ from nac.kit.mac import display_mac
 from nac.models import Tenant
 from nac.policies import service as policies
 from nac.policies.simulation import simulate
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from pki.names import read_common_name, read_sans
 from pki.openssl_names import format_one_line
 

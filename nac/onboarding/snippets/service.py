@@ -17,10 +17,10 @@ from nac.kit.ids import TenantId
 from nac.kit.sealing import Unseal
 from nac.models import Nas
 from nac.onboarding.snippets.catalogue import Quoting, SnippetTemplate, load_templates
+from nac.tenancy import sites
 from nac.tenancy.cells import service as cells
 from nac.tenancy.nases import service as nases
 from nac.tenancy.secret_rotations import service as rotations
-from nac.tenancy.sites import service as sites
 from nac.tenancy.tenants import service as tenants
 
 # Stands for a secret that is not revealed.

@@ -16,7 +16,7 @@ from nac.cellformat.methods import MethodOffer, parse_offer
 from nac.engine import PolicyErrors, compile_outcome, compile_policy
 from nac.kit.errors import AdmitError, InvalidInput, MistakeCollector, SeveralMistakes
 from nac.kit.validation import require_name, require_slug
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from nac.tenancy.tenants import service as tenants
 from nac.tenancy.tenants.realms import parse_realms
 

@@ -18,7 +18,7 @@ from nac.models import Site, Tenant
 from nac.policies import repository as policy_rows
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 from nac.tenancy.tenants import service as tenants
 
 # Value of a part that does not exist.

@@ -6,7 +6,7 @@ from sqlalchemy import Row, case, distinct, func, or_, select
 from sqlalchemy.orm import Session
 
 from nac.cellformat.self_test_ticket import NAS_IDENTIFIER as SELF_TEST_NAS
-from nac.kit.db.conditions import contains_text
+from nac.kit.db.queries import contains_text
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import MspId, TenantId
 from nac.models import AuthLog, Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant

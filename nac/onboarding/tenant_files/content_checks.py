@@ -36,8 +36,8 @@ from nac.models import (
 from nac.onboarding.tenant_files.reader import TenantFileRefused
 from nac.policies.document_checks import check_at_site, check_document, check_fallback
 from nac.pools.addresses import build_extent
+from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
-from nac.tenancy.sites import service as sites
 from nac.tenancy.tenants import service as tenants
 from nac.tenancy.tenants.realms import parse_realms
 

@@ -20,7 +20,7 @@ from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
 from nac.kit.db import enter_tenant, set_for_transaction
 from nac.kit.db.error_translation import report_missing_at
-from nac.kit.db.table_statistics import GROWING_TABLES, analyse_if_grown
+from nac.kit.db.queries import GROWING_TABLES, analyse_if_grown
 from nac.kit.errors import AlreadyExists, InvalidInput
 from nac.kit.ids import MspId, TenantId
 from nac.kit.passwords import require_stored_hash

@@ -28,9 +28,9 @@ from nac.onboarding.provisioning import assign_standard_policy
 from nac.onboarding.self_tests import service as self_tests
 from nac.onboarding.trials import repository
 from nac.onboarding.trials.service import ACTOR, SignUpContext
+from nac.tenancy import sites
 from nac.tenancy.cells import service as cells
 from nac.tenancy.msps import service as msps
-from nac.tenancy.sites import service as sites
 from nac.tenancy.tenants import service as tenants
 
 TRIAL_MSP_SLUG = "trials"

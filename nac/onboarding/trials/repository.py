@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, CursorResult, delete, func, select
 from sqlalchemy.orm import Session
 
 from nac.cellformat.self_test_ticket import NAS_IDENTIFIER
-from nac.kit.db.conditions import contains_text, in_array
+from nac.kit.db.queries import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId
 from nac.models import AuthLog, SignUp, Tenant, Trial

@@ -5,7 +5,7 @@ from sqlalchemy import BigInteger, ColumnElement, any_, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from nac.kit.db.bounded_search import BoundedPage, search_bounded
+from nac.kit.db.queries import BoundedPage, search_bounded
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId
 from nac.models import CoaRequest

@@ -12,7 +12,7 @@ from nac.core.audit import service as audit
 from nac.engine.dictionary import from_json
 from nac.kit.advice import Advice
 from nac.kit.clock import utc_now
-from nac.kit.db.bounded_search import BoundedPage
+from nac.kit.db.queries import BoundedPage
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import Conflict, InvalidInput, MistakeCollector, NotFound
 from nac.kit.ids import TenantId
@@ -142,7 +142,7 @@ def list_requests(
 def search_requests(
     session: Session, *, tenant_id: TenantId, span: PageSpan, **wanted: Unpack[CoaRequestFilter]
 ) -> BoundedPage[CoaRequest]:
-    """Search like `list_requests`, within the time of one response (nac.kit.db.bounded_search)."""
+    """Search like `list_requests`, within the time of one response (nac.kit.db.queries)."""
     return _search_requests(session, tenant_id, span, in_full=False, **wanted)
 
 

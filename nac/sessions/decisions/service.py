@@ -19,7 +19,7 @@ from nac.models import AuthLog
 from nac.sessions.decisions import repository
 from nac.sessions.decisions.recorded_requests import parse_reference, to_microseconds
 from nac.sessions.log_search import LogKey, LogSearchResult, search_log
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 
 # Weeks of a small tenant, an hour of a large one.
 MAX_SEARCHED_ROWS = 100_000

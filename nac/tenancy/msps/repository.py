@@ -5,7 +5,7 @@ from sqlalchemy import ColumnElement, Uuid, cast, func, null, select, update
 from sqlalchemy.orm import Session
 
 from nac.core.access.permissions import PermissionLevel
-from nac.kit.db.conditions import contains_text, in_array
+from nac.kit.db.queries import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import MspId, TenantId
 from nac.models import Msp, Tenant

@@ -25,12 +25,12 @@ from nac.kit.bulk_rows import (
 )
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
-from nac.kit.reserved_names import require_not_reserved
 from nac.kit.sealing import Seal
+from nac.kit.validation import require_not_reserved
 from nac.models import Nas
+from nac.tenancy import sites
 from nac.tenancy.nases import mab, repository, service
 from nac.tenancy.policy_references import list_referenced_names
-from nac.tenancy.sites import service as sites
 
 FLAGS = ("require_message_authenticator", "behind_nat", "signs_coa_answers", "mab_by_name")
 # Never returned.

@@ -5,7 +5,7 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.kit.db.conditions import contains_text
+from nac.kit.db.queries import contains_text
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId
 from nac.models import Nas, Site

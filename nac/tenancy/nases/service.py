@@ -19,9 +19,8 @@ from nac.kit.db import lock_row
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, MistakeCollector, NotFound
 from nac.kit.ids import TenantId
-from nac.kit.reserved_names import require_not_reserved
 from nac.kit.sealing import Seal
-from nac.kit.validation import RADIUS_SECRET, parse_id, require_name, require_radius_text
+from nac.kit.validation import RADIUS_SECRET, parse_id, require_name, require_not_reserved, require_radius_text
 from nac.models import Nas
 from nac.tenancy.nases import mab, repository
 from nac.tenancy.nases.repository import ORDERS as ORDERS

@@ -5,7 +5,7 @@ from sqlalchemy import Select, and_, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from nac.core.access.grants import TenantReach
-from nac.kit.db.conditions import contains_text, in_array
+from nac.kit.db.queries import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import MspId, TenantId
 from nac.models import (

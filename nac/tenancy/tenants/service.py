@@ -20,9 +20,9 @@ from nac.kit.ids import MspId, TenantId
 from nac.kit.validation import require_name, require_slug
 from nac.models import Tenant
 from nac.models.tenant import StatusFailureMode, TenantStatus
+from nac.tenancy import sites
 from nac.tenancy.cells import service as cells
 from nac.tenancy.msps import service as msps
-from nac.tenancy.sites import service as sites
 from nac.tenancy.tenants import repository
 from nac.tenancy.tenants.realms import parse_realms
 from nac.tenancy.tenants.repository import ORDERS as ORDERS

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nac.engine.dictionary import Dictionary
 from nac.engine.vendors import find_vendor
-from nac.engine.vendors.recipe import Setback
+from nac.engine.vendors.recipes import Setback
 from nac.kit.outbound.reach import PLATFORM_REMEDY, OutboundReach
 from nac.models.coa_request import CoaState
 from nac.sessions.coa_requests.error_causes import SESSION_NOT_FOUND, explain_error_cause

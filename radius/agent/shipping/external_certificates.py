@@ -10,7 +10,7 @@ from cryptography.x509.oid import AuthorityInformationAccessOID, NameOID
 
 from nac.cellformat.journal.records import AuthRecord
 from nac.kit.errors import InvalidInput
-from nac.kit.escapes import escape_controls
+from nac.kit.text_format import escape_controls
 from nac.kit.validation import require_web_address
 from pki.errors import UNREADABLE_ERRORS
 from pki.serials import serial_bytes

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, event, text
 
 from nac.core.access.owners import Owner
 from nac.kit.clock import utc_now
-from nac.kit.db import PlatformScope, bounded_search, get_process_engine, session_scope
+from nac.kit.db import PlatformScope, get_process_engine, queries, session_scope
 from nac.kit.ids import MspId, TenantId
 from nac.tenancy.msps import service as msps
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
@@ -159,7 +159,7 @@ def test_pages_list_each_entry_once_despite_equal_times(api: httpx.Client, write
 
 @pytest.mark.parametrize("where", ["msp", "platform"])
 def test_sparse_matches_are_searched_in_steps(api: httpx.Client, write, tokens, monkeypatch, where: str) -> None:
-    monkeypatch.setattr(bounded_search, "MAX_SCANNED_ROWS", 3)
+    monkeypatch.setattr(queries, "MAX_SCANNED_ROWS", 3)
     write(where, "r", 100, actor="person:rare")
     for number in range(8):
         write(where, "o", number)
@@ -176,7 +176,7 @@ def test_sparse_matches_are_searched_in_steps(api: httpx.Client, write, tokens, 
 
 def test_concurrent_writes_repeat_no_entries(api: httpx.Client, write, tokens, monkeypatch) -> None:
     """Writes happen between any two statements of a page."""
-    monkeypatch.setattr(bounded_search, "MAX_SCANNED_ROWS", 3)
+    monkeypatch.setattr(queries, "MAX_SCANNED_ROWS", 3)
     for number, target in enumerate("abcdefgh", -100):
         write("msp", target, number, actor="person:bob")
     disturbed = False

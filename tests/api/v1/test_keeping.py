@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from nac.core import alarms
 from nac.core.access.owners import Owner
-from nac.core.alarms import service as alarms
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.ids import TenantId

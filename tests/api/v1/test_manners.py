@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
+from nac.core import idempotency
 from nac.core.access.owners import Owner
-from nac.core.idempotency import service as idempotency
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.ids import TenantId

@@ -18,8 +18,8 @@ from nac.inventory.endpoints import service as endpoints
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 from nac.onboarding import tenant_purge
+from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
-from nac.tenancy.sites import service as sites
 from nac.tenancy.tenants import service as tenants_service
 from tests.polling import seconds_until, until
 from tests.whole.conftest import make_tenants

@@ -14,7 +14,7 @@ from nac.kit.validation import require_mac
 from nac.models import AccountingLog, Nas, Site
 from nac.sessions.decisions.recorded_requests import parse_reference, to_microseconds
 from nac.sessions.log_search import LogKey, LogSearchResult, LogStretch, restrict_to_stretch, search_log
-from nac.tenancy.sites import service as sites
+from nac.tenancy import sites
 
 AccountingRow = Row[AccountingLog, str | None, str | None]
 

@@ -12,7 +12,7 @@ from nac.core.locking import lock_with_namesakes
 from nac.engine.time_windows import parse_time_zone
 from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
-from nac.kit.db.conditions import contains_text
+from nac.kit.db.queries import contains_text
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import AlreadyExists, InUse, InvalidInput, NotFound
 from nac.kit.ids import TenantId

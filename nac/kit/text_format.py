@@ -1,4 +1,6 @@
-"""Sizes in readable form; 1 KB is 1,024 bytes."""
+"""Readable forms of sizes and of control characters."""
+
+import re
 
 SIZE_UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
@@ -11,3 +13,12 @@ def format_size(size: int) -> str:
     name, unit = fitting[-1]
     value = size / unit
     return f"{value:.1f}".removesuffix(".0") + f" {name}" if value < 10 else f"{value:.0f} {name}"
+
+
+# C0, delete and C1 (Unicode category Cc).
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def escape_controls(text: str) -> str:
+    """Return `text` with control characters escaped like in OpenSSL: "admin\x00"."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02X}", text)
