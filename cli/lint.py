@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli import lint_text
+from cli import lint_names, lint_text
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli", "migrations", "loadtest")
@@ -282,6 +282,9 @@ def check_repository(root: Path) -> list[Finding]:
             continue
         path = file.relative_to(root).as_posix()
         findings += check_registry_hosts(path, text)
+        if file.suffix in (".md", ".py", ".sql"):
+            named = lint_names.check_names(root, path, text)
+            findings += [Finding(path, line, "stale-name", what) for line, what in named]
         if file.suffix == ".md":
             findings += check_document(path, text)
         if file.suffix == ".py" and path.partition("/")[0] in PACKAGES:

@@ -74,11 +74,16 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.body[0].lineno, docstring
 
 
-def check_code(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Findings in the docstrings and comments of a Python file: (line number, what)."""
+def prose_lines(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Lines of docstrings and comments in a Python file: (line number, text)."""
     for first, docstring in docstrings(tree):
-        for at, line in enumerate(docstring.splitlines()):
-            yield from ((first + at, what) for what in banned_words(line))
+        yield from enumerate(docstring.splitlines(), start=first)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
-            yield from ((token.start[0], what) for what in banned_words(token.string))
+            yield token.start[0], token.string
+
+
+def check_code(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Findings in the docstrings and comments of a Python file: (line number, what)."""
+    for number, line in prose_lines(text, tree):
+        yield from ((number, what) for what in banned_words(line))

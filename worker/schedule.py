@@ -19,7 +19,7 @@ def _run_at(*, expires: int | None = None, **times: str) -> dict[str, Any]:
 
 _ENTRIES: Final = {
     "alarms.publish": _run_every(ALARMS_INTERVAL_SECONDS),
-    "api.prune_answers": _run_at(minute="2"),
+    "api.prune_responses": _run_at(minute="2"),
     "authorities.refresh_status": _run_every(20),
     "certificates.renew": _run_at(minute="12"),
     "certificates.settle": _run_every(30),

@@ -26,7 +26,7 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     sources: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     # Secret of a webhook, or private key of a syslog client's certificate.
     secret_sealed: Mapped[bytes | None]
-    # Values only for the receiver: nac.logs.feeds.settings.Private.
+    # Values only for the receiver: nac.logs.feeds.sealed_settings.
     private_sealed: Mapped[bytes | None]
     former_secret_sealed: Mapped[bytes | None]
     former_secret_until: Mapped[datetime | None]

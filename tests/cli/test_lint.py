@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.lint import (
+    CHECKOUT,
     check_class_names,
     check_document,
     check_python,
@@ -12,6 +13,7 @@ from cli.lint import (
     check_repository,
     parse_source,
 )
+from cli.lint_names import check_names
 
 HITS = {
     "commit": ("nac/tenancy/tenants/service.py", "def f(session):\n    session.commit()\n"),
@@ -185,3 +187,26 @@ def test_unclear_document_is_found(text: str):
 @pytest.mark.parametrize("text", DOCUMENT_MISSES)
 def test_plain_document_is_accepted(text: str):
     assert check_document("docs/x.md", text) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "names"),
+    [
+        (
+            "docs/a.md",
+            "Read `nac/kit/gone.py`, `nac/kit/clock.py` and docs/gone.md.",
+            ["nac/kit/gone.py", "docs/gone.md"],
+        ),
+        ("migrations/sql/a.sql", "-- See nac.kit.clock.utc_now and nac.kit.clock.gone.", ["nac.kit.clock.gone"]),
+        (
+            "api/a.py",
+            '"""Text of tests/gone.py."""\nPATH = "tests/gone.py"  # nac/gone\n',
+            ["tests/gone.py", "nac/gone"],
+        ),
+        ("docs/a.md", "radius.agent.coa, radius.User-Name, nac/kit, nac/models/<noun>.py, nac/*, a/nac/gone.py", []),
+        ("loadtest/results/a.md", "nac/gone.py", []),
+    ],
+)
+def test_stale_names_in_text_are_found(path: str, text: str, names: list[str]):
+    found = [what for _, what in check_names(CHECKOUT, path, text)]
+    assert found == [f"names {name}, which does not exist" for name in names]

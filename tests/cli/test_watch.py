@@ -1,4 +1,4 @@
-"""`./admit watch` where it cannot start. tests/agent/test_live_agent.py covers a real agent."""
+"""`./admit watch` where it cannot start. tests/two_cells/test_live_agent.py covers a real agent."""
 
 import pytest
 

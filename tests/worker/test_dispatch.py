@@ -46,7 +46,7 @@ CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
         "SELECT",
     ),
     "attempts to sign in": (
-        sign_in.tell,
+        sign_in.audit_failures,
         "INSERT INTO sign_in_failures (subject_id, hour, reason, first_at, last_at, tell_at)"
         " VALUES (gen_random_uuid(), now(), 'x', now(), now(), now())",
         "INSERT INTO sign_in_failures (subject_id, hour, reason, first_at, last_at, tell_at)"
@@ -54,7 +54,7 @@ CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
         " (gen_random_uuid(), now(), 'x', now(), now(), now() + interval '1 minute')",
     ),
     "an approval that has ended": (
-        endpoints.tell_expired,
+        endpoints.record_expired,
         f"INSERT INTO endpoint_expiries VALUES ({_TENANT}, gen_random_uuid(), now())",
         f"INSERT INTO endpoint_expiries VALUES ({_TENANT}, gen_random_uuid(), now() + interval '1 minute')",
     ),

@@ -38,8 +38,8 @@ def expire() -> None:
             continue
 
 
-@shared_task(name="endpoints.tell_expired")
-def tell_expired() -> None:
+@shared_task(name="endpoints.record_expired")
+def record_expired() -> None:
     """Record approvals that have ended."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     while time.monotonic() < deadline:

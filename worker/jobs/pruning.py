@@ -30,7 +30,7 @@ def _run_steps(*steps: Callable[[Session], object]) -> Callable[[], None]:
 
 
 _PRUNERS: Final[Mapping[str, Callable[[], object]]] = {
-    "api.prune_answers": _run_steps(idempotency.prune),
+    "api.prune_responses": _run_steps(idempotency.prune),
     "feeds.prune": _run_steps(fold_marks, prune_marks),
     "jobs.prune": _run_steps(jobs.prune),
     "mail.prune": outbox.prune,

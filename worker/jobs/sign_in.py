@@ -16,7 +16,7 @@ def write_mails() -> None:
     AccountMailWriter(letters).write_waiting()
 
 
-@shared_task(name="sign_in.tell")
-def tell() -> None:
+@shared_task(name="sign_in.audit_failures")
+def audit_failures() -> None:
     """Record failed attempts in the audit log."""
     failure_audit.audit_failures()

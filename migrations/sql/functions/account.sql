@@ -164,7 +164,7 @@ CREATE OR REPLACE FUNCTION is_of_suspended_msp(token api_tokens) RETURNS boolean
 $$;
 GRANT EXECUTE ON FUNCTION is_of_suspended_msp TO admit_app;
 
--- A person sees the tenants of their memberships. nac.accounts.grants decides about permissions
+-- A person sees the tenants of their memberships. nac.core.access.grants decides about permissions
 -- there.
 CREATE OR REPLACE FUNCTION tenants_of_person() RETURNS SETOF uuid
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$

@@ -58,7 +58,7 @@ END
 $$;
 
 -- Records of members include the name and passphrase of the group. A group can be renamed unless
--- a policy uses its name (nac.groups).
+-- a policy uses its name (nac.inventory.groups).
 CREATE OR REPLACE FUNCTION record_endpoint_group_change() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN

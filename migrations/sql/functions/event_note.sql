@@ -20,7 +20,7 @@ CREATE OR REPLACE FUNCTION note_sessions() RETURNS trigger
 DECLARE
     wanting uuid[] := ARRAY(SELECT DISTINCT f.tenant_id FROM feeds f WHERE 'session' = ANY (f.sources));
     -- Class and Chargeable-User-Identity have no meaning for receivers. The others are internal.
-    untold CONSTANT text[] :=
+    internal_columns CONSTANT text[] :=
         '{tenant_id,class,cui,mac_key,identity_key,updated_at,framed_prefix,
           interim_seconds,usage_hour,settled_seconds,settled_input,settled_output}';
 BEGIN
@@ -29,7 +29,7 @@ BEGIN
     END IF;
     IF TG_OP = 'INSERT' THEN
         INSERT INTO event_notes (tenant_id, kind, what, happened_at, said)
-        SELECT s.tenant_id, 'session', w.what, w.at, jsonb_strip_nulls(to_jsonb(s) - untold)
+        SELECT s.tenant_id, 'session', w.what, w.at, jsonb_strip_nulls(to_jsonb(s) - internal_columns)
         FROM added s
         CROSS JOIN LATERAL (VALUES (1, 'started', s.started_at), (2, 'ended', s.stopped_at)) w (place, what, at)
         WHERE s.tenant_id = ANY (wanting) AND w.at IS NOT NULL
@@ -37,7 +37,7 @@ BEGIN
         RETURN NULL;
     END IF;
     INSERT INTO event_notes (tenant_id, kind, what, happened_at, said)
-    SELECT s.tenant_id, 'session', w.what, coalesce(s.stopped_at, s.updated_at), jsonb_strip_nulls(to_jsonb(s) - untold)
+    SELECT s.tenant_id, 'session', w.what, coalesce(s.stopped_at, s.updated_at), jsonb_strip_nulls(to_jsonb(s) - internal_columns)
     FROM changed s JOIN before b ON b.id = s.id CROSS JOIN LATERAL (
         SELECT CASE WHEN s.stopped_at IS NULL THEN 'resumed' WHEN 'stale' = ANY (s.flags) THEN 'stale' ELSE 'ended' END,
             'stale' = ANY (s.flags) <> ('stale' = ANY (b.flags))

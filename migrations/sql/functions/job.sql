@@ -6,18 +6,18 @@ CREATE OR REPLACE FUNCTION waiting_work(list_every interval) RETURNS SETOF text
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = public, pg_temp SET lock_timeout = '100ms' AS $$
 DECLARE
     job text;
-    question text;
+    condition text;
     waits boolean;
 BEGIN
-    FOR job, question IN SELECT * FROM (VALUES
+    FOR job, condition IN SELECT * FROM (VALUES
         ('audit.seal',
             'EXISTS (SELECT FROM audit_unsealed u WHERE NOT u.held)'
             -- The chain may be repaired.
             ' OR EXISTS (SELECT FROM audit_chains c WHERE c.broken)'
             ' OR NOT EXISTS (SELECT FROM audit_keys)'),
         ('sign_in.write_mails', 'EXISTS (SELECT FROM account_mails)'),
-        ('sign_in.tell', 'EXISTS (SELECT FROM sign_in_failures f WHERE f.tell_at <= now())'),
-        ('endpoints.tell_expired', 'EXISTS (SELECT FROM endpoint_expiries x WHERE x.valid_until <= now())'),
+        ('sign_in.audit_failures', 'EXISTS (SELECT FROM sign_in_failures f WHERE f.tell_at <= now())'),
+        ('endpoints.record_expired', 'EXISTS (SELECT FROM endpoint_expiries x WHERE x.valid_until <= now())'),
         ('mail.send', 'EXISTS (SELECT FROM mails m WHERE m.state = ''queued'' AND m.due_at <= now())'),
         ('jobs.enqueue',
             'EXISTS (SELECT FROM jobs j WHERE j.state IN (''queued'', ''running'') AND j.due_at <= now())'),
@@ -30,10 +30,10 @@ BEGIN
             -- The database was restored from a dump (restart_restored_feeds).
             'SELECT FROM feeds f
                 WHERE pg_snapshot_xmax(f.done::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot()))')
-    ) AS asked
+    ) AS checks
     LOOP
         BEGIN
-            EXECUTE 'SELECT ' || question INTO waits USING list_every;
+            EXECUTE 'SELECT ' || condition INTO waits USING list_every;
         EXCEPTION
             WHEN lock_not_available THEN waits := false;
             WHEN OTHERS THEN

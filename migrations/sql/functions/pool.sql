@@ -23,7 +23,7 @@ BEGIN
             )
         ) ready
         UNION
-        SELECT lease.tenant_id, 'pool-lease', lease.pool_id || ':' || replace(told.mac::text, ':', '')
+        SELECT lease.tenant_id, 'pool-lease', lease.pool_id || ':' || replace(device.mac::text, ':', '')
         FROM (
             (
                 SELECT tenant_id, pool_id, number, state = 'free', state = 'stock', cell_id, grant_number, mac,
@@ -43,13 +43,13 @@ BEGIN
                 FROM old_rows
             )
         ) lease
-        CROSS JOIN LATERAL unnest(ARRAY[lease.mac, lease.reserved_for]) AS told (mac)
-        WHERE told.mac IS NOT NULL;
+        CROSS JOIN LATERAL unnest(ARRAY[lease.mac, lease.reserved_for]) AS device (mac)
+        WHERE device.mac IS NOT NULL;
     ELSE
         INSERT INTO replica_changes (tenant_id, noun, key)
-        SELECT DISTINCT c.tenant_id, 'pool-lease', c.pool_id || ':' || replace(told.mac::text, ':', '')
-        FROM changed_rows c CROSS JOIN LATERAL unnest(ARRAY[c.mac, c.reserved_for]) AS told (mac)
-        WHERE told.mac IS NOT NULL;
+        SELECT DISTINCT c.tenant_id, 'pool-lease', c.pool_id || ':' || replace(device.mac::text, ':', '')
+        FROM changed_rows c CROSS JOIN LATERAL unnest(ARRAY[c.mac, c.reserved_for]) AS device (mac)
+        WHERE device.mac IS NOT NULL;
     END IF;
     IF FOUND THEN
         PERFORM pg_notify('replica_changes', '');

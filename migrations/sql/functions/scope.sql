@@ -1,4 +1,4 @@
--- The scope of a transaction, from settings that nac.db.session_scope sets for its duration.
+-- The scope of a transaction, from settings that nac.kit.db.session_scope sets for its duration.
 CREATE OR REPLACE FUNCTION scope_tenant_id() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE AS
     $$ SELECT nullif(current_setting('admit.tenant_id', true), '')::uuid $$;
 GRANT EXECUTE ON FUNCTION scope_tenant_id TO admit_app, admit_public, admit_cell, admit_worker;
@@ -26,7 +26,7 @@ CREATE OR REPLACE FUNCTION scope_enrolment_id() RETURNS text LANGUAGE sql STABLE
     $$ SELECT nullif(current_setting('admit.enrolment_id', true), '') $$;
 GRANT EXECUTE ON FUNCTION scope_enrolment_id TO admit_app, admit_public;
 
--- The account of a transaction, and the credential that identifies it (nac.db.scope).
+-- The account of a transaction, and the credential that identifies it (nac.kit.db.scope).
 CREATE OR REPLACE FUNCTION scope_person_id() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE AS
     $$ SELECT nullif(current_setting('admit.person_id', true), '')::uuid $$;
 GRANT EXECUTE ON FUNCTION scope_person_id TO admit_app, admit_worker;

@@ -2,11 +2,11 @@
 CREATE OR REPLACE FUNCTION record_rotation_change() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
-    told secret_rotations := coalesce(NEW, OLD);
+    rotation secret_rotations := coalesce(NEW, OLD);
 BEGIN
-    INSERT INTO replica_changes (tenant_id, noun, key) VALUES (told.tenant_id, 'slot', told.id::text);
-    IF told.nas_id IS NOT NULL THEN
-        INSERT INTO replica_changes (tenant_id, noun, key) VALUES (told.tenant_id, 'nas', told.nas_id::text);
+    INSERT INTO replica_changes (tenant_id, noun, key) VALUES (rotation.tenant_id, 'slot', rotation.id::text);
+    IF rotation.nas_id IS NOT NULL THEN
+        INSERT INTO replica_changes (tenant_id, noun, key) VALUES (rotation.tenant_id, 'nas', rotation.nas_id::text);
     END IF;
     PERFORM pg_notify('replica_changes', '');
     RETURN NULL;

@@ -22,8 +22,8 @@ CREATE OR REPLACE FUNCTION tell_session_changes(tenants uuid[], keys text[]) RET
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
     INSERT INTO replica_changes (tenant_id, noun, key)
-    SELECT DISTINCT told.tenant_id, 'session', told.key FROM unnest(tenants, keys) AS told (tenant_id, key)
-    WHERE told.tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id());
+    SELECT DISTINCT change.tenant_id, 'session', change.key FROM unnest(tenants, keys) AS change (tenant_id, key)
+    WHERE change.tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id());
     PERFORM pg_notify('replica_changes', '');
 END
 $$;

@@ -82,17 +82,17 @@ DECLARE
     this_hour timestamptz := date_trunc('hour', moment, 'UTC');
     rows_there int;
     is_there boolean;
-    last_told timestamptz;
+    last_audited timestamptz;
 BEGIN
     SELECT count(*), coalesce(bool_or(f.reason = why AND f.source IS NOT DISTINCT FROM from_source), false),
             max(f.told_at)
-        INTO rows_there, is_there, last_told
+        INTO rows_there, is_there, last_audited
         FROM sign_in_failures f WHERE f.subject_id = subject AND f.hour = this_hour;
     INSERT INTO sign_in_failures AS f
         (subject_id, hour, reason, source, count, first_at, last_at, address, request_id, user_agent, tell_at)
     VALUES (
         subject, this_hour, why, CASE WHEN is_there OR rows_there < 20 THEN from_source END, 1, moment, moment,
-        from_address, request, agent, coalesce(last_told + interval '10 minutes', moment)
+        from_address, request, agent, coalesce(last_audited + interval '10 minutes', moment)
     )
     ON CONFLICT ON CONSTRAINT uq_sign_in_failures_subject_id DO UPDATE SET
         count = f.count + 1, last_at = excluded.last_at, address = excluded.address, request_id = excluded.request_id,

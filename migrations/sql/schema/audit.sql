@@ -58,7 +58,7 @@ CREATE TABLE audit_seals (
     chain_id int NOT NULL CONSTRAINT fk_audit_seals_chain_id REFERENCES audit_chains,
     position bigint NOT NULL,
     entry_id bigint NOT NULL CONSTRAINT uq_audit_seals_entry_id UNIQUE,
-    -- SHA-256 of the previous hash and the entry's text (nac/audit/chain.py).
+    -- SHA-256 of the previous hash and the entry's text (nac/core/audit/chain.py).
     hash bytea NOT NULL,
     CONSTRAINT pk_audit_seals PRIMARY KEY (chain_id, position)
 );

@@ -110,7 +110,7 @@ CREATE TABLE redecision_items (
     after_rule text NOT NULL,
     after_vlan text NOT NULL,
     after_monitored text NOT NULL,
-    -- A code of nac.reasons.
+    -- A code of nac.engine.reasons.
     after_reason text NOT NULL,
     -- Whether a step of the NAS's recipe is a Disconnect.
     may_disconnect boolean NOT NULL DEFAULT true,

@@ -11,7 +11,7 @@ CREATE TABLE self_tests (
     ended_at timestamptz,
     attempts int NOT NULL DEFAULT 0,
     passed boolean,
-    -- A nac.self_tests.board.Row for each check.
+    -- A row of nac.onboarding.self_tests.board for each check.
     board jsonb NOT NULL DEFAULT '[]',
     error text NOT NULL DEFAULT ''
 );

@@ -4,7 +4,7 @@ CREATE TABLE sign_ons (
     id uuid CONSTRAINT pk_sign_ons PRIMARY KEY DEFAULT gen_random_uuid(),
     msp_id uuid CONSTRAINT fk_sign_ons_msp_id REFERENCES msps ON DELETE CASCADE,
     tenant_id uuid CONSTRAINT fk_sign_ons_tenant_id REFERENCES tenants ON DELETE CASCADE,
-    -- Format: nac.sign_ons.settings.
+    -- Format: nac.accounts.sign_ons.settings.
     settings jsonb NOT NULL,
     secret_sealed bytea NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),

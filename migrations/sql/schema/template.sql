@@ -17,7 +17,7 @@ CREATE TABLE template_versions (
     template_id uuid NOT NULL,
     number int NOT NULL,
     msp_id uuid NOT NULL,
-    -- Format: nac/templates/document.py.
+    -- Format: nac/onboarding/templates/document.py.
     document jsonb NOT NULL,
     comment text NOT NULL DEFAULT '',
     created_by text NOT NULL,

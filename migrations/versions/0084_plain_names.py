@@ -1,0 +1,13 @@
+"""Tasks and SQL variables have plain names."""
+
+revision = "0084"
+down_revision = "0083"
+replaced = {"functions": ["coa_request", "event_note", "job", "pool", "secret_rotation", "session", "sign_in"]}
+
+
+def upgrade() -> None:
+    """Replace the functions of the named files."""
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")
