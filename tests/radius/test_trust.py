@@ -178,17 +178,6 @@ class TestExternal:
         assert cell.decisions()[-1].reason == "imitated-ca"
         assert is_resumed(new_device.visit(trusting, vlan="10"))
 
-    @both
-    def test_device_with_an_unstorable_session_is_rejected(self, cell, trusting, version):
-        """Without the certificate, the key that signed it is unknown."""
-        folder = cell.paths.sessions / f"slot-{trusting.slot}"
-        away = folder.rename(folder.with_name("away"))
-        try:
-            Device(trusting.clients["laptop"], version).visit(trusting, expected=ACCESS_REJECT)
-        finally:
-            away.rename(folder)
-        assert cell.decisions()[-1].reason == "certificate-unread"
-
 
 @both
 @pytest.mark.parametrize("state", ["ca-revoked", "ca-expired"])
