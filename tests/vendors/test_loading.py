@@ -127,12 +127,6 @@ def test_every_vendor_attribute_is_in_the_radiusd_dictionaries(dictionary: Dicti
                 assert dictionary.knows(template.attribute), (vendor.name, template.attribute)
 
 
-def test_every_vendor_lists_its_sources_and_limits():
-    for vendor in all_vendors().values():
-        assert vendor.title
-        assert all(not form.cannot.endswith(".") for form in vendor.forms.values())
-
-
 def test_longest_passphrase_fits_every_vendor(dictionary: Dictionary):
     for vendor in all_vendors().values():
         for template in vendor.render(Results(psk="endpoint")).passphrase:
