@@ -122,7 +122,7 @@ def test_retransmitted_packet_is_journalled_once(cell):
 
 
 def answer_to(asking, request):
-    """Sent again as a NAS does: what comes while radiusd is just done with the one before stays without an answer."""
+    """Retransmits like a NAS. radiusd ignores a packet that arrives just as it finishes the previous one."""
     for _ in range(5):
         asking.send(request)
         try:

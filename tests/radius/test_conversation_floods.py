@@ -1,4 +1,4 @@
-"""Devices that begin EAP and never finish must not keep others out, and must not take more memory than is bounded."""
+"""Devices that begin EAP and never finish keep no other device out and use bounded memory."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""EAP-TLS with eapol_test: who comes in, who does not, and why; every refusal with EAP-Failure."""
+"""EAP-TLS with eapol_test: admitted and rejected devices. Each reject has a reason and EAP-Failure."""
 
 import os
 import ssl
@@ -50,7 +50,7 @@ def test_valid_certificate_is_permitted(cell, slug, version):
     assert (record.method, record.tls_version, record.resumed) == ("eap-tls", version, False)
     assert (record.tenant_id, record.nas_id, record.mac) == (tenant.tenant_id, tenant.nas_id, seen.mac)
     assert record.certificate_serial == client.serial
-    # Policy, log and accounting go by the name in the certificate, whatever the device calls itself outside.
+    # Policy, log and accounting use the name in the certificate, not the outer identity.
     assert record.identity == "laptop"
     assert seen.accept_user_names == ["laptop"]
     assert record.request["identity"] == ("laptop",)
@@ -182,7 +182,7 @@ def test_device_without_a_common_method_is_rejected(cell):
 @both_versions
 @both_tenants
 def test_mac_address_as_identity_may_use_a_certificate(cell, slug, version):
-    """It is asked for MD5 first; the certificate of the tenant must be shown all the same."""
+    """radiusd offers MD5 first. The device still needs a certificate of the tenant."""
     tenant, mac = cell.tenants[slug], new_mac()
     seen = eap_tls(tenant, tenant.clients["laptop"], version, identity=mac, mac=mac).run()
     assert seen.accepted

@@ -1,4 +1,4 @@
-"""From radiusd's words to a reason: each hit with a near miss beside it. The words are radiusd's and OpenSSL's own."""
+"""Messages of radiusd and OpenSSL map to reasons: each match has a near miss."""
 
 import pytest
 

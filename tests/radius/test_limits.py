@@ -1,4 +1,4 @@
-"""The failure limiter: a device that fails without end is rejected unheard, and nobody else notices."""
+"""The failure limiter rejects a device that keeps failing without a check, and affects no other device."""
 
 import time
 

@@ -107,7 +107,7 @@ def test_name_replaces_a_missing_calling_station(cell):
     ],
 )
 def test_typed_mac_name_matches_no_endpoint(cell, lines, detail):
-    """A login page or VPN that passes on what a person enters: the name alone proves no device."""
+    """A login page or VPN sends what a person types. Such a name proves no device."""
     reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', *lines)
     assert reply.code == "Access-Reject"
     record = cell.decision()

@@ -46,7 +46,7 @@ def assert_refused(cell, reason, method):
 
 
 def log_in(cell, method):
-    """By that method, as a well-behaved device; whether it came in, and the method that the log names otherwise."""
+    """Logs in by the method. Returns whether the device was admitted, and the method in the log of a reject."""
     tenant, mac = cell.alpha, new_mac()
     station = f'Calling-Station-Id="{mac}"'
     match method:
@@ -99,7 +99,7 @@ def test_change_applies_to_the_next_request(cell, offer, method):
 
 @pytest.mark.parametrize("way", [PEAP, TTLS_PAP, TTLS_MSCHAPV2, TTLS_EAP])
 def test_disabled_tunnel_is_never_started(cell, offer, way):
-    """The device is not even shown our certificate, so it cannot be asked for a password."""
+    """The device does not get our certificate, so no server can request its password."""
     offer("eap-tls", "mab", "pap")
     seen = eap_password(cell.alpha, way, "anna").run()
     assert seen.codes == ["Access-Challenge", "Access-Reject"]
@@ -256,7 +256,7 @@ def test_nak_from_a_switch_without_utf8_is_parsed(cell, name):
 
 
 class TestTlsVersions:
-    """radiusd settles on a version that is offered once it is exchanged; what it settles on before is refused."""
+    """A replaced radiusd negotiates only enabled versions. Until then, the module rejects the others."""
 
     @pytest.mark.parametrize(("offered", "spoken"), [("1.3", TLS_1_2), ("1.2", TLS_1_3)])
     @pytest.mark.parametrize("method", ["eap-tls", "eap-ttls-pap", "peap-mschapv2"])

@@ -1,4 +1,4 @@
-"""The configuration that the agent renders: complete, private, and one that radiusd takes."""
+"""The configuration that the agent renders is complete, private and valid for radiusd."""
 
 import re
 import subprocess
@@ -115,7 +115,7 @@ def test_radiusd_rejects_a_broken_configuration(config, tmp_path):
 
 
 def test_radiusd_warns_only_of_clients_without_a_secret(config, tmp_path, capfd):
-    """A warning at each start would teach people to overlook warnings."""
+    """People overlook warnings that every start prints."""
     render_configuration(config, tmp_path / "1")
     done = subprocess.run(
         [process.RADIUSD_PROGRAM, "-C", "-x", "-d", str(tmp_path / "1"), "-n", "radiusd", "-l", "stdout"],

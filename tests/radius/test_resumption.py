@@ -1,4 +1,4 @@
-"""Reconnecting with a stored TLS session: it works every time, and every time it is decided anew."""
+"""Reconnecting with a stored TLS session works every time, and the policy decides each time."""
 
 import threading
 

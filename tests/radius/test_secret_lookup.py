@@ -1,4 +1,4 @@
-"""Two secrets at once: radiusd asks the module which one a source has, and believes what its packets prove."""
+"""Two secrets at once: the module tells radiusd the secret that the packets of a source prove."""
 
 import os
 from collections import Counter

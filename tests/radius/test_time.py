@@ -1,4 +1,4 @@
-"""Windows of time in a real cell: on the clock of the device's site, and anew for sessions that are resumed."""
+"""Time windows in a real cell: they use the clock of the device's site, also for resumed sessions."""
 
 from datetime import timedelta
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""The key that signed a device's certificate decides, not a name. OpenSSL may still hold a distrusted authority."""
+"""The key that signed a device's certificate decides, not a name. OpenSSL may still have a distrusted authority."""
 
 import ssl
 

@@ -1,4 +1,4 @@
-"""Passwords inside EAP-TTLS and PEAP with eapol_test: each way in, each failure, both TLS versions."""
+"""Passwords inside EAP-TTLS and PEAP with eapol_test: each method, each failure, both TLS versions."""
 
 import pytest
 
@@ -92,7 +92,7 @@ def test_rejected_user_gets_a_reason(cell, way, version, name, password, reason)
 
 @pytest.mark.parametrize("outer", ["", "disabled", "anna@other.example", PRINTER, "x" * 200])
 def test_outer_name_is_not_used(cell, outer):
-    """Not even a MAC address: a device that says its own is asked for MD5 first, and is no MAB for it."""
+    """Not even a MAC address: radiusd offers MD5 first, but the login is no MAB."""
     mac = outer if outer == PRINTER else new_mac()
     seen = eap_password(cell.alpha, TTLS_PAP, "anna", outer=outer, mac=mac).run()
     assert seen.accepted

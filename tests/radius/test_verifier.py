@@ -1,4 +1,4 @@
-"""Passwords that the verifier checks: radiusd holds no thread for them, and nothing else waits (ADR 0006)."""
+"""Passwords that the verifier checks: they hold no thread of radiusd and delay no other request (ADR 0006)."""
 
 import asyncio
 import os
@@ -167,7 +167,7 @@ def test_response_signed_with_another_secret_is_rejected(cell):
 
 
 def test_user_blocked_during_verification_is_rejected(cell, replica):
-    """As is one that was removed: what counts is how it is at the end."""
+    """A deleted user is rejected, too: the data at the end counts."""
     users = {"otto": ("user-disabled", lambda batch: put_argon2_user(batch, cell, "otto", "x", disabled=True))}
     users["emil"] = ("unknown-user", lambda batch: batch.delete_user(cell.alpha.number, "emil"))
     with replica.begin() as batch:

@@ -1,4 +1,4 @@
-"""Packets: what is answered and how it is signed, and what is met with silence."""
+"""Packets: signed responses, and packets that get no response."""
 
 import os
 import select

@@ -22,7 +22,7 @@ def rule(attribute, value, operator="equals"):
 
 @pytest.fixture
 def ask(cell, replica):
-    """The decision about a device with this record where a policy permits by one condition alone."""
+    """The decision about a device with this record. The policy has one condition."""
 
     def ask(when, *, status="discovered", groups=(), valid_until=0, at=None, **known):
         mac = f"001ba9{next(_numbers):06x}"
