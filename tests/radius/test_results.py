@@ -306,14 +306,30 @@ def test_monitor_mode_rejects_rate_limited_devices(monitored):
     assert {record.verdict for record in monitored.cell.decisions()} == {"deny"}
 
 
-@pytest.mark.parametrize(("seconds", "given"), [(600, "600"), (7200, "3600")])
-def test_shorter_of_policy_and_nat_timeouts_applies(world, seconds, given):
+def put_branch(world, *, seconds, behind_nat):
+    """A NAS "branch" that may be behind NAT, where the tenant limits sessions to so many seconds."""
     alpha = world.tenant
     with world.replica.begin() as batch:
         batch.put_slot(alpha.slot, msgspec.structs.replace(alpha.slot_record(), nat_session_seconds=seconds))
-        record = NasRecord(str(uuid.uuid4()), "Branch", alpha.site_id, "cisco", True)
+        record = NasRecord(str(uuid.uuid4()), "Branch", alpha.site_id, "cisco", behind_nat)
         batch.put_nas(keys.by_identifier(alpha.number, "branch"), record)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(600, "600"), (7200, "3600")])
+def test_shorter_of_policy_and_nat_timeouts_applies(world, seconds, expected):
+    put_branch(world, seconds=seconds, behind_nat=True)
     reply = world.mab("branch", "staff")
-    assert reply.attributes["Session-Timeout"] == given
+    assert reply.attributes["Session-Timeout"] == expected
     assert reply.attributes["Termination-Action"] == "RADIUS-Request"
     assert reply.output.count("Session-Timeout") == 1
+
+
+@pytest.mark.parametrize(("seconds", "behind_nat"), [(300, True), (0, True), (300, False)])
+def test_only_sessions_behind_nat_get_its_timeout(world, seconds, behind_nat):
+    """NASes behind NAT get no Disconnect-Request, so their sessions are short if the tenant configures it."""
+    put_branch(world, seconds=seconds, behind_nat=behind_nat)
+    reply = radclient(world.tenant, 'User-Name="anna"', f'User-Password="{PASSWORD}"', 'NAS-Identifier="branch"')
+    assert reply.code == "Access-Accept"
+    timeouts = {name: reply.attributes.get(name) for name in ("Session-Timeout", "Termination-Action")}
+    short = {"Session-Timeout": "300", "Termination-Action": "RADIUS-Request"}
+    assert timeouts == (short if seconds and behind_nat else dict.fromkeys(short))
