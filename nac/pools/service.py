@@ -322,7 +322,8 @@ def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str 
             f"Pool {name!r}{where} does not exist.", place="name", remedy=Advice("List pools", "listPools")
         )
     if lock:
-        lock_row(session, pool)
+        # A cell that has locked addresses may check their foreign keys. It must not wait for a change of the pool.
+        lock_row(session, pool, keeps_key=True)
     return pool
 
 

@@ -15,6 +15,7 @@ from nac.cellformat.replica.records import SlotRecord
 from nac.cellformat.replica.store import ReplicaWriter
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import CellId, TenantId
+from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.kit.settings import load_settings
 from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
@@ -23,6 +24,7 @@ from radius.agent.radiusd.generation import Generations
 from radius.agent.radiusd.replacement import Radiusd
 from radius.agent.replica.sync import ReplicaSync
 from tests.agent.journal_records import Clock, Journal
+from tests.agent.nas_simulator import SimulatedNas
 from tests.agent.pool_cell import PoolCell
 from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.postgres import Database
@@ -40,7 +42,7 @@ class Tenant:
 class Replica:
     """A replica that follows the database step by step."""
 
-    def __init__(self, cell_id: CellId, engine: Engine, directory, *, before_commit=None) -> None:
+    def __init__(self, cell_id: CellId, engine: Engine, directory, *, before_commit=None, reseal=None) -> None:
         self.alarms = Alarms()
         self.writer = ReplicaWriter(directory)
         self.sync = ReplicaSync(
@@ -48,7 +50,7 @@ class Replica:
             engine,
             self.writer,
             dictionary=None,
-            reseal=lambda sealed, context: b"resealed " + context.encode() + b" " + sealed,
+            reseal=reseal or (lambda sealed, context: b"resealed " + context.encode() + b" " + sealed),
             alarms=self.alarms,
             before_commit=before_commit,
         )
@@ -72,6 +74,21 @@ class Replica:
 
     def slots(self) -> dict[int, SlotRecord]:
         return self.writer.slots()
+
+
+class SealedReplica(Replica):
+    """A replica whose secrets are sealed with the key of its cell instead of the master key."""
+
+    def __init__(self, cell_id: CellId, engine: Engine, folder: Path) -> None:
+        self.cell_key = folder / "cell.key"
+        self.master = Sealer(MasterKeyFile.create(folder / "master.key"))
+        self.cell = Sealer(MasterKeyFile.create(self.cell_key))
+        super().__init__(
+            cell_id,
+            engine,
+            folder / "sealed",
+            reseal=lambda sealed, context: self.cell.seal(self.master.open(sealed, context), context),
+        )
 
 
 @pytest.fixture
@@ -111,6 +128,13 @@ def alpha(standing: SnapshotStore, make) -> Tenant:
 @pytest.fixture
 def replica(platform: Platform, cell_engine: Engine, tmp_path) -> Iterator[Replica]:
     replica = Replica(platform.cell_id, cell_engine, tmp_path / "replica")
+    yield replica
+    replica.writer.close()
+
+
+@pytest.fixture
+def sealed_replica(platform: Platform, cell_engine: Engine, tmp_path) -> Iterator[SealedReplica]:
+    replica = SealedReplica(platform.cell_id, cell_engine, tmp_path)
     yield replica
     replica.writer.close()
 
@@ -156,6 +180,13 @@ def journal(database: Database, platform: Platform, alpha: Tenant, tmp_path) -> 
     journal = Journal(tmp_path / "journal", database, platform.cell_id)
     yield journal
     journal.close()
+
+
+@pytest.fixture
+def nas() -> Iterator[SimulatedNas]:
+    nas = SimulatedNas()
+    yield nas
+    nas.socket.close()
 
 
 @pytest.fixture

@@ -105,8 +105,13 @@ class Load:
             if nas.server is server:
                 nas.secret = secret
 
+    def settle(self, until: float) -> None:
+        """Wait until each request from before `until` is answered or given up. Call it while the load runs."""
+        while any(sent < until for nas in self._nases for sent in list(nas.waiting.values())):
+            time.sleep(0.05)
+
     def figures(self, server: RadiusServer, since: float, until: float) -> LoadFigures:
-        """Call it PATIENCE_SECONDS after `until`."""
+        """Figures of the requests sent in the period. Call `settle` before."""
         done = [took for at, took in self._done[self._servers.index(server)] if since <= at < until]
         answered = [took * 1000 for took in done if took is not None]
         return LoadFigures(

@@ -9,7 +9,7 @@ from cli.demo.tools import RadiusServer
 from nac.kit.listen_addresses import bind_socket
 from radius.agent.radiusd.generation import PortTaken, free_ports, require_free_ports
 from tests.agent.conftest import adopted_radiusd
-from tests.agent.steady_load import PATIENCE_SECONDS, Load
+from tests.agent.steady_load import Load
 
 MAC = "00:00:5e:00:53:01"
 ADDRESSES = ("127.0.0.1", "::1")
@@ -31,7 +31,7 @@ def test_replacement_under_load_of_both_families_drops_nothing(radiusd):
             assert radiusd.renew(is_quiet=lambda _: True) == ""
         time.sleep(0.3)
         until_then = time.monotonic()
-        time.sleep(PATIENCE_SECONDS + 0.2)
+        load.settle(until_then)
     assert radiusd.running.pid != pid
     for server in servers:
         figures = load.figures(server, since, until_then)

@@ -42,13 +42,6 @@ REAUTHENTICATE, BOUNCE = b"subscriber:command=reauthenticate", b"subscriber:comm
 
 
 @pytest.fixture
-def nas():
-    nas = SimulatedNas()
-    yield nas
-    nas.socket.close()
-
-
-@pytest.fixture
 def sender(cell_engine, platform, alpha):
     with running(make_sender(cell_engine, platform.cell_id)) as sender:
         yield sender

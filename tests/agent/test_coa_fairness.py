@@ -19,7 +19,6 @@ from tests.agent.nas_simulator import (
     DISCONNECT_ACK,
     QUICK,
     OpenSealer,
-    SimulatedNas,
     add_session,
     answer,
     ask,
@@ -31,13 +30,6 @@ from tests.agent.nas_simulator import (
 )
 from tests.agent.test_coa import ends
 from tests.polling import until
-
-
-@pytest.fixture
-def nas():
-    nas = SimulatedNas()
-    yield nas
-    nas.socket.close()
 
 
 @pytest.fixture

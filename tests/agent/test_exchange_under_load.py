@@ -9,7 +9,7 @@ from nac.inventory.endpoints import service as endpoints
 from nac.kit.db import TenantScope, session_scope
 from nac.tenancy.secret_rotations import service as rotations
 from tests.agent.cell_process import running_cell, running_tenant
-from tests.agent.steady_load import PATIENCE_SECONDS, Load
+from tests.agent.steady_load import Load
 from tests.factories.tenancy import ACTOR
 from tests.polling import next_second, until
 from tests.two_cells.test_secret_rotation import MAC, NEW, Rotating
@@ -51,7 +51,7 @@ def test_rotation_drops_no_request(database, app_engine, tmp_path):
             step("finish", rotations.finish_rotation, sealer=subject.sealer, leave_behind=True)
             step("begin again", rotations.start_rotation, sealer=subject.sealer)
             step("cancel", rotations.cancel_rotation, leave_behind=True)
-            time.sleep(PATIENCE_SECONDS + 0.5)
+            load.settle(time.monotonic())
         for name, (since, to) in moments.items():
             for whose, tenant in (("alpha", alpha), ("bravo", bravo)):
                 figures = load.figures(tenant.server, since, to)

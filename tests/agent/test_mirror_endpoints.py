@@ -5,18 +5,15 @@ import json
 import pytest
 from sqlalchemy import Engine
 
-from nac.cellformat.replica.store import ReplicaWriter
 from nac.inventory.endpoints import group_rules, passphrases
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.secrets import MasterKeyFile, SealedForAnotherKey, Sealer
 from radius.agent.alarms import Alarms
-from radius.agent.replica.sync import ReplicaSync
 from radius.module.passphrases import PassphraseOpener
 from tests.agent.mirrored_rows import add_endpoint
 from tests.factories.tenancy import ACTOR
-from tests.replica.contents import view_of
 
 MAC = "001ba9010203"
 
@@ -71,30 +68,15 @@ def test_rule_groups_are_distinguished(owner, alpha, replica, change):
 
 
 @pytest.fixture
-def sealed(app_engine, cell_engine, platform, alpha, tmp_path, change):
-    """A replica that reseals the master key's secrets with a cell's key, and the module's decryption."""
-    master = Sealer(MasterKeyFile.create(tmp_path / "master.key"))
-    cell = Sealer(MasterKeyFile.create(tmp_path / "cell.key"))
-    alarms = Alarms()
-    with ReplicaWriter(tmp_path / "sealed") as writer:
-        sync = ReplicaSync(
-            platform.cell_id,
-            cell_engine,
-            writer,
-            dictionary=None,
-            reseal=lambda sealed, context: cell.seal(master.open(sealed, context), context),
-            alarms=alarms,
-        )
-        opener = PassphraseOpener(str(tmp_path / "cell.key"))
+def sealed(sealed_replica, alpha, change):
+    """The master key, the module's decryption of a device's passphrase, and the alarms."""
+    opener = PassphraseOpener(str(sealed_replica.cell_key))
 
-        def passphrase(mac=MAC):
-            while sync.catch_up():
-                continue
-            with view_of(writer) as view:
-                return opener(view.endpoint(alpha.number, mac))
+    def passphrase(mac=MAC):
+        return opener(record(sealed_replica.catch_up(), alpha, mac))
 
-        change(endpoints.create_endpoint, mac=MAC)
-        yield master, passphrase, alarms
+    change(endpoints.create_endpoint, mac=MAC)
+    return sealed_replica.master, passphrase, sealed_replica.alarms
 
 
 def test_device_passphrase_overrides_its_groups(sealed, change):

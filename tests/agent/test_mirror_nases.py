@@ -4,50 +4,32 @@ import pytest
 from sqlalchemy import Engine
 
 from nac.cellformat.replica.records import NasRecord
-from nac.cellformat.replica.store import ReplicaWriter
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.tenancy.nases import service as nases
-from radius.agent.alarms import Alarms
-from radius.agent.replica.sync import ReplicaSync
 from radius.module.mab import expected_password
 from radius.module.request import AccessRequest
 from tests.agent.mirrored_rows import add_site
 from tests.factories.tenancy import ACTOR
-from tests.replica.contents import view_of
 
 ASKED = AccessRequest((("Admit-Slot", "slot_0"), ("User-Name", "02a0c0000001")))
 
 
 @pytest.fixture
-def mirrored(app_engine: Engine, cell_engine: Engine, platform, alpha, tmp_path):
+def mirrored(app_engine: Engine, alpha, sealed_replica):
     """Creates or updates alpha's NAS "sw". Returns its record, the password that the module expects, and the alarms."""
-    master = Sealer(MasterKeyFile.create(tmp_path / "master.key"))
-    cell = Sealer(MasterKeyFile.create(tmp_path / "cell.key"))
-    alarms = Alarms()
-    with ReplicaWriter(tmp_path / "sealed") as writer:
-        sync = ReplicaSync(
-            platform.cell_id,
-            cell_engine,
-            writer,
-            dictionary=None,
-            reseal=lambda sealed, context: cell.seal(master.open(sealed, context), context),
-            alarms=alarms,
-        )
 
-        def open_sealed(sealed, context):
-            return cell.open(sealed, context).decode()
+    def open_sealed(sealed, context):
+        return sealed_replica.cell.open(sealed, context).decode()
 
-        def mirrored(service=nases.update_nas, *, seal=master.seal, **given):
-            with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
-                service(session, actor=ACTOR, tenant_id=alpha.id, seal=seal, **given)
-            while sync.catch_up():
-                continue
-            with view_of(writer) as view:
-                record = view.nas_by_identifier(alpha.number, "sw")
-                return record, expected_password(ASKED, view.slot(alpha.slot), record, open_sealed)
+    def mirrored(service=nases.update_nas, *, seal=sealed_replica.master.seal, **given):
+        with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+            service(session, actor=ACTOR, tenant_id=alpha.id, seal=seal, **given)
+        with sealed_replica.catch_up().view as view:
+            record = view.nas_by_identifier(alpha.number, "sw")
+            return record, expected_password(ASKED, view.slot(alpha.slot), record, open_sealed)
 
-        yield mirrored, alarms
+    return mirrored, sealed_replica.alarms
 
 
 @pytest.fixture

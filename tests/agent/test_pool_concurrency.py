@@ -13,7 +13,7 @@ from nac.kit.clock import epoch_microseconds
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import InvalidInput
 from nac.pools.extent import MAX_ADDRESSES
-from nac.pools.service import PoolOptions, create_pool, update_pool
+from nac.pools.service import PoolOptions, create_pool, require_pool, update_pool
 from radius.agent.accounting_parser import parse_accounting
 from radius.agent.pools import leases, sessions
 from tests.agent.journal_records import accounting
@@ -151,6 +151,30 @@ def test_locked_rows_are_skipped(database, alpha, pool, cell_ids, owner):
         assert leases.refill_stock(cursor, cell_ids[0], str(pool), wanted=100, grant=now) == 10
         cursor.execute("UPDATE pool_addresses SET state = 'leased', until = to_timestamp(0) WHERE number >= 500")
         assert leases.end_leases(cursor, cell_ids[0], [str(alpha.id)], since=now, now=now, clock=now) == 10
+        connection.rollback()
+
+
+def test_ended_session_waits_for_no_pool_update(database, app_engine, alpha, pool, cell_ids, owner):
+    """Two updates of a row in one transaction make PostgreSQL check its foreign keys. The pool update would deadlock
+    if it kept the check waiting and then waited for the row.
+    """
+    owner.execute(
+        "UPDATE pool_addresses SET state = 'leased', cell_id = %s, mac = '02:c0:00:00:00:01', until = 'infinity', "
+        "decided_at = now() - interval '1 minute' WHERE number = 500",
+        (cell_ids[0],),
+    )
+    owner.execute(BEGIN, (alpha.id, "s1", "02c000000001", "02c000000001", "10.9.1.245"))
+    owner.execute("UPDATE sessions SET stopped_at = now()")
+    now = epoch_microseconds() + SECOND
+    with (
+        session_scope(TenantScope(alpha.id), engine=app_engine) as session,
+        psycopg.connect(database.owner_url) as connection,
+    ):
+        require_pool(session, tenant_id=alpha.id, name="guests", lock=True)
+        cursor = connection.cursor()
+        cursor.execute("SET lock_timeout = '2s'")
+        since = now - 10 * SECOND
+        assert leases.end_leases(cursor, cell_ids[0], [str(alpha.id)], since=since, now=now, clock=now) == 1
         connection.rollback()
 
 

@@ -1,4 +1,4 @@
-"""The agent alone, as a supervisor or container starts it: it names what it lacks in one sentence."""
+"""The agent as a supervisor or container starts it: one sentence names each missing part."""
 
 import os
 import shutil

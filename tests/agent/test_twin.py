@@ -13,7 +13,7 @@ from radius.agent.paths import CellPaths
 from radius.agent.radiusd import port_takeover, process
 from radius.agent.radiusd.probe import is_serving
 from radius.agent.radiusd.replacement import Radiusd
-from tests.agent.steady_load import PATIENCE_SECONDS, Load
+from tests.agent.steady_load import Load
 from tests.polling import until
 
 MAC = "00:00:5e:00:53:01"
@@ -44,7 +44,7 @@ def test_replacement_under_load_drops_nothing(radiusd):
             pids.append(radiusd.running.pid)
         time.sleep(0.3)
         until_then = time.monotonic()
-        time.sleep(PATIENCE_SECONDS + 0.2)
+        load.settle(until_then)
     assert len(set(pids)) == 3
     assert process.start_ticks(pids[0]) == -1
     figures = load.figures(server, since, until_then)

@@ -131,8 +131,3 @@ def test_old_nas_separates_a_closed_port_from_a_timeout() -> None:
 def test_supplicant_file_with_a_quoted_value_is_rejected() -> None:
     with pytest.raises(ValueError, match="cannot hold"):
         tls_supplicant(identity='a" b', trusted=Path("ca"), certificate=Path("c"), key=Path("k"))
-
-
-def test_ipv6_address_is_bracketed_for_radclient() -> None:
-    assert RadiusServer("::1", 1812, 1813, SECRET).at(1812) == "[::1]:1812"
-    assert RadiusServer("127.0.0.1", 1812, 1813, SECRET).at(1813) == "127.0.0.1:1813"

@@ -3,10 +3,10 @@
 import pytest
 
 from loadtest.bare_cell import BareCell
-from loadtest.radius_client import RadiusClient, UnexpectedReply
+from loadtest.radius_client import RadiusClient
 from loadtest.systems import rehearse
 from loadtest.tenants import make_tenants
-from loadtest.workloads import BENCH_NAS, StatusServer, mab_request
+from loadtest.workloads import BENCH_NAS, mab_request
 from nac.kit.radius_packet import ACCESS_REJECT
 
 
@@ -27,15 +27,3 @@ def test_mac_of_one_tenant_is_unknown_to_the_other(cell):
     with RadiusClient(tries=1) as client:
         client.ask(mab_request(ours.target, ours.mac, BENCH_NAS.attributes(), vlan=ours.vlan))
         client.ask(mab_request(theirs, ours.mac, BENCH_NAS.attributes(), expected=ACCESS_REJECT))
-
-
-def test_tenant_port_answers_status_server_with_an_accept(cell):
-    with RadiusClient(timeout_seconds=0.5, tries=1) as client:
-        client.ask(StatusServer(cell.system().devices[0].target))
-
-
-def test_secret_of_one_tenant_gets_silence_from_the_other(cell):
-    first, second = sorted({device.target for device in cell.system().devices}, key=lambda target: target.auth_port)
-    stranger = type(first)(first.host, first.auth_port, first.acct_port, second.secret)
-    with RadiusClient(timeout_seconds=0.3, tries=1) as client, pytest.raises(UnexpectedReply, match="unanswered"):
-        client.ask(StatusServer(stranger))

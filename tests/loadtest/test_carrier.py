@@ -1,14 +1,11 @@
 """Small versions of the carrier-scale session benchmarks: the work is done and the figures are correct."""
 
-import json
 from contextlib import closing
 
 import psycopg
 import pytest
 
-from loadtest.carrier import background, detail, shipping, tables
-from loadtest.carrier.__main__ import main
-from loadtest.carrier.preload import split_sessions
+from loadtest.carrier import background, detail, shipping
 from loadtest.processes import BenchError
 from loadtest.tally import RunResult
 from radius.agent.shipping.streams import AccountingStream
@@ -98,28 +95,3 @@ def test_windows_with_and_without_a_job_are_compared():
         1,
         0,
     )
-
-
-def test_few_tenants_have_most_sessions():
-    made = split_sessions(10, 1_000)
-    assert sum(made) == 1_000
-    assert made == sorted(made, reverse=True)
-    assert made[0] > 5 * made[-1]
-
-
-def test_rows_are_printed_as_a_table_or_as_json(capsys):
-    rows = [{"beside": "0", "records/s": 12_345, "HOT": None}, {"beside": "4M", "records/s": 0.5, "HOT": "99 %"}]
-    tables.print_rows(rows, as_json=False)
-    assert capsys.readouterr().out.splitlines() == [
-        "| beside | records/s | HOT |",
-        "| --- | --- | --- |",
-        "| 0 | 12,345 | - |",
-        "| 4M | 0.5 | 99 % |",
-    ]
-    tables.print_rows(rows, as_json=True)
-    assert json.loads(capsys.readouterr().out) == rows
-
-
-def test_unknown_workload_is_rejected(capsys):
-    assert main(["preloaded", "--works", "nothing"]) == 1
-    assert "Choose from new, interim" in capsys.readouterr().err

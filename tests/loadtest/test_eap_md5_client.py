@@ -25,11 +25,6 @@ def test_known_address_gets_its_vlan(target, client):
     client.ask(EapMd5(target, PRINTER, vlan="20"))
 
 
-def test_unknown_address_is_a_fault(target, client):
-    with pytest.raises(UnexpectedReply, match="reject instead of accept"):
-        client.ask(EapMd5(target, "02ffffffffff"))
-
-
 def test_another_vlan_is_a_fault(target, client):
     with pytest.raises(UnexpectedReply, match="VLAN '20' instead of '999'"):
         client.ask(EapMd5(target, PRINTER, vlan="999"))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from loadtest import findings, report
+from loadtest import report
 from loadtest.eap_tls_client import FALLEN_BACK, FULL, RESUMED
 from loadtest.findings import PRODUCT, Finding, judge_targets
 from loadtest.peers.peer_systems import RLM_SQL, STOCK
@@ -69,10 +69,6 @@ def test_steady_accounting_below_the_target_is_missed():
     assert "0.0 MB, then 5.0 MB" in steady.what
 
 
-def test_workload_not_requested_has_no_finding():
-    assert judged({}) == {}
-
-
 def test_table_and_json_show_medians_and_unexpected_results():
     first, second, third = (sample({"mab": count}, cpu=0.1) for count in (100, 300, 200))
     second.run.tally("mab").wrong["reject instead of accept"] = 3
@@ -84,8 +80,3 @@ def test_table_and_json_show_medians_and_unexpected_results():
     assert told["results"][0]["right_per_second"] == 200
     assert told["results"][0]["classes"]["mab"]["wrong"] == {"reject instead of accept": 3}
     assert told["targets"][0]["met"] is False
-
-
-@pytest.mark.parametrize(("value", "text"), [(15000.4, "15,000"), (4, "4"), (0.0312, "0.0312"), (1.987, "1.99")])
-def test_numbers_are_short(value, text):
-    assert findings.format_number(value) == text

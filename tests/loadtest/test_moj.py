@@ -113,8 +113,3 @@ def test_benchmark_measures_it_in_its_own_installation(capsys):
         assert result["right_per_second"] > 0
     assert {target["target"] for target in told["targets"]} == {"P8"}
     assert len(told["targets"]) == 9
-
-
-def test_workload_unsuitable_for_the_data_set_is_rejected(capsys):
-    assert main(["moj", "--only", "acct"]) == 1
-    assert "Choose mab or tls" in capsys.readouterr().err

@@ -3,7 +3,6 @@
 import pytest
 from sqlalchemy import func, select
 
-from loadtest.__main__ import main
 from loadtest.bench_tenants import BenchTenants
 from loadtest.installation import StoredRows
 from loadtest.processes import BenchError
@@ -73,11 +72,6 @@ def test_wrong_row_count_stops_the_benchmark(installation, tmp_path, rows):
         add_rows(installation, tenant.tenant_id, rows)
         with pytest.raises(BenchError, match=f"auth: 3 requests were answered, but {rows} rows"):
             account.verify()
-
-
-def test_unknown_workload_group_is_rejected(capsys):
-    assert main(["peers", "--only", "mab,pap"]) == 1
-    assert "Choose from mab, acct, tls" in capsys.readouterr().err
 
 
 def answered(right: int, unanswered: int) -> RunResult:

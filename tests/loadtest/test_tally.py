@@ -18,10 +18,6 @@ def test_latency_outside_the_buckets_is_kept_at_their_ends(seconds):
     assert histogram.percentile(0.5) <= histogram.max_seconds == seconds
 
 
-def test_empty_histogram_has_percentile_zero():
-    assert LatencyHistogram().percentile(0.99) == 0
-
-
 @pytest.mark.parametrize(("parallel", "seconds", "rate"), [(False, 3.0, 2.0), (True, 2.0, 3.0)])
 def test_merged_runs_add_counts_and_share_or_add_seconds(parallel, seconds, rate):
     first, second = RunResult(seconds=2.0, requests=5), RunResult(seconds=1.0, requests=4)

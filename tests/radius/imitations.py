@@ -16,7 +16,7 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Imitation:
-    """An authority of the imitated one's names, signed by whoever `signed_by` was."""
+    """An authority with the names of another one, signed by `signed_by`."""
 
     issuer: Issuer
     authorities: Authorities

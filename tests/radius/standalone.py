@@ -1,4 +1,4 @@
-"""A real radiusd with a handwritten replica and no agent: the module and configuration alone."""
+"""A real radiusd with a handwritten replica and no agent: only the module and its configuration."""
 
 import os
 import shutil

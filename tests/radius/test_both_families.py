@@ -1,4 +1,4 @@
-"""A cell that listens on `::` is asked over IPv4 and IPv6, and knows each NAS by its own address."""
+"""A cell that listens on `::` answers over IPv4 and IPv6 and knows each NAS by its own address."""
 
 import os
 
@@ -9,7 +9,6 @@ from nac.kit.radius_packet import ACCT_STATUS_TYPE, encode_attribute
 from tests.polling import until
 from tests.radius.nas import Nas, mab
 from tests.radius.standalone import OLD_NAS, OWN_SECRET, OWN_SECRET_NAS, Plan, running_cell
-from tests.radius.supplicant import eap_tls
 from tests.radius.tenants import PRINTER
 from tests.radius.test_unsigned import is_silent, logged, unsigned
 
@@ -36,10 +35,6 @@ def test_nas_of_either_family_is_answered(cell, address):
     assert cell.decision().nas_address == address
     assert nas.account(START) is not None
     assert [record.nas_address for record in cell.accounting()] == [address]
-
-
-def test_eap_tls_over_ipv4_is_admitted(cell):
-    assert eap_tls(cell.alpha, cell.alpha.clients["laptop"]).run().accepted
 
 
 def test_clients_by_ipv4_address_keep_their_settings(cell):

@@ -65,48 +65,17 @@ def module(tmp_path_factory) -> Iterator[Module]:
     get_cell.cache_clear()
 
 
-NAMES = [
-    "User-Name",
-    "User-Password",
-    "CHAP-Password",
-    "EAP-Message",
-    "EAP-Type",
-    "State",
-    "Service-Type",
-    "Calling-Station-Id",
-    "Called-Station-Id",
-    "NAS-Identifier",
-    "NAS-IP-Address",
-    "NAS-IPv6-Address",
-    "NAS-Port",
-    "NAS-Port-Id",
-    "NAS-Port-Type",
-    "Acct-Status-Type",
-    "Acct-Session-Id",
-    "Module-Failure-Message",
-    "EAP-Session-Resumed",
-    "TLS-Client-Cert-Serial",
-    "TLS-Client-Cert-Issuer",
-    "TLS-Client-Cert-Common-Name",
-    "TLS-Client-Cert-Filename",
-    "TLS-Cert-Issuer",
-    "Tunnel-Type:1",
-    "Cisco-AVPair",
-    "Device-Sensor",
-]
-OWN = [
-    "Admit-Slot",
-    "Admit-Source",
-    "Admit-Secret",
-    "Admit-Method",
-    "Admit-Stage",
-    "Admit-Decided",
-    "Admit-Microseconds",
-    "Admit-MAB-Password",
-    "Admit-Conversation",
-    "TLS-Session-Version",
-    "TLS-Cache-Filename",
-]
+PACKET_NAMES = """
+    User-Name User-Password CHAP-Password EAP-Message EAP-Type State Service-Type Calling-Station-Id
+    Called-Station-Id NAS-Identifier NAS-IP-Address NAS-IPv6-Address NAS-Port NAS-Port-Id NAS-Port-Type
+    Acct-Status-Type Acct-Session-Id Module-Failure-Message EAP-Session-Resumed TLS-Client-Cert-Serial
+    TLS-Client-Cert-Issuer TLS-Client-Cert-Common-Name TLS-Client-Cert-Filename TLS-Cert-Issuer Tunnel-Type:1
+    Cisco-AVPair Device-Sensor
+"""
+INTERNAL_NAMES = """
+    Admit-Slot Admit-Source Admit-Secret Admit-Method Admit-Stage Admit-Decided Admit-Microseconds
+    Admit-MAB-Password Admit-Conversation TLS-Session-Version TLS-Cache-Filename
+"""
 # Devices and users that the policy admits are not among them: what comes of those is tested elsewhere.
 VALUES = [
     "",
@@ -147,7 +116,7 @@ VALUES = [
 ]
 value = st.sampled_from(VALUES) | st.text(max_size=40)
 _numbers = itertools.count()
-pair = st.tuples(st.sampled_from(NAMES + OWN) | st.text(max_size=20), value)
+pair = st.tuples(st.sampled_from([*PACKET_NAMES.split(), *INTERNAL_NAMES.split()]) | st.text(max_size=20), value)
 pairs = st.none() | st.lists(pair, max_size=12).map(tuple)
 # Most packets come as radiusd marks them, so that more than the first line is reached.
 OURS = (("Admit-Slot", "slot_0"), ("Admit-Source", "127.0.0.1"))

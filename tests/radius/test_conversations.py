@@ -1,4 +1,4 @@
-"""The journal's record of a conversation's start, used to report conversations that end in silence."""
+"""The journal's record of a conversation's start. Conversations without an end are reported from it."""
 
 import pytest
 

@@ -37,9 +37,3 @@ def test_every_octet_of_every_option_is_journalled(cell):
 def test_other_cisco_pairs_are_not_journalled_twice(cell):
     attributes = account(cell, b"audit-session-id=0A0000010000", b"http-tlv=\x00\x01\x00\x07curl/8\xff")
     assert [name for name, _ in attributes].count("Device-Sensor") == 1
-
-
-def test_pairs_without_octets_are_unchanged(cell):
-    attributes = account(cell, b"audit-session-id=0A0000010000")
-    assert ("Cisco-AVPair", "audit-session-id=0A0000010000") in attributes
-    assert "Device-Sensor" not in dict(attributes)

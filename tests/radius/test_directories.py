@@ -27,7 +27,7 @@ from tests.verifier.verifier_server import kept_verifier
 
 PASSWORD = "anna's own password"
 OTHER = "another anna's password"
-REJECT_DELAY_SECONDS = 1
+REJECT_DELAY_SECONDS = 0.3
 
 
 @pytest.fixture(scope="module")

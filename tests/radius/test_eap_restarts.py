@@ -1,4 +1,4 @@
-"""A State of one conversation is useless in another: each attack ends in a reject or under the device's own name."""
+"""A State is useless in another conversation: each attack is rejected or uses the device's own name."""
 
 import ssl
 import struct

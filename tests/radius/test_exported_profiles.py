@@ -1,4 +1,4 @@
-"""What is exported for wpa_supplicant, taken as it is, gets a device in, and keeps it from every other server."""
+"""The exported wpa_supplicant file admits a device unchanged and rejects every other server."""
 
 import subprocess
 from pathlib import Path

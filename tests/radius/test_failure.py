@@ -1,4 +1,4 @@
-"""From radiusd's words to a reason: each hit with a near miss beside it. The words are radiusd's and OpenSSL's own."""
+"""Messages of radiusd and OpenSSL map to reasons: each match has a near miss."""
 
 import pytest
 
@@ -22,146 +22,65 @@ def verify(number, text, alert):
     return (VERIFY.format(number, text), WRITE.format(alert), *AFTERMATH)
 
 
+# (number, words, alert, reason): the words are the detail.
+VERIFICATION = [
+    (10, "certificate has expired", "certificate expired", "certificate-expired"),
+    (12, "CRL has expired", "certificate expired", "certificate-invalid"),
+    (9, "certificate is not yet valid", "bad certificate", "certificate-not-yet-valid"),
+    (11, "CRL is not yet valid", "bad certificate", "certificate-invalid"),
+    (23, "certificate revoked", "certificate revoked", "certificate-revoked"),
+    (26, "unsuitable certificate purpose", "unsupported certificate", "wrong-key-usage"),
+    (24, "invalid CA certificate", "unknown CA", "certificate-invalid"),
+    (25, "path length constraint exceeded", "unknown CA", "certificate-invalid"),
+    (2, "unable to get issuer certificate", "unknown CA", "unknown-ca"),
+    (7, "certificate signature failure", "unknown CA", "unknown-ca"),
+    (18, "self-signed certificate", "unknown CA", "unknown-ca"),
+    (19, "self-signed certificate in certificate chain", "unknown CA", "unknown-ca"),
+    (20, "unable to get local issuer certificate", "unknown CA", "unknown-ca"),
+    (21, "unable to verify the first certificate", "unknown CA", "unknown-ca"),
+    # 1 is no prefix of 10, and 100 is another error than 10.
+    (1, "unspecified certificate verification error", "x", "certificate-invalid"),
+    (100, "certificate has expired", "x", "certificate-invalid"),
+]
+# One message, which is the detail.
+SINGLE = {
+    OPENSSL.format("0A000102:SSL routines::unsupported protocol"): "tls-version",
+    OPENSSL.format("0A00018C:SSL routines::version too low"): "tls-version",
+    OPENSSL.format("0A00010B:SSL routines::wrong version number"): "tls-failed",
+    OPENSSL.format("0A0000C1:SSL routines::no shared cipher"): "no-common-cipher",
+    OPENSSL.format("0A000076:SSL routines::no suitable signature algorithm"): "no-common-cipher",
+    OPENSSL.format("0A0000F8:SSL routines::unknown cipher returned"): "tls-failed",
+    OPENSSL.format("0A0000C7:SSL routines::peer did not return a certificate"): "no-certificate",
+    OPENSSL.format("0A000418:SSL routines::tlsv1 alert unknown ca"): "tls-failed",
+    # Our own alert is a consequence, not a reason.
+    WRITE.format("handshake failure"): "tls-failed",
+    "eap_0: No mutually acceptable types found": "method-not-offered",
+    "eap_0: Peer NAK'd asking for bad type NONE (0)": "method-not-offered",
+    "eap_0: Malformed EAP Message: too short": "eap-failed",
+    "eap_0: Identity does not match User-Name, setting from EAP Identity": "eap-failed",
+    'pap: PBKDF2 digest does not match "known good" digest': "wrong-password",
+    'pap: Cleartext password does not match "known good" password': "wrong-password",
+    "chap: Password comparison failed: password is incorrect": "wrong-password",
+    "pap: No password configured for the user.  Cannot do authentication": "eap-failed",
+    "mschap: MS-CHAP2-Response is incorrect": "wrong-password",
+    "mschap: MS-CHAP2-Response has an invalid length": "eap-failed",
+    "eap_0: rlm_eap (EAP): No EAP session matching state 0x00": "eap-failed",
+    "": "eap-failed",
+}
 TABLE = [
-    # Certificates
-    (verify(10, "certificate has expired", "certificate expired"), "certificate-expired", "certificate has expired"),
-    (verify(12, "CRL has expired", "certificate expired"), "certificate-invalid", "CRL has expired"),
-    (
-        verify(9, "certificate is not yet valid", "bad certificate"),
-        "certificate-not-yet-valid",
-        "certificate is not yet valid",
-    ),
-    (verify(11, "CRL is not yet valid", "bad certificate"), "certificate-invalid", "CRL is not yet valid"),
-    (verify(23, "certificate revoked", "certificate revoked"), "certificate-revoked", "certificate revoked"),
-    (
-        verify(26, "unsuitable certificate purpose", "unsupported certificate"),
-        "wrong-key-usage",
-        "unsuitable certificate purpose",
-    ),
-    (verify(24, "invalid CA certificate", "unknown CA"), "certificate-invalid", "invalid CA certificate"),
-    (
-        verify(25, "path length constraint exceeded", "unknown CA"),
-        "certificate-invalid",
-        "path length constraint exceeded",
-    ),
-    *(
-        (verify(number, text, "unknown CA"), "unknown-ca", text)
-        for number, text in (
-            (2, "unable to get issuer certificate"),
-            (7, "certificate signature failure"),
-            (18, "self-signed certificate"),
-            (19, "self-signed certificate in certificate chain"),
-            (20, "unable to get local issuer certificate"),
-            (21, "unable to verify the first certificate"),
-        )
-    ),
-    # 1 is no prefix of 10, nor 100 a kind of 10
-    (
-        verify(1, "unspecified certificate verification error", "x"),
-        "certificate-invalid",
-        "unspecified certificate verification error",
-    ),
-    (verify(100, "certificate has expired", "x"), "certificate-invalid", "certificate has expired"),
-    # The cause comes first although what follows speaks of alerts, too
+    *((verify(number, words, alert), reason, words) for number, words, alert, reason in VERIFICATION),
+    *(((message,), reason, message) for message, reason in SINGLE.items()),
+    # The cause comes first, even if later messages report alerts.
     (
         (READ.format("fatal:unknown CA"), *verify(10, "certificate has expired", "x")),
         "certificate-expired",
         "certificate has expired",
     ),
-    # TLS
-    (
-        (OPENSSL.format("0A000102:SSL routines::unsupported protocol"),),
-        "tls-version",
-        OPENSSL.format("0A000102:SSL routines::unsupported protocol"),
-    ),
-    (
-        (OPENSSL.format("0A00018C:SSL routines::version too low"),),
-        "tls-version",
-        OPENSSL.format("0A00018C:SSL routines::version too low"),
-    ),
-    (
-        (OPENSSL.format("0A00010B:SSL routines::wrong version number"),),
-        "tls-failed",
-        OPENSSL.format("0A00010B:SSL routines::wrong version number"),
-    ),
-    (
-        (OPENSSL.format("0A0000C1:SSL routines::no shared cipher"),),
-        "no-common-cipher",
-        OPENSSL.format("0A0000C1:SSL routines::no shared cipher"),
-    ),
-    (
-        (OPENSSL.format("0A000076:SSL routines::no suitable signature algorithm"),),
-        "no-common-cipher",
-        OPENSSL.format("0A000076:SSL routines::no suitable signature algorithm"),
-    ),
-    (
-        (OPENSSL.format("0A0000F8:SSL routines::unknown cipher returned"),),
-        "tls-failed",
-        OPENSSL.format("0A0000F8:SSL routines::unknown cipher returned"),
-    ),
-    (
-        (OPENSSL.format("0A0000C7:SSL routines::peer did not return a certificate"),),
-        "no-certificate",
-        OPENSSL.format("0A0000C7:SSL routines::peer did not return a certificate"),
-    ),
-    (
-        (OPENSSL.format("0A000418:SSL routines::tlsv1 alert unknown ca"),),
-        "tls-failed",
-        OPENSSL.format("0A000418:SSL routines::tlsv1 alert unknown ca"),
-    ),
-    # Alerts: the device's are its reason, ours are a consequence
+    # The device's alert is its reason.
     ((READ.format("fatal:unknown CA"), *AFTERMATH), "supplicant-alert", "fatal unknown CA"),
     ((READ.format("fatal:certificate unknown"),), "supplicant-alert", "fatal certificate unknown"),
     ((READ.format("warning:close notify"),), "supplicant-alert", "warning close notify"),
-    ((WRITE.format("handshake failure"),), "tls-failed", WRITE.format("handshake failure")),
-    # EAP
-    (("eap_0: No mutually acceptable types found",), "method-not-offered", "eap_0: No mutually acceptable types found"),
-    (
-        ("eap_0: Peer NAK'd asking for bad type NONE (0)",),
-        "method-not-offered",
-        "eap_0: Peer NAK'd asking for bad type NONE (0)",
-    ),
-    (("eap_0: Malformed EAP Message: too short",), "eap-failed", "eap_0: Malformed EAP Message: too short"),
-    (
-        ("eap_0: Identity does not match User-Name, setting from EAP Identity",),
-        "eap-failed",
-        "eap_0: Identity does not match User-Name, setting from EAP Identity",
-    ),
-    # Passwords
-    (
-        ('pap: PBKDF2 digest does not match "known good" digest',),
-        "wrong-password",
-        'pap: PBKDF2 digest does not match "known good" digest',
-    ),
-    (
-        ('pap: Cleartext password does not match "known good" password',),
-        "wrong-password",
-        'pap: Cleartext password does not match "known good" password',
-    ),
-    (
-        ("chap: Password comparison failed: password is incorrect",),
-        "wrong-password",
-        "chap: Password comparison failed: password is incorrect",
-    ),
-    (
-        ("pap: No password configured for the user.  Cannot do authentication",),
-        "eap-failed",
-        "pap: No password configured for the user.  Cannot do authentication",
-    ),
-    (("mschap: MS-CHAP2-Response is incorrect",), "wrong-password", "mschap: MS-CHAP2-Response is incorrect"),
-    (
-        ("mschap: MS-CHAP2-Response has an invalid length",),
-        "eap-failed",
-        "mschap: MS-CHAP2-Response has an invalid length",
-    ),
-    # Nothing to go by
     ((), "eap-failed", ""),
-    (("",), "eap-failed", ""),
-    (
-        ("eap_0: rlm_eap (EAP): No EAP session matching state 0x00",),
-        "eap-failed",
-        "eap_0: rlm_eap (EAP): No EAP session matching state 0x00",
-    ),
 ]
 
 

@@ -9,12 +9,11 @@ import pytest
 from nac.cellformat.replica.records import PolicyRecord, SiteRecord
 from nac.kit import radius_packet as packet
 from nac.kit.radius_packet import ACCT_SESSION_ID, ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME
-from radius.agent.radiusd import probe
 from tests.polling import until
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import SILENCE_SECONDS, Nas, joined, mab
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
-from tests.radius.supplicant import eap_md5, eap_tls, new_mac
+from tests.radius.supplicant import eap_md5, eap_tls
 from tests.radius.tenants import PRINTER
 from tests.radius.test_wire import MALFORMED, MALFORMED_ACCOUNTING
 
@@ -175,12 +174,3 @@ def test_invalid_eap_packet_is_rejected(cell, eap):
     assert Nas(cell.alpha).ask(attributes + packet.encode_eap_message(eap))[0] == packet.ACCESS_REJECT
     assert cell.decision().permitted is False
     assert ask_mab(cell) == packet.ACCESS_ACCEPT
-
-
-def test_ipv6_cell_knows_the_nas_address():
-    with running_cell(Plan(listen_address="::1")) as cell:
-        assert probe.is_deciding("::1", cell.alpha.auth_port, cell.alpha.secret, seconds=5)
-        attributes, password = mab(new_mac())
-        assert Nas(cell.alpha, address="::1").ask(attributes, password=password)[0] == packet.ACCESS_REJECT
-        record = cell.decision()
-        assert (record.reason, record.nas_address) == ("unknown-mac", "::1")

@@ -1,4 +1,4 @@
-"""A flood at one tenant is bounded before it reaches the module, and the other tenants do not notice."""
+"""A flood at one tenant is bounded before it reaches the module and affects no other tenant."""
 
 import os
 import socket

@@ -24,7 +24,7 @@ from tests.radius.trusted_authorities import put_trusted
 
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 # Sizes of EAP packets from a device. 1,400 is just below the Ethernet MTU.
-SIZES = (200, 400, 700, 1_000, 1_400)
+SIZES = (200, 700, 1_400)
 # radiusd ends a conversation that takes more round trips than 50.
 TOO_SMALL = 80
 CHAIN_OCTETS = 4_000

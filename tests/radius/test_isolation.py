@@ -1,4 +1,4 @@
-"""Nothing of one tenant means anything at another's slot. Certificates and tickets: test_eap_tls, test_resumption."""
+"""A tenant's data has no effect at another's slot. Certificates and tickets: test_eap_tls, test_resumption."""
 
 import os
 from dataclasses import replace

@@ -17,7 +17,7 @@ KEYS = [(0, "switch", "020000000001"), (0, "switch", "020000000002"), (1, "switc
 
 
 class Model:
-    """Windows found anew from the list of all failures."""
+    """Computes each window from the list of all failures."""
 
     def __init__(self, window: int):
         self.window = window

@@ -1,4 +1,4 @@
-"""Following radiusd's log, which is written meanwhile and cut now and then."""
+"""Following radiusd's log while radiusd writes it and the agent truncates it."""
 
 from collections import Counter
 

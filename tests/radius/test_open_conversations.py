@@ -1,4 +1,4 @@
-"""Which EAP conversation ends where there are too many: a table of cases."""
+"""The EAP conversation that ends when there are too many."""
 
 from radius.module.conversations import LIFETIME_MICROSECONDS, Conversations
 

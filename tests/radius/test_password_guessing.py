@@ -1,4 +1,4 @@
-"""Wrong passwords are counted and journalled when they are known, per station and per user name."""
+"""Wrong passwords are counted and journalled at once, per station and per user name."""
 
 import itertools
 

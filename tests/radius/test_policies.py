@@ -24,7 +24,7 @@ def site(name, *, time_zone="UTC", fallback=b""):
 
 
 def zoned(name):
-    """Sites share a policy, but for those whose clocks differ."""
+    """Sites with different clocks do not share a policy."""
     return site(name, time_zone=f"Etc/GMT+{ord(name) - ord('a')}")
 
 
@@ -78,7 +78,7 @@ def test_new_version_at_the_limit_evicts_nothing(monkeypatch):
 
 
 def test_compiled_policies_are_excluded_from_garbage_collection():
-    """It would look through thousands of them every now and then, and every request would wait."""
+    """The collector would scan thousands of them at times, and every request would wait."""
     compiled = CompiledPolicies().for_site(site("main"), office())
     assert gc.is_tracked(compiled)
     assert not any(each is compiled for each in gc.get_objects())

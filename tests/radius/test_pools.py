@@ -1,4 +1,4 @@
-"""A real radiusd that gives addresses: it reads the replica, writes its claims, and asks nobody."""
+"""A real radiusd assigns addresses: it reads the replica and writes its claims, without any query."""
 
 import json
 import uuid

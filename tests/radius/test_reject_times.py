@@ -1,4 +1,4 @@
-"""The time to a reject must not say that the password was right."""
+"""The time to a reject does not reveal that the password was right."""
 
 import os
 import time

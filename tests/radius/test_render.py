@@ -1,4 +1,4 @@
-"""The configuration that the agent renders: complete, private, and one that radiusd takes."""
+"""The configuration that the agent renders is complete, private and valid for radiusd."""
 
 import re
 import subprocess
@@ -9,14 +9,12 @@ import pytest
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import process
 from radius.agent.radiusd.configuration import (
-    RADDB,
     CellConfig,
     NasClient,
     RenderError,
     SlotConfig,
     VerifierConfig,
     delete_configuration,
-    fill_placeholders,
     python_path,
     render_configuration,
 )
@@ -78,17 +76,6 @@ def test_every_placeholder_is_filled(config, tmp_path):
     assert [name for name, text in files.items() if "@{" in text] == []
 
 
-def test_every_placeholder_of_the_templates_is_known(config, tmp_path):
-    names = {
-        name
-        for path in (RADDB / "radiusd.conf", *(RADDB / "templates").iterdir())
-        for name in re.findall(r"@\{(\w+)\}", path.read_text())
-    }
-    assert {"secret", "nas_clients", "server_certificate", "threads", "reject_delay_seconds"} <= names
-    with pytest.raises(KeyError, match="no_such_name"):
-        fill_placeholders("@{no_such_name}", {})
-
-
 def test_values_are_in_their_places(config, tmp_path):
     files = rendered(config, tmp_path / "1")
     assert "reject_delay = 1.5" in files["radiusd.conf"]
@@ -128,7 +115,7 @@ def test_radiusd_rejects_a_broken_configuration(config, tmp_path):
 
 
 def test_radiusd_warns_only_of_clients_without_a_secret(config, tmp_path, capfd):
-    """A warning at each start would teach people to overlook warnings."""
+    """People overlook warnings that every start prints."""
     render_configuration(config, tmp_path / "1")
     done = subprocess.run(
         [process.RADIUSD_PROGRAM, "-C", "-x", "-d", str(tmp_path / "1"), "-n", "radiusd", "-l", "stdout"],
@@ -201,19 +188,6 @@ def test_slot_uses_its_tenants_tls_versions(config, tmp_path, versions, least, m
     process.check_configuration(tmp_path / "1")
 
 
-def test_static_files_are_linked(config, tmp_path):
-    render_configuration(config, tmp_path / "1")
-    linked = {path.name for path in (tmp_path / "1").iterdir() if path.is_symlink()}
-    assert linked == {"dictionary", "mods-config", "mods-enabled", "openssl.cnf", "policy.d", "sites-enabled"}
-
-
 def test_radiusd_version_returns_the_modules_result():
     """3.2.9 and 3.2.10 drop the values that Python returns unless run with -X."""
     assert process.installed_version() in ("3.2.7", "3.2.8")
-
-
-def test_reversed_tls_versions_are_still_a_range(config, tmp_path):
-    slots = [replace(slot, tls_versions=("1.3", "1.2")) for slot in config.slots]
-    eap = rendered(replace(config, slots=slots), tmp_path / "raddb")["slots/eap"]
-    assert set(re.findall(r'tls_min_version = "(.*)"', eap)) == {"1.2"}
-    assert set(re.findall(r'tls_max_version = "(.*)"', eap)) == {"1.3"}

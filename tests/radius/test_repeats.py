@@ -1,4 +1,4 @@
-"""Which accounting records count as sent again, and what a new radiusd knows of its predecessor's."""
+"""Retransmitted accounting records, and the records of its predecessor that a new radiusd knows."""
 
 from zlib import crc32
 

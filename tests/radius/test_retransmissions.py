@@ -1,4 +1,4 @@
-"""A NAS that repeats a packet gets the same answer, as late as NASes usually repeat."""
+"""A NAS that retransmits a packet gets the same response, after the usual timeout of NASes."""
 
 import socket
 import time

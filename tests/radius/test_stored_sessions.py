@@ -1,4 +1,4 @@
-"""Reading the certificate in a stored TLS session, whatever has become of the file."""
+"""Reading the certificate in a stored TLS session, also from damaged files."""
 
 import re
 import ssl
@@ -109,7 +109,7 @@ def test_rare_alternative_names_are_parsed_or_unreadable(cell, name):
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @pytest.mark.parametrize("serial", [b"\x00", b"\xff", b"\x80"])
 def test_non_positive_serial_number_is_unreadable(cell, serial):
-    """RFC 5280 4.1.2.2; by its octets alone -5 could pass for 5 among those that are revoked."""
+    """RFC 5280 4.1.2.2. By its octets, -5 could match the revoked number 5."""
     whole = tenants.der(
         odd_client(cell.alpha.authorities, "x", [(raw_certificates.COMMON_NAME, UTF8, b"x")], serial=5).certificate
     )

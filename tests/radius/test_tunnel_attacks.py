@@ -358,7 +358,7 @@ class TestResumption:
     @both_versions
     @pytest.mark.parametrize("end", ["wrong password", "nothing said"])
     def test_session_without_a_valid_password_admits_nobody(self, cell, version, end):
-        """The ticket of TLS 1.3 comes before the password is asked for."""
+        """radiusd sends the ticket of TLS 1.3 before it requests the password."""
         first = Tunnel(cell.alpha, version=version).open()
         first.say(login(b"anna", b"wrong") if end == "wrong password" else b"")
         _assert_not_resumed_into(cell, Tunnel(cell.alpha, context=first.context, session=first.tls.session))
@@ -374,7 +374,7 @@ class TestResumption:
         _assert_not_resumed_into(cell, Tunnel(cell.alpha, kind, context=device._context, session=session))
 
     def test_name_in_a_resumed_session_requires_its_password(self, cell):
-        """radiusd calls a resumed conversation a success at the next acknowledgement, whatever was being asked."""
+        """radiusd ends a resumed conversation as a success at the next acknowledgement, whatever it requested."""
         device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_3)
         device.visit(cell.alpha)
         cell.forget_records()

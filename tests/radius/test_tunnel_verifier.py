@@ -39,22 +39,6 @@ def test_accepted_password_is_decided_with_the_sources_data(cell, verifier):
 
 
 @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
-def test_supplicant_gets_its_keys_and_vlan(cell, verifier, version):
-    with verifier(STAFF):
-        seen = eap_password(cell.alpha, TTLS_PAP, "zoe", "open sesame", version).run()
-    assert seen.accepted, seen.output[-2000:]
-    assert seen.vlans == ["30"]
-    assert cell.decision().identity == "zoe"
-
-
-def test_local_user_is_verified_too(cell, verifier):
-    with verifier(VerificationResult("own-user")) as running:
-        tunnel = Tunnel(cell.alpha).open()
-        tunnel.say(login(b"otto", b"correct horse battery"))
-    assert set(running.asked) == {(cell.alpha.slot, b"otto", b"correct horse battery")}
-
-
-@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 def test_rejected_password_has_the_sources_reason(cell, verifier, version):
     with verifier(VerificationResult("account-locked", "by the directory")):
         seen = eap_password(cell.alpha, TTLS_PAP, "zoe", "open sesame", version).run()
@@ -78,19 +62,6 @@ def test_directory_user_with_mschap_gets_advice(cell, verifier):
     assert (record.reason, record.method, record.identity) == ("directory-needs-pap", "eap-ttls-mschapv2", "zoe")
 
 
-def test_silent_verifier_is_a_reject_in_time(cell):
-    tunnel = Tunnel(cell.alpha, patience_seconds=20).open()
-    assert tunnel.say(login(b"zoe", b"open sesame")) == ACCESS_REJECT
-    record = cell.decision()
-    assert (record.permitted, record.reason, record.identity) == (False, "verifier-unavailable", "zoe")
-
-
-def test_group_that_no_rule_admits_is_denied_by_policy(cell, verifier):
-    with verifier(VerificationResult(source="directory", name="zoe", groups=("guests",))):
-        assert Tunnel(cell.alpha).open().say(login(b"zoe", b"open sesame")) == ACCESS_REJECT
-    assert cell.decision().reason == "rule-denied"
-
-
 @pytest.mark.parametrize(
     "said",
     [
@@ -101,11 +72,10 @@ def test_group_that_no_rule_admits_is_denied_by_policy(cell, verifier):
     ],
     ids=["two names", "two passwords", "no name", "a name that begins with NUL"],
 )
-def test_request_without_a_login_is_answered_at_once(cell, verifier, request, said):
+def test_request_without_a_login_is_answered_at_once(cell, verifier, said):
     """radiusd would mark a silent verifier as dead, which affects everyone."""
     with verifier(STAFF) as running:
         assert Tunnel(cell.alpha).open().say(said) == ACCESS_REJECT
     assert running.asked == []
     assert running.server.counters["dropped"] == 0
-    too_long = "too long" in request.node.callspec.id
-    assert cell.decision().reason == ("password-not-carried" if too_long else "no-credentials")
+    assert cell.decision().reason == "no-credentials"

@@ -1,4 +1,4 @@
-"""Passwords inside EAP-TTLS and PEAP with eapol_test: each way in, each failure, both TLS versions."""
+"""Passwords inside EAP-TTLS and PEAP with eapol_test: each method, each failure, both TLS versions."""
 
 import pytest
 
@@ -72,36 +72,29 @@ REJECTED = [
     ("lapsed", PASSWORD, "user-disabled"),
     ("guest", PASSWORD, "rule-denied"),
     ("guest", "wrong password", "wrong-password"),
-    # Somebody else's user, and the near miss: our own of the same kind comes in below.
+    # A user of another tenant.
     ("bravo-user", PASSWORD, "unknown-user"),
 ]
 
 
-@each_way
-# The TLS version does not affect the reason, so one of them is enough with the older version.
 @pytest.mark.parametrize(
-    ("version", "name", "password", "reason"), [*((TLS_1_3, *row) for row in REJECTED), (TLS_1_2, *REJECTED[0])]
+    ("way", "version", "name", "password", "reason"),
+    [
+        *((way, TLS_1_3, *row) for way in (TTLS_PAP, PEAP) for row in REJECTED),
+        # The TLS version and the framing of MS-CHAPv2 affect only the comparison.
+        *((way, TLS_1_2, *REJECTED[0]) for way in METHOD),
+    ],
 )
 def test_rejected_user_gets_a_reason(cell, way, version, name, password, reason):
     seen = eap_password(cell.alpha, way, name, password, version).run()
     assert_refused(cell, seen, reason, METHOD[way], identity=name)
 
 
-@each_way
-def test_user_is_admitted_only_at_their_tenant(cell, way):
-    assert eap_password(cell.bravo, way, "bravo-user").run().accepted
-    cell.forget_records()
-    assert_refused(
-        cell, eap_password(cell.bravo, way, "alpha-user").run(), "unknown-user", METHOD[way], identity="alpha-user"
-    )
-
-
-@pytest.mark.parametrize("outer", ["", "anonymous", "disabled", "anna@other.example", PRINTER, "x" * 200])
-@both_versions
-def test_outer_name_is_not_used(cell, outer, version):
-    """Not even a MAC address: a device that says its own is asked for MD5 first, and is no MAB for it."""
+@pytest.mark.parametrize("outer", ["", "disabled", "anna@other.example", PRINTER, "x" * 200])
+def test_outer_name_is_not_used(cell, outer):
+    """Not even a MAC address: radiusd offers MD5 first, but the login is no MAB."""
     mac = outer if outer == PRINTER else new_mac()
-    seen = eap_password(cell.alpha, TTLS_PAP, "anna", version=version, outer=outer, mac=mac).run()
+    seen = eap_password(cell.alpha, TTLS_PAP, "anna", outer=outer, mac=mac).run()
     assert seen.accepted
     record = cell.decision()
     assert (record.identity, record.method, record.rule_id) == ("anna", "eap-ttls-pap", "staff")
@@ -113,10 +106,6 @@ def test_user_without_nt_hash_cannot_use_mschap(cell, way):
     assert_refused(cell, seen, "mschap-not-allowed", METHOD[way], identity="pap-only")
 
 
-def test_user_without_nt_hash_can_use_pap(cell):
-    assert eap_password(cell.alpha, TTLS_PAP, "pap-only").run().accepted
-
-
 @pytest.mark.parametrize("way", [TTLS_EAP, PEAP])
 def test_device_gets_wrong_password_without_retry(cell, way):
     seen = eap_password(cell.alpha, way, "anna", "wrong password").run()
@@ -125,7 +114,7 @@ def test_device_gets_wrong_password_without_retry(cell, way):
 
 
 @both_versions
-@each_way
+@pytest.mark.parametrize("way", [TTLS_PAP, PEAP])
 def test_device_that_distrusts_the_server_is_logged(cell, way, version):
     seen = eap_password(cell.alpha, way, "anna", version=version, trusts=cell.bravo.authorities.root_file).run()
     unfinished = {"TTLS": "eap-ttls", "PEAP": "peap"}[way[0]]
@@ -133,7 +122,7 @@ def test_device_that_distrusts_the_server_is_logged(cell, way, version):
     assert record.detail == "fatal unknown CA"
 
 
-@each_way
+@pytest.mark.parametrize("way", [TTLS_PAP, PEAP])
 def test_device_with_only_tls_1_1_is_rejected_with_a_reason(cell, way):
     seen = eap_password(cell.alpha, way, "anna", version=TLS_1_1).run()
     unfinished = {"TTLS": "eap-ttls", "PEAP": "peap"}[way[0]]
@@ -142,23 +131,22 @@ def test_device_with_only_tls_1_1_is_rejected_with_a_reason(cell, way):
 
 
 @both_versions
-@each_way
+@pytest.mark.parametrize("way", [TTLS_PAP, PEAP])
 def test_small_fragments_make_no_difference(cell, way, version):
     seen = eap_password(cell.alpha, way, "anna", version=version, fragment_octets=100, attributes=("12:d:600",)).run()
     assert seen.accepted
     assert cell.decision().method == METHOD[way]
 
 
-@both_versions
-@each_way
-def test_pending_conversation_is_recognized_by_its_type(cell, way, version):
-    eap_password(cell.alpha, way, "anna", version=version).run()
+@pytest.mark.parametrize("way", [TTLS_PAP, PEAP])
+def test_pending_conversation_is_recognized_by_its_type(cell, way):
+    eap_password(cell.alpha, way, "anna").run()
     (sent,) = cell.certificates_sent()
     assert sent.method == {"TTLS": "eap-ttls", "PEAP": "peap"}[way[0]]
     assert sent.conversation == cell.decision().conversation
 
 
-@each_way
+@pytest.mark.parametrize("way", [TTLS_PAP, PEAP])
 @both_versions
 def test_each_reconnection_checks_password_and_policy(cell, way, version):
     """Nothing is resumed, because radiusd would not know the session's user."""

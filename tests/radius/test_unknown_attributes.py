@@ -1,4 +1,4 @@
-"""Attributes inside EAP-TTLS that the dictionary does not know: radiusd rejects the login and lives on."""
+"""Unknown attributes inside EAP-TTLS: radiusd rejects the login and continues."""
 
 import pytest
 

@@ -44,10 +44,3 @@ def test_no_condition_compares_by_not_equal():
 
 def test_no_condition_negates_an_absent_attribute():
     assert [each for each in conditions() if unguarded(each)] == []
-
-
-def test_unguarded_comparisons_are_found():
-    assert unguarded("(!(&EAP-Type == MD5))") == ["&EAP-Type"]
-    assert unguarded("(&A || !(&B && (&B == &session-state:C)))") == ["&session-state:C"]
-    assert unguarded('(&State && !(&EAP-Message && &control:B && (&control:B == "%{x}")))') == []
-    assert _UNEQUAL.search("(&control:Auth-Type != Accept)")

@@ -95,7 +95,7 @@ class Tunnel:
         return self
 
     def open_peap(self, name: bytes) -> "Tunnel":
-        """Until PEAP has taken the name inside: it is asked for once all tickets have been sent."""
+        """Opens a PEAP tunnel and sends the inner name, which radiusd requests after all tickets."""
         self.open()
         while not self.heard:
             assert self.say() == ACCESS_CHALLENGE

@@ -68,7 +68,7 @@ def test_result_of_a_concurrent_change_waits_for_the_cell(net, office):
     net.follow()
     net.collect()
     net.decide_by(document(by_group("printers", "22"), cameras))
-    (xact,) = net.owner.execute("SELECT xact::text FROM replica_changes ORDER BY xact DESC LIMIT 1").fetchone()
+    (xact,) = net.owner.execute("SELECT r.xact::text FROM replica_changes r ORDER BY r.xact DESC LIMIT 1").fetchone()
     net.turn()
     # The decision uses stored data. The cell must have it before the device reconnects.
     assert net.owner.execute("SELECT after_xact::text FROM coa_requests").fetchall() == [(xact,)]

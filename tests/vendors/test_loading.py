@@ -62,27 +62,20 @@ FORM = 'title = "Acme"\n[{key}]\n{line}\n'
     ("key", "line", "told"),
     [
         ("role", "", "role: must have either attributes or cannot"),
-        ("role", 'cannot = "x"\nattributes = [{ attribute = "Class", value = "{role}" }]', "role: must have either"),
-        ("role", 'cannot = ""', "role.cannot: must be nonempty text"),
         ("role", "cannot = 7", "role.cannot: must be nonempty text"),
         ("role", 'cannot = "x"\ncolour = 1', "role.colour: unknown key; use one of: attributes"),
         ("role", 'cannot = "x"\ntakes = "a"', "role: takes (expression) and wanted (description) need each other"),
         ("role", 'cannot = "x"\ntakes = "("\nwanted = "y"', "role.takes: invalid regular expression"),
         ("role", "attributes = []", "role.attributes: must be a nonempty list of attributes"),
         ("role", "attributes = [7]", "role.attributes[0]: must be a table"),
-        ("role", 'attributes = [{ value = "{role}" }]', "role.attributes[0].attribute: must be nonempty text"),
         ("role", 'attributes = [{ attribute = "A B", value = "{role}" }]', "must be the name of a RADIUS attribute"),
         ("role", 'attributes = [{ attribute = "A", value = "x" }]', "role.attributes: no value contains {role}"),
         ("role", 'attributes = [{ attribute = "A", value = "{acl}" }]', "unknown placeholder {acl}; use: role"),
         ("role", 'attributes = [{ attribute = "A", value = "{role!r}" }]', "unknown placeholder {role!r}"),
-        ("role", 'attributes = [{ attribute = "A", value = "{role:>9}" }]', "unknown placeholder {role:>9}"),
-        ("role", 'attributes = [{ attribute = "A", value = "{role.x}" }]', "unknown placeholder {role.x}"),
         ("role", 'attributes = [{ attribute = "A", value = "{role" }]', "unmatched braces"),
         ("role", 'attributes = [{ attribute = "A", value = "{role}", tag = 32 }]', "tag: must be a number"),
-        ("role", 'attributes = [{ attribute = "A", value = "{role}", tag = true }]', "tag: must be a number"),
         ("role", 'attributes = [{ attribute = "A", value = "{role}", operator = "=" }]', 'operator: must be ":="'),
         ("role", 'attributes = [{ attribute = "A", value = "{role}", encoding = "pmk" }]', "encoding: must be"),
-        ("role", 'attributes = [{ attribute = "A", value = "{role}", x = 1 }]', "role.attributes[0].x: unknown key"),
         ("downloadable_acl", 'attributes = [{ attribute = "A", value = "{entry}" }]', 'operator: must be "+="'),
         ("downloadable_acl", 'attributes = [{ attribute = "A", value = "{number}" }]', "no value contains {entry}"),
         (
@@ -90,7 +83,6 @@ FORM = 'title = "Acme"\n[{key}]\n{line}\n'
             'attributes = [{ attribute = "A", operator = "+=", value = "{entry}{entries}" }]',
             "only one of {entry} and {entries}",
         ),
-        ("reauthenticate", 'attributes = [{ attribute = "A", value = "{psk}" }]', "use: none"),
     ],
 )  # fmt: skip
 def test_error_has_its_file_and_path(key, line, told):
@@ -127,12 +119,6 @@ def test_every_vendor_attribute_is_in_the_radiusd_dictionaries(dictionary: Dicti
                 assert dictionary.knows(template.attribute), (vendor.name, template.attribute)
 
 
-def test_every_vendor_lists_its_sources_and_limits():
-    for vendor in all_vendors().values():
-        assert vendor.title
-        assert all(not form.cannot.endswith(".") for form in vendor.forms.values())
-
-
 def test_longest_passphrase_fits_every_vendor(dictionary: Dictionary):
     for vendor in all_vendors().values():
         for template in vendor.render(Results(psk="endpoint")).passphrase:
@@ -154,16 +140,10 @@ def test_partial_recipe_inherits_the_default():
     ("line", "told"),
     [
         ("port = 0", "coa.port: must be a number from 1 to 65535"),
-        ("port = true", "coa.port: must be a number"),
         ("identify = []", "coa.identify: must contain at least one of: NAS-Identifier"),
-        ("identify = 7", "coa.identify: must be a list of"),
         ('station = "AABB"', "coa.station: must be one of: AA-BB-CC-DD-EE-FF"),
-        ("colour = 7", "coa.colour: unknown key; use one of: port"),
         ("bounce = []", "coa.bounce: must be a list of 1 to 4 steps"),
-        ("bounce = [7]", "coa.bounce[0]: must be a table with send"),
         ('bounce = [{ send = "ping" }]', 'coa.bounce[0].send: must be "disconnect" or "coa"'),
-        ('bounce = [{ send = "coa", x = 1 }]', "coa.bounce[0].x: unknown key; use one of"),
-        ('bounce = [{ send = "coa", attributes = ["A"] }]', "coa.bounce[0].attributes: must be a table"),
         ('bounce = [{ send = "coa", attributes = { A = 7 } }]', "coa.bounce[0].attributes: must be a table"),
         ("bounce = [{ send = 'coa', next_on = ['refused'] }]", "coa.bounce[0].next_on: is not allowed in the last"),
         ('bounce = [{ send = "coa" }, { send = "coa" }]', "coa.bounce[0].next_on: is required"),

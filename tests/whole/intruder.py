@@ -1,4 +1,4 @@
-"""Run as the user and groups of a process: tries what somebody could reach who has taken that process over.
+"""Runs with the user and groups of a process and lists what an attacker in that process can reach.
 
 Searches whatever it can read for passwords, and tries each of them as each role of the database and each user of Redis.
 Reads its orders on standard input and writes what it reached on standard output, as JSON.

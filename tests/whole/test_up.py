@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cli import procfs
 from cli.account import Account, is_root
 from cli.demo.tools import RadiusServer, run_radclient
 from cli.layout import CHECKOUT
 from radius.agent.paths import CellPaths
 from tests.polling import until
-from tests.startup_refusal import occupied_port
+from tests.startup_refusal import assert_one_sentence, occupied_port
 from tests.whole.instance import Instance
 from worker.priority import NICENESS
 
@@ -117,6 +116,8 @@ def test_modified_demo_does_not_fail_the_start(up: Instance):
     assert "Admit is running. These checks of the demo differ" in started.stdout
     assert "./admit demo --reset" in started.stdout
     up.admit("tenant", "resume", "alpha")
+    # Restarts every process, because the demo allows trials. The next test expects none.
+    up.up()
 
 
 @pytest.mark.long
@@ -129,16 +130,6 @@ def test_killed_process_is_healthy_again_after_up(up: Instance):
     assert up.complaints() == {}
     assert after["worker"] != before["worker"]
     assert after["postgres"] == before["postgres"]
-
-
-@pytest.mark.long
-def test_killed_supervisor_does_not_block_up(up: Instance):
-    before = pids(up)
-    os.kill(int((up.layout.run / "supervisord.pid").read_text()), signal.SIGKILL)
-    done = up.try_up()
-    assert "of an earlier supervisor" in done.stdout
-    assert up.complaints() == {}
-    assert not procfs.is_running(before["agent"])
 
 
 def test_damaged_settings_are_rejected_with_every_error(up: Instance):
@@ -183,9 +174,7 @@ def test_newer_database_is_rejected(up: Instance):
     finally:
         with up.connect() as connection:
             connection.execute("UPDATE alembic_version SET version_num = %s", (head,))
-    assert done.returncode == 1
-    assert "the unknown schema 9999_future" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert_one_sentence(done, "the unknown schema 9999_future", "newer")
 
 
 def test_down_leaves_no_process_and_purge_leaves_no_file(up: Instance):

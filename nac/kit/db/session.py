@@ -146,10 +146,13 @@ def commit_intent(session: Session) -> None:
         raise translate_error(exc) from exc
 
 
-def lock_row(session: Session, row: object) -> None:
-    """Lock and refresh a row until the transaction ends. Raises NotFound if it was deleted."""
+def lock_row(session: Session, row: object, *, keeps_key: bool = False) -> None:
+    """Lock and refresh a row until the transaction ends. Raises NotFound if it was deleted.
+
+    With `keeps_key`, checks of foreign keys to the row do not wait.
+    """
     try:
-        session.refresh(row, with_for_update=True)
+        session.refresh(row, with_for_update={"key_share": keeps_key})
     except InvalidRequestError as exc:
         raise NotFound("The object was deleted meanwhile.") from exc
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from api.v1.routers import V1
 from cli.layout import CHECKOUT
 from tests.polling import until
 from tests.whole.instance import Instance
@@ -15,16 +14,12 @@ from tests.whole.instance import Instance
 pytestmark = pytest.mark.early
 
 PAGE = CHECKOUT / "docs" / "how-to" / "first-tenant.md"
-SESSIONS = "/tenants/{tenant}/sessions"
 _SECONDS = 150
 
 
 def commands() -> str:
     (block,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    if any(getattr(route, "path", "") == SESSIONS for router in V1 for route in router.routes):
-        return block
-    # Until the API has sessions, the test reads them from the database.
-    return re.sub(r"^until ask .*\necho \"session: seen\"\n", "", block, flags=re.MULTILINE)
+    return block
 
 
 def test_page_leads_from_setup_to_a_rejected_device(instance: Instance, tmp_path: Path) -> None:

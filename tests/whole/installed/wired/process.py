@@ -1,4 +1,4 @@
-"""A daemon of hostapd's family: its process, its log, and its control socket, asked by the tool that comes with it."""
+"""A daemon of hostapd's family: its process, log and control socket, used through the daemon's own tool."""
 
 import subprocess
 from pathlib import Path

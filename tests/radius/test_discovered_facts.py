@@ -22,7 +22,7 @@ def rule(attribute, value, operator="equals"):
 
 @pytest.fixture
 def ask(cell, replica):
-    """The decision about a device with this record where a policy permits by one condition alone."""
+    """The decision about a device with this record. The policy has one condition."""
 
     def ask(when, *, status="discovered", groups=(), valid_until=0, at=None, **known):
         mac = f"001ba9{next(_numbers):06x}"
@@ -74,10 +74,6 @@ def test_only_approval_makes_a_device_known(ask, status, valid_until, known, rea
     assert ("endpoint.name" in decision.facts) == known
 
 
-def test_blocked_device_is_rejected_whatever_its_profile(ask):
-    assert ask({"all": []}, status="blocked").reason == "endpoint-blocked"
-
-
 @pytest.mark.parametrize(
     ("status", "valid_until", "groups"),
     [("active", 0, ["chosen", "ruled"]), ("discovered", 0, ["ruled"]), ("active", 1, ["ruled"])],
@@ -93,10 +89,6 @@ def test_only_rule_groups_apply_without_approval(ask, status, valid_until, group
 def test_posture_applies_until_it_is_stale(ask, until, permitted):
     decision = ask(rule("mdm.owner", "Anna"), status="active", posture={"mdm.owner": ("Anna", until)})
     assert decision.permitted == permitted
-
-
-def test_unset_posture_is_missing(ask):
-    assert not ask({"attribute": "posture.av", "operator": "exists"}, posture={"mdm.av": ("on", 0)}).permitted
 
 
 def test_facts_are_loaded_only_if_the_policy_uses_them(ask):

@@ -1,6 +1,5 @@
 """Results of CoA requests are published as stored."""
 
-import pytest
 from sqlalchemy import select
 
 from nac.kit.db import TenantScope, session_scope
@@ -12,7 +11,6 @@ from radius.agent.coa.queue import MAX_TAKINGS, CoaQueue
 from tests.agent.nas_simulator import (
     DISCONNECT_NAK,
     OpenSealer,
-    SimulatedNas,
     add_session,
     answer,
     ask,
@@ -20,13 +18,6 @@ from tests.agent.nas_simulator import (
     running,
 )
 from tests.polling import until
-
-
-@pytest.fixture
-def nas():
-    nas = SimulatedNas()
-    yield nas
-    nas.socket.close()
 
 
 def test_every_result_is_published_once_as_stored(owner, alpha, nas, cell_engine, app_engine, platform):

@@ -1,4 +1,4 @@
-"""Ways to an Access-Accept, or to another's name, that a second look has tried."""
+"""Attacks of several packets or several conversations on a login: none is admitted or uses another's name."""
 
 import asyncio
 import ssl
