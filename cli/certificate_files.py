@@ -64,15 +64,3 @@ class CertificateFiles:
             with os.fdopen(os.open(self._paths[kind], os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(content)
         return {kind: str(self._paths[kind]) for kind in files}
-
-
-def read_password_file(path: Path) -> str:
-    """First line of a file."""
-    try:
-        password = path.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise Refused("Cannot read the password file.", place=str(path)) from exc
-    # `pki.bundles` requires it too, but only after the certificate is issued.
-    if len(password) < 8:
-        raise Refused("The password is shorter than 8 characters.", place=str(path))
-    return password

@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 from sqlalchemy.orm import Session
 
-from cli.certificate_files import prepare_certificate_files, read_password_file
+from cli.certificate_files import prepare_certificate_files
 from cli.command_context import CommandContext
-from cli.commands._cert_rows import certificate_row
-from cli.commands._client_profiles import CLIENT_PROFILES
+from cli.files import read_password_file
 from cli.output import Row, iterate_pages, json_option, show_list, show_one, tenant_option
 from cli.time_options import moment_option
 from nac.certificates import expiry, server_renewal
@@ -33,7 +32,12 @@ def command() -> None:
 
 
 _RADSEC_SERVER = "radsec-server"
-_HANDED_OUT: dict[str, IssuableProfile] = {**CLIENT_PROFILES, _RADSEC_SERVER: "radsec-server"}
+_HANDED_OUT: dict[str, IssuableProfile] = {
+    "device": "eap-client-device",
+    "user": "eap-client-user",
+    "nas": "radsec-nas",
+    _RADSEC_SERVER: "radsec-server",
+}
 
 
 @command.command()
@@ -136,9 +140,20 @@ def issue(
                     user_id=holder.user_id,
                 )
             stored = certificates.require_by_serial(session, tenant_id=tenant_id, serial=issued.serial.hex())
-            row = certificate_row(stored)
+            row = _certificate_row(stored)
         files = handout.write(issued, password=password, legacy=p12_legacy)
     show_one(row | {"files": files} if as_json else row | files, as_json=as_json)
+
+
+def _certificate_row(certificate: Certificate) -> dict[str, object]:
+    return {
+        "serial": certificate.serial.hex(),
+        "profile": certificate.profile,
+        "name": certificate.common_name,
+        "status": certificate.status,
+        "not_before": certificate.not_before.isoformat(),
+        "not_after": certificate.not_after.isoformat(),
+    }
 
 
 def _issue_server(

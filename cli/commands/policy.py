@@ -3,20 +3,20 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from cli.commands._policy_descriptions import describe_replay, describe_simulation, describe_test
+from cli.commands._policy_files import parse_text, read_document, read_text, report_mistakes
 from cli.errors import describe_error
 from cli.output import Row, escape_unprintable, json_option, show_json, show_list, show_one, tenant_option
 from cli.remote.aliases import Lookup
 from cli.remote.client import ApiClient
 from cli.remote.commands import call_operation, choose_item, list_items
 from cli.remote.local_api import connect
-from nac.kit.errors import AdmitError, InvalidInput, SeveralMistakes
-from nac.kit.mac import normalise_mac
+from nac.kit.errors import AdmitError, InvalidInput
 
 if TYPE_CHECKING:
     from nac.engine import ReplyDictionary
@@ -32,45 +32,6 @@ document_argument = click.argument("file", type=click.File("rb"))
 @click.group()
 def command() -> None:
     """Manage policies of a tenant. FILE is JSON; "-" reads standard input."""
-
-
-@contextmanager
-def _report_mistakes(document: str = "") -> Iterator[None]:
-    """Convert mistakes of a document that is read here, as the API reports them. Places begin with its name."""
-    from nac.engine import DocumentErrors
-
-    try:
-        yield
-    except DocumentErrors as exc:
-        places = [".".join(filter(None, (document, each.place))) for each in exc.mistakes]
-        mistakes = [InvalidInput(each.message, place=at) for each, at in zip(exc.mistakes, places, strict=True)]
-        raise (SeveralMistakes(mistakes) if len(mistakes) > 1 else mistakes[0]) from exc
-
-
-def _read_text(file: BinaryIO) -> bytes:
-    """Content of a file within the size limit of policies. Raises PolicyErrors."""
-    from nac.engine import DocumentMistake, PolicyErrors
-    from nac.engine.document import MAX_DOCUMENT_BYTES
-
-    text = file.read(MAX_DOCUMENT_BYTES + 1)
-    if len(text) > MAX_DOCUMENT_BYTES:
-        limit = MAX_DOCUMENT_BYTES // 1024
-        raise PolicyErrors([DocumentMistake("", f"larger than the limit of {limit} kB; use groups instead of lists")])
-    return text
-
-
-def _read_document(file: BinaryIO | None) -> Any:  # noqa: ANN401 -- any JSON
-    """JSON object of a file; None without a file. Raises PolicyErrors."""
-    return None if file is None else _parse_text(_read_text(file))
-
-
-def _parse_text(text: bytes) -> object:
-    from nac.engine import DocumentMistake, PolicyErrors, parse_policy_text
-
-    document = parse_policy_text(text)
-    if not isinstance(document, dict):
-        raise PolicyErrors([DocumentMistake("", "The document must be an object.")])
-    return document
 
 
 def _find_slug(api: ApiClient, tenant: str, slug: str) -> str:
@@ -97,8 +58,8 @@ def validate(file: BinaryIO, tenant: str | None, as_json: bool) -> None:
     from nac.policies.nas_support import list_vendor_limits
 
     replies = _read_installed_dictionary()
-    with _report_mistakes():
-        policy = compile_policy(_read_document(file), replies=replies)
+    with report_mistakes():
+        policy = compile_policy(read_document(file), replies=replies)
     notes = [{"place": each.place, "message": each.message} for each in list_vendor_limits(policy)]
     counts = {"rules": len(policy.rules), "tests": len(policy.tests)}
     _tell_valid({**counts, "fallback": policy.fallback.verdict, "notes": notes}, as_json=as_json)
@@ -127,8 +88,8 @@ def check(file: BinaryIO, tenant: str, as_json: bool) -> None:
 
 
 def _check(file: BinaryIO, tenant: str, *, as_json: bool) -> None:
-    with _report_mistakes():
-        document = _read_document(file)
+    with report_mistakes():
+        document = read_document(file)
     _tell_valid(call_operation(connect(), "check-policy", tenant=tenant, document=document), as_json=as_json)
 
 
@@ -156,9 +117,9 @@ def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_jso
     """Save FILE as the draft of a policy, and create the policy if needed. The draft is not in force until you publish
     it.
     """
-    with _report_mistakes():
-        text = _read_text(file)
-        _parse_text(text)
+    with report_mistakes():
+        text = read_text(file)
+        parse_text(text)
     api = connect()
     slug = _find_slug(api, tenant, slug)
     is_new = slug not in {policy["slug"] for policy in list_items(api, "list-policies", tenant=tenant)}
@@ -218,9 +179,9 @@ def _report_refusals(*, as_json: bool) -> Iterator[None]:
         if as_json:
             show_json({"published": False, **exc.members})
         else:
-            lines = [f"  {_describe_test(each)}" for each in failed or ()]
+            lines = [f"  {describe_test(each)}" for each in failed or ()]
             if replayed:
-                lines = list(_describe_replay(replayed))
+                lines = list(describe_replay(replayed))
             for line in (*lines, f"Error: {describe_error(exc)}"):
                 click.echo(escape_unprintable(line), err=True)
         raise click.exceptions.Exit(1) from exc
@@ -296,8 +257,8 @@ def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
 @json_option
 def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_json: bool) -> None:
     """Run the tests of a policy. Exit status 1 if one fails, 2 if the policy is invalid."""
-    with _report_mistakes():
-        document = _read_document(file)
+    with report_mistakes():
+        document = read_document(file)
     result = call_operation(
         connect(), "test-policy", tenant=tenant, document=document, policy=slug or None, version=number
     )
@@ -306,18 +267,10 @@ def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_j
         show_json(result)
     else:
         for each in tests:
-            click.echo(escape_unprintable(_describe_test(each)))
+            click.echo(escape_unprintable(describe_test(each)))
         click.echo(f"{sum(each['passed'] for each in tests)} of {len(tests)} tests passed.")
     if not result["passed"]:
         raise click.exceptions.Exit(1)
-
-
-def _describe_test(row: Row) -> str:
-    if row["passed"]:
-        return f"{row['name']}: passed"
-    unmet: Any = row["unmet"]
-    differences = (f"{u['what']}: expected {u['expected'] or 'none'}, got {u['came'] or 'none'}" for u in unmet)
-    return f"{row['place']} {row['name']!r}: {'; '.join(differences)}. {row['why']}"
 
 
 @command.command()
@@ -376,8 +329,8 @@ def replay(
     Includes the sites of the policy, or only --site. Requests without a policy decision, such as failed logins, are
     counted but not replayed. Exit status 2 if the draft has mistakes.
     """
-    with _report_mistakes():
-        document = _read_document(draft)
+    with report_mistakes():
+        document = read_document(draft)
     result = call_operation(
         connect(),
         "replay-policy",
@@ -392,53 +345,10 @@ def replay(
     if as_json:
         show_json(result)
     else:
-        for line in _describe_replay(result):
+        for line in describe_replay(result):
             click.echo(escape_unprintable(line))
     if exit_code and result["changed"]:
         raise click.exceptions.Exit(1)
-
-
-def _describe_replay(result: dict[str, Any]) -> Iterator[str]:
-    from nac.engine.reasons import get_reason
-
-    sites = result["sites"]
-    where = f"site{'s' if len(sites) > 1 else ''} {', '.join(sites)}" if sites else "no site"
-    since = f"{datetime.fromisoformat(result['since']):%Y-%m-%d %H:%M} UTC"
-    yield f"{_count(result['total'], 'request')} at {where} since {since}, against what was {result['against']}"
-    yield f"{result['unchanged']:,} answered the same, {result['changed']:,} otherwise"
-    for difference in result["differences"]:
-        how_many = f"{_count(difference['requests'], 'request')} of {_count(difference['devices'], 'device')}"
-        yield f"  {how_many}: {_describe_outcome(difference['from'])} -> {_describe_outcome(difference['to'])}"
-        for example in difference["examples"]:
-            # In MAB, the user name is the MAC address again.
-            mac, identity = example["mac"], example["identity"]
-            is_named = not mac or normalise_mac(identity) != normalise_mac(mac)
-            who = " ".join(filter(None, (mac, identity if is_named else "")))
-            at = " ".join(filter(None, (example["nas"], example["nas_port"] and f"port {example['nas_port']}")))
-            yield f"    {example['at'][:19]} {who} from {at or 'an unknown NAS'} at {example['site']}: {example['why']}"
-    if (more := result["groups"] - len(result["differences"])) > 0:
-        yield f"  and {more} smaller groups"
-    for reason, count in result["not_replayable"].items():
-        title = "Recorded in an older format" if reason == "older-format" else get_reason(reason).title
-        yield f"{count:,} not replayed: {title} ({reason})"
-    if result["suppressed"]:
-        yield f"{result['suppressed']:,} more rejects were not recorded separately (too many failures)"
-    yield from (f"Note: {each['sentence']}" for each in result["unrecorded"])
-    if result["changed"]:
-        yield f"digest {result['digest']}"
-
-
-def _describe_outcome(outcome: dict[str, Any]) -> str:
-    by = f"by {outcome['rule']}" if outcome["rule"] else "by no rule"
-    vlan = f", VLAN {outcome['vlan']}" if outcome["vlan"] else ""
-    vlan += f", pool {', '.join(outcome['pools'])}" if outcome["pools"] else ""
-    if monitored := outcome["monitored_by"]:
-        return f"admitted{vlan} because the {monitored} is in monitor mode (would be: {outcome['verdict']} {by})"
-    return f"{outcome['verdict']} {by}{vlan}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 @command.command()
@@ -475,10 +385,10 @@ def simulate(
     """
     if (request_file is None) == (decision is None):
         raise click.UsageError("Use either --request or --decision.")
-    with _report_mistakes("request"):
-        request = _read_document(request_file)
-    with _report_mistakes("policy"):
-        document = _read_document(draft)
+    with report_mistakes("request"):
+        request = read_document(request_file)
+    with report_mistakes("policy"):
+        document = read_document(draft)
     simulation = call_operation(
         connect(),
         "simulate-policy",
@@ -494,47 +404,8 @@ def simulate(
     if as_json:
         show_json(simulation)
         return
-    for line in _describe_simulation(simulation):
+    for line in describe_simulation(simulation):
         click.echo(escape_unprintable(line))
-
-
-def _describe_simulation(simulation: dict[str, Any]) -> Iterator[str]:
-    if recorded := simulation["recorded"]:
-        by = f"by version {recorded['policy_version']}" if recorded["policy_version"] else "before any policy decision"
-        yield f"recorded result: {_describe_verdict(recorded)} {by}"
-    vlan = f", VLAN {simulation['vlan']}" if simulation["vlan"] else ""
-    if monitored := simulation["monitored_by"]:
-        answer = f"{simulation['verdict']} ({simulation['reason']})"
-        yield f"admitted{vlan}, because the {monitored} is in monitor mode; otherwise: {answer}"
-    else:
-        yield _describe_verdict(simulation)
-    if simulation["detail"]:
-        yield simulation["detail"]
-    at = f"{datetime.fromisoformat(simulation['at']):%Y-%m-%d %H:%M:%S}"
-    where = f" at site {simulation['site']}" if simulation["site"] else ""
-    yield f"by {_describe_policy(simulation)}{where}, at {at} UTC"
-    yield from (tried["sentence"] for tried in simulation["trace"])
-    if not simulation["rule"]:
-        yield simulation["why"]
-    yield from (f"reply: {each['attribute']} {each['operator']} {each['value']}" for each in simulation["reply"])
-    if simulation["filled"]:
-        stored = ", ".join(f"{name} = {simulation['request'][name]}" for name in simulation["filled"])
-        yield f"added to the request: {stored}"
-    yield from (f"Note: {note}" for note in simulation["notes"])
-
-
-def _describe_verdict(row: dict[str, Any]) -> str:
-    vlan = f", VLAN {row['vlan']}" if row["vlan"] else ""
-    return f"{row['verdict']}{vlan} ({row['reason']})"
-
-
-def _describe_policy(simulation: dict[str, Any]) -> str:
-    if simulation["reason"] == "no-policy":
-        return "no policy"
-    if not simulation["trace"] and not simulation["reason"].startswith("fallback"):
-        return "a check before the policy"
-    slug, version = simulation["policy"], simulation["version"]
-    return f"{slug} version {version}" if version else slug or "the draft"
 
 
 @command.command()

@@ -178,6 +178,16 @@ def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa:
     return _await_job(api, _call(operation, api, given)).document
 
 
+def download(api: ApiClient, name: str, output: BinaryIO, /, **values: str) -> None:
+    """Copy the file that an operation returns."""
+    operation = load_catalog().operations[name]
+    given = RequestArguments()
+    for value in operation.values:
+        if value.name in values:
+            (given.path if value.where == "path" else given.query)[value.name] = values[value.name]
+    _call(operation, api, given, output=output)
+
+
 def list_items(api: ApiClient, name: str, /, **values: Any) -> Iterator[Any]:  # noqa: ANN401 -- as above
     """Items of all pages of a list."""
     operation = load_catalog().operations[name]
