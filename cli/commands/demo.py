@@ -3,8 +3,7 @@
 import click
 
 from cli.command_context import CommandContext
-from cli.demo.main import main
-from cli.demo.reset import remove_tenants
+from cli.demo.main import main, remove_tenants
 from cli.demo.seed import TENANTS
 from cli.errors import confirm
 
