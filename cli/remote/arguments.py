@@ -91,7 +91,7 @@ def collect_arguments(operation: Operation, options: Mapping[str, Any], alias: A
             case "path":
                 given.path[value.name] = str(found)
             case "query":
-                given.query[value.name] = list(found) if value.repeated else _plain(found)
+                given.query[value.name] = list(found) if value.repeated else format_query_value(found)
             case "header":
                 given.headers[value.name] = str(found)
             case "body":
@@ -128,7 +128,7 @@ def _read_pairs(text: str, place: str) -> Iterator[str]:
         yield f"{name}={value.strip()}"
 
 
-def _plain(value: object) -> object:
+def format_query_value(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 

@@ -12,7 +12,7 @@ import click
 
 from cli.errors import Refused, confirm
 from cli.remote.aliases import Alias, Argument, Lookup
-from cli.remote.arguments import choose_operation, collect_arguments, read_body
+from cli.remote.arguments import choose_operation, collect_arguments, format_query_value, read_body
 from cli.remote.catalog import load_catalog
 from cli.remote.client import ApiClient, RequestArguments, read_json, read_problem
 from cli.remote.description import Operation
@@ -167,7 +167,7 @@ def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa:
             given.members[value.name] = sent
         else:
             places = {"path": given.path, "query": given.query, "header": given.headers}
-            places[value.where][value.name] = str(sent) if value.where == "path" else sent
+            places[value.where][value.name] = str(sent) if value.where == "path" else format_query_value(sent)
     body = values.pop("body", None)
     assert not values, values
     if operation.takes:
