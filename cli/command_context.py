@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from uuid import UUID
 
 import click
 from sqlalchemy.orm import Session
@@ -15,7 +14,7 @@ from cli.errors import Refused, describe_error
 from cli.layout import NothingRuns, require_layout
 from cli.supervisor import Supervisor
 from nac.certificates.signing import SigningContext
-from nac.kit.db import PersonScope, PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
+from nac.kit.db import PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
 from nac.kit.errors import DatabaseUnavailable, NotLiveYet, SchemaTooOld
 from nac.kit.ids import TenantId
 from nac.kit.secrets import Sealer
@@ -62,12 +61,6 @@ class CommandContext:
         with session_scope(PlatformScope(), engine=self._engine) as session:
             yield session
 
-    @contextmanager
-    def person(self, person_id: UUID) -> Iterator[Session]:
-        """Session in the scope of an administrator."""
-        with session_scope(PersonScope(person_id), engine=self._engine) as session:
-            yield session
-
     def slugs(self) -> list[str]:
         """Slugs of all tenants except those that are being deleted."""
         with self.platform() as session:
@@ -83,22 +76,9 @@ class CommandContext:
             yield session, tenant_id
 
     @contextmanager
-    def change(self, slug: str, *, of_radiusd: bool = False) -> Iterator[tuple[Session, TenantId]]:
-        """Like `tenant`, then wait until the tenant's cell uses the change.
-
-        With `of_radiusd`, also wait until its radiusd runs with the new configuration.
-        """
+    def change(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
+        """Like `tenant`, then wait until the tenant's cell uses the change."""
         with self.tenant(slug) as (session, tenant_id):
-            yield session, tenant_id
-            xact = cells.get_current_xact(session)
-        if self.await_live(tenant_id, xact) and of_radiusd:
-            self.await_exchange(slug)
-
-    @contextmanager
-    def platform_change(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
-        """Like `change`, in the platform's scope, for rows of a tenant and a cell."""
-        with self.platform() as session:
-            tenant_id = tenants.require_by_slug(session, slug=slug).id
             yield session, tenant_id
             xact = cells.get_current_xact(session)
         self.await_live(tenant_id, xact)
@@ -115,8 +95,8 @@ class CommandContext:
         except NotInForceYet as exc:
             click.echo(f"Note: {describe_error(exc)}", err=True)
 
-    def await_live(self, tenant_id: TenantId, xact: str) -> bool:
-        """Whether the cell confirms the stored change in time. Prints a note on standard error if not."""
+    def await_live(self, tenant_id: TenantId, xact: str) -> None:
+        """Wait until the cell confirms the stored change. Prints a note on standard error after the timeout."""
         try:
             cells.wait_until_live(
                 TenantScope(tenant_id),
@@ -127,5 +107,3 @@ class CommandContext:
             )
         except NotLiveYet as exc:
             click.echo(f"Note: {describe_error(exc)}", err=True)
-            return False
-        return True

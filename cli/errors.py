@@ -88,7 +88,7 @@ def _error_row(exc: AdmitError) -> dict[str, object]:
     message, remedy = render_advice(exc.detail), render_advice(exc.remedy)
     row: dict[str, object] = {"error": exc.code, "place": exc.place, "message": message, "remedy": remedy}
     if not isinstance(exc, SeveralMistakes):
-        return row
+        return {**exc.members, **row}
     # Number of mistakes; each has its own text.
     first = exc.detail.partition("\n")[0].rstrip(":.")
     return row | {"message": f"{first}.", "mistakes": [_error_row(each) for each in exc.mistakes]}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TextIO
 
 from cli.account import Account
-from cli.errors import require_utf8
+from cli.errors import Refused, require_utf8
 
 
 def first_line(file: TextIO | None) -> str | None:
@@ -15,6 +15,18 @@ def first_line(file: TextIO | None) -> str | None:
         return None
     with require_utf8(file.name):
         return file.readline().rstrip("\r\n")
+
+
+def read_password_file(path: Path) -> str:
+    """First line of a file."""
+    try:
+        password = path.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise Refused("Cannot read the password file.", place=str(path)) from exc
+    # `pki.bundles` requires it too, but only after the certificate is issued.
+    if len(password) < 8:
+        raise Refused("The password is shorter than 8 characters.", place=str(path))
+    return password
 
 
 def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from cli.account import is_root
 from cli.apt_sources import derive_backports, read_sources
 from cli.errors import Refused
+from cli.output import Progress
 from cli.packages import (
     FREERADIUS_COMPANIONS,
     REQUIRED_PACKAGES,
@@ -19,7 +20,6 @@ from cli.packages import (
     list_missing,
     upstream_version,
 )
-from cli.progress import Progress
 
 _ETC_APT = Path("/etc/apt")
 _BACKPORTS_FILE = _ETC_APT / "sources.list.d" / "admit-backports.sources"

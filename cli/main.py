@@ -56,8 +56,7 @@ def find_in_module(ctx: click.Context, words: Sequence[str]) -> click.Command | 
 
 def _make_alias_command(noun: str, verb: str) -> click.Command:
     catalog = load_catalog()
-    alias = catalog.alias(noun, verb)
-    return make_short_command(verb, alias, [catalog.operations[name] for name in alias.operations], connect)
+    return make_short_command(verb, catalog.alias(noun, verb), catalog.operations, connect)
 
 
 class _Commands(_ListedGroup):

@@ -1,7 +1,10 @@
-"""Output of commands: tables for people, JSON with --json."""
+"""Output of commands: tables and progress lines for people, JSON with --json."""
 
 import json
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
@@ -91,3 +94,32 @@ def _plain(value: object) -> str:
 def format_timestamp(moment: datetime) -> str:
     """ISO 8601 time; a naive time is UTC."""
     return (moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+
+
+class Progress:
+    """Prints one line for each finished step: seconds since the start, subject and result."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def done(self, subject: str, what: str) -> None:
+        click.echo(f"{time.monotonic() - self._started:6.1f} s  {subject:<11} {what}")
+
+    def note(self, what: str) -> None:
+        click.echo(f"{'':10}{what}")
+
+    @contextmanager
+    def step(self, subject: str, what: str) -> Iterator[None]:
+        """Announce a step before it ends; on a terminal, the line with the time replaces it."""
+        terminal = sys.stdout.isatty()
+        if terminal:
+            click.echo(f"{'...':>8}  {subject:<11} {what}", nl=False)
+        try:
+            yield
+        except BaseException:
+            if terminal:
+                click.echo()
+            raise
+        if terminal:
+            click.echo("\r\033[K", nl=False)
+        self.done(subject, what)

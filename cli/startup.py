@@ -11,10 +11,10 @@ from pathlib import Path
 from cli import cluster, envfile, environment, file_ownership, health, procfs, supervisor
 from cli.errors import Refused
 from cli.layout import CHECKOUT, Layout
+from cli.output import Progress
 from cli.passwords import Passwords
 from cli.ports import require_free_ports
 from cli.programs import OTHERS, STORES, list_programs, write_redis_configuration
-from cli.progress import Progress
 from cli.supervisor import Supervisor
 from nac.kit.private_files import write_private
 from nac.kit.settings import Settings, SettingsError, load_settings

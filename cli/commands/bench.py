@@ -8,8 +8,8 @@ import click
 
 from cli.install import ensure_packages
 from cli.layout import var_dir
+from cli.output import Progress
 from cli.packages import BENCH_PACKAGES
-from cli.progress import Progress
 
 
 @click.command(

@@ -1,24 +1,18 @@
-"""`./admit ca`."""
+"""`./admit ca`: commands with files of yours. Others are in `cli/remote/commands.toml`."""
 
+import base64
+import io
 import os
 from pathlib import Path
+from typing import Any
 
 import click
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding
-from sqlalchemy.orm import Session
 
-from cli.certificate_files import read_password_file
-from cli.command_context import CommandContext
-from cli.commands import _ca_trust
-from cli.commands._ca_rows import authority_row, status_rows
 from cli.errors import Refused
-from cli.output import Row, json_option, show_one, tenant_option
-from nac.certificates import external_authorities, offline_root
-from nac.certificates import service as certificates
-from nac.kit.ids import TenantId
-from nac.models import CertificateAuthority
+from cli.files import read_password_file
+from cli.output import json_option, show_list, show_one, tenant_option
+from cli.remote.commands import call_operation, download
+from cli.remote.local_api import await_radiusd, connect
 
 
 @click.group()
@@ -26,23 +20,60 @@ def command() -> None:
     """Manage certificate authorities of a tenant."""
 
 
-for trusting in _ca_trust.COMMANDS:
-    command.add_command(trusting)
+@command.command("import")
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@tenant_option
+@click.option("--crl-url", metavar="URL", help="URL of the authority's certificate revocation list.")
+@click.option("--ocsp-url", metavar="URL", help="URL of the authority's OCSP responder.")
+@json_option
+def import_(files: tuple[Path, ...], tenant: str, crl_url: str | None, ocsp_url: str | None, as_json: bool) -> None:
+    """Trust the authorities in FILEs for devices of the tenant: PEM, DER or PKCS#7.
+
+    Include every authority that issues certificates to devices, and those above it up to the root. If one of them is
+    invalid, none is imported. Without URLs, status comes from the URLs in the device certificates
+    (docs/reference/trust.md).
+    """
+    api = connect()
+    uploads = [{"name": path.name, "content": _read(path)} for path in files]
+    imported = call_operation(
+        api, "import-authorities", tenant=tenant, files=uploads, crl_url=crl_url, ocsp_url=ocsp_url
+    )
+    if imported["needs_exchange"]:
+        await_radiusd(api, tenant)
+    columns = ("id", "kind", "name", "status", "not_after")
+    show_list(
+        imported["items"] if as_json else [{name: row[name] for name in columns} for row in imported["items"]],
+        as_json=as_json,
+    )
 
 
-def _full_row(session: Session, tenant_id: TenantId, authority: CertificateAuthority) -> Row:
-    certificate = x509.load_der_x509_certificate(authority.certificate_der)
-    source = external_authorities.get_status_source(session, tenant_id=tenant_id, authority_id=authority.id)
-    return authority_row(session, tenant_id, authority) | {
-        "not_before": authority.not_before.isoformat(),
-        "subject": authority.subject,
-        "key_id": authority.key_id.hex(),
-        "sha256": certificate.fingerprint(hashes.SHA256()).hex(":"),
-        "signs_here": authority.key_sealed is not None,
-        "key_store": authority.key_store if authority.key_sealed is not None else None,
-        "issuer": str(authority.issuer_id or ""),
-        **status_rows(session, source),
-    }
+def _read(path: Path) -> str:
+    """PEM as text, other formats in base64."""
+    try:
+        content = path.read_bytes()
+    except OSError as exc:
+        raise Refused(f"Cannot read the file: {exc.strerror}.", place=str(path)) from exc
+    is_pem = b"-----BEGIN" in content and content.isascii()
+    return content.decode() if is_pem else base64.b64encode(content).decode()
+
+
+@command.command()
+@click.argument("authority", required=False)
+@tenant_option
+@json_option
+@click.pass_context
+def refresh(ctx: click.Context, authority: str | None, tenant: str, as_json: bool) -> None:
+    """Fetch the status of certificates of the external AUTHORITY now, or of all external authorities.
+
+    Waits until the worker has fetched the lists and queried OCSP. Then shows the age of each list and any errors. Exit
+    status 1 if a fetch failed or no URL is known.
+    """
+    # Imported here because it loads the database libraries: the API does not report the queries of each certificate.
+    from cli.commands import _ca_refresh
+
+    ctx.exit(0 if _ca_refresh.refresh_statuses(authority, tenant, as_json=as_json) else 1)
 
 
 @command.command()
@@ -52,76 +83,47 @@ def _full_row(session: Session, tenant_id: TenantId, authority: CertificateAutho
 @json_option
 def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None:
     """Export the certificate of AUTHORITY as PEM. Devices must trust the root."""
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        found = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
-        shown = authority_row(session, tenant_id, found)
-    pem = x509.load_der_x509_certificate(found.certificate_der).public_bytes(Encoding.PEM).decode()
+    api = connect()
+    pem = io.BytesIO()
+    download(api, "download-authority", pem, tenant=tenant, authority=authority, form="pem")
     if out is not None:
         try:
-            out.write_text(pem)
+            out.write_bytes(pem.getvalue())
         except OSError as exc:
             raise Refused(f"Cannot write the file: {exc.strerror}.", place=str(out)) from exc
-        show_one(shown | {"file": str(out)}, as_json=as_json)
-    elif as_json:
-        show_one(shown | {"pem": pem}, as_json=True)
-    else:
-        click.echo(pem, nl=False)
-
-
-_passphrase_option = click.option(
-    "--passphrase-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    required=True,
-    help="File whose first line (16 characters or more) is the passphrase of the exported key.",
-)
+    elif not as_json:
+        click.echo(pem.getvalue().decode(), nl=False)
+        return
+    shown: dict[str, Any] = call_operation(api, "get-authority", tenant=tenant, authority=authority)
+    row = {name: shown[name] for name in ("id", "kind", "name", "status", "not_after")}
+    show_one(row | ({"file": str(out)} if out else {"pem": pem.getvalue().decode()}), as_json=as_json)
 
 
 @command.command("export-root-key")
 @tenant_option
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Output file.")
-@_passphrase_option
+@click.option(
+    "--passphrase-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="File whose first line (16 characters or more) is the passphrase of the exported key.",
+)
 @click.option("--forget", is_flag=True, help="Delete the key in Admit, which takes the root offline.")
 @json_option
 def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool, as_json: bool) -> None:
     """Export the root's key to a file, encrypted with a passphrase."""
+    api = connect()
     passphrase = read_password_file(passphrase_file)
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        root, pem = offline_root.export_root_key(
-            session, actor=domain.actor, tenant_id=tenant_id, passphrase=passphrase, signing=domain.signing
-        )
-        row = _full_row(session, tenant_id, root)
+    key = call_operation(api, "export-root-key", tenant=tenant, passphrase=passphrase)["key"]
     try:
         with open(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(pem)
+            file.write(key.encode())
             file.flush()
             os.fsync(file.fileno())
     except OSError as exc:
         raise Refused(f"Cannot write the file: {exc.strerror}.", place=str(out)) from exc
     if forget:
         # Only after the file is on disk.
-        with domain.tenant(tenant) as (session, tenant_id):
-            root = offline_root.forget_root_key(session, actor=domain.actor, tenant_id=tenant_id)
-            row = _full_row(session, tenant_id, root)
-    show_one({**row, "file": str(out)}, as_json=as_json)
-
-
-@command.command("import-root-key")
-@tenant_option
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@_passphrase_option
-@json_option
-def import_root_key(tenant: str, file: Path, passphrase_file: Path, as_json: bool) -> None:
-    """Import the root's key from FILE, to sign an issuing authority with it."""
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        root = offline_root.import_root_key(
-            session,
-            actor=domain.actor,
-            tenant_id=tenant_id,
-            pem=file.read_bytes(),
-            passphrase=read_password_file(passphrase_file),
-            signing=domain.signing,
-        )
-        row = _full_row(session, tenant_id, root)
-    show_one(row, as_json=as_json)
+        call_operation(api, "delete-root-key", tenant=tenant)
+    root = call_operation(api, "get-authority", tenant=tenant, authority="root")
+    show_one({**root, "file": str(out)}, as_json=as_json)

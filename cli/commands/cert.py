@@ -1,16 +1,19 @@
 """`./admit cert`."""
 
+import os
+import re
+import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 import click
 from sqlalchemy.orm import Session
 
-from cli.certificate_files import prepare_certificate_files, read_password_file
 from cli.command_context import CommandContext
-from cli.commands._cert_rows import certificate_row
-from cli.commands._client_profiles import CLIENT_PROFILES
+from cli.errors import Refused
+from cli.files import read_password_file
 from cli.output import Row, iterate_pages, json_option, show_list, show_one, tenant_option
 from cli.time_options import moment_option
 from nac.certificates import expiry, server_renewal
@@ -26,6 +29,16 @@ from nac.models import Certificate
 from pki.names import San, parse_san
 from pki.signing_requests import SigningRequest, read_signing_request
 
+_SUFFIXES = {
+    "key": ".key",
+    "cert": ".pem",
+    "chain": ".chain.pem",
+    "ca": ".ca.pem",
+    "p12": ".p12",
+    "password": ".p12-password",
+}
+_PRIVATE = ("key", "p12", "password")
+
 
 @click.group()
 def command() -> None:
@@ -33,7 +46,12 @@ def command() -> None:
 
 
 _RADSEC_SERVER = "radsec-server"
-_HANDED_OUT: dict[str, IssuableProfile] = {**CLIENT_PROFILES, _RADSEC_SERVER: "radsec-server"}
+_HANDED_OUT: dict[str, IssuableProfile] = {
+    "device": "eap-client-device",
+    "user": "eap-client-user",
+    "nas": "radsec-nas",
+    _RADSEC_SERVER: "radsec-server",
+}
 
 
 @command.command()
@@ -115,7 +133,7 @@ def issue(
         raise InvalidInput("Only valid for server certificates.", place="--present-from")
     if profile == _RADSEC_SERVER:
         names = add_dns_name(name, names)
-    with prepare_certificate_files(out, name) as handout:
+    with _prepare_files(out, name) as handout:
         domain = CommandContext()
         with domain.change(tenant) as (session, tenant_id):
             if profile == "server":
@@ -136,9 +154,20 @@ def issue(
                     user_id=holder.user_id,
                 )
             stored = certificates.require_by_serial(session, tenant_id=tenant_id, serial=issued.serial.hex())
-            row = certificate_row(stored)
+            row = _certificate_row(stored)
         files = handout.write(issued, password=password, legacy=p12_legacy)
     show_one(row | {"files": files} if as_json else row | files, as_json=as_json)
+
+
+def _certificate_row(certificate: Certificate) -> dict[str, object]:
+    return {
+        "serial": certificate.serial.hex(),
+        "profile": certificate.profile,
+        "name": certificate.common_name,
+        "status": certificate.status,
+        "not_before": certificate.not_before.isoformat(),
+        "not_after": certificate.not_after.isoformat(),
+    }
 
 
 def _issue_server(
@@ -238,3 +267,48 @@ def _expiring_row(item: expiry.ExpiringItem, now: datetime) -> Row:
         "not_after": item.not_after.isoformat(),
         "days_left": (item.not_after - now).days,
     }
+
+
+@contextmanager
+def _prepare_files(folder: Path, name: str) -> Iterator["_CertificateFiles"]:
+    """Handout for a certificate. If the block fails, deletes the folders that it created."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield _CertificateFiles(folder, name)
+    except BaseException:
+        for path in missing:
+            with suppress(OSError):
+                path.rmdir()
+        raise
+
+
+class _CertificateFiles:
+    """Files of one certificate. Created before the certificate, so that errors prevent its issue."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        stem = re.sub(r"[^A-Za-z0-9._@-]+", "-", name).strip("-.") or "certificate"
+        self._paths = {kind: folder / f"{stem}{suffix}" for kind, suffix in _SUFFIXES.items()}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise Refused(f"Cannot create the folder: {exc.strerror}.", place=str(folder)) from exc
+        if not os.access(folder, os.W_OK):
+            raise Refused("No permission to write to the folder.", place=str(folder))
+        if taken := [str(path) for path in self._paths.values() if path.exists()]:
+            raise Refused(f"These files exist: {', '.join(taken)}.", place=str(folder), remedy="Use another folder.")
+
+    def write(self, issued: certificates.IssuedCertificate, *, password: str | None, legacy: bool) -> dict[str, str]:
+        """Write the files and return paths by kind. Without a password, the PKCS#12 file gets a random one in its own
+        file.
+        """
+        files = certificates.build_pem_files(issued)
+        if issued.key is not None:
+            if password is None:
+                password = secrets.token_urlsafe(15)
+                files["password"] = f"{password}\n".encode()
+            files["p12"] = certificates.build_pkcs12_file(issued, password=password, legacy=legacy)
+        for kind, content in files.items():
+            mode = 0o600 if kind in _PRIVATE else 0o644
+            with os.fdopen(os.open(self._paths[kind], os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                file.write(content)
+        return {kind: str(self._paths[kind]) for kind in files}

@@ -2,10 +2,6 @@
 
 import click
 
-from cli.command_context import CommandContext
-from cli.demo.main import main
-from cli.demo.reset import remove_tenants
-from cli.demo.seed import TENANTS
 from cli.errors import confirm
 
 
@@ -19,6 +15,11 @@ def command(ctx: click.Context, as_json: bool, reset: bool, yes: bool) -> None:
 
     Takes half a minute, because one check waits until a silent device is logged. 'up' skips that check.
     """
+    # Imported here because they load the domain, which the help does not need.
+    from cli.command_context import CommandContext
+    from cli.demo.main import main, remove_tenants
+    from cli.demo.seed import TENANTS
+
     if reset:
         if not yes:
             confirm(f"Delete the tenants {' and '.join(TENANTS)} with all their data?")

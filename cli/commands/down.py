@@ -8,7 +8,7 @@ import click
 from cli import startup
 from cli.errors import confirm
 from cli.layout import Layout, find_arrangement, var_dir
-from cli.progress import Progress
+from cli.output import Progress
 from radius.agent.paths import CellPaths
 
 

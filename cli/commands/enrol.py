@@ -1,58 +1,15 @@
-"""`./admit enrol`."""
+"""`./admit enrol profile`. Other commands are in `cli/remote/commands.toml`."""
 
+import base64
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
-from cli.command_context import CommandContext
-from cli.commands._client_profiles import CLIENT_PROFILES
 from cli.errors import Refused
 from cli.output import json_option, show_one, tenant_option
-from cli.time_options import DurationType
-from nac.certificates.supplicants import service as supplicants
-from nac.kit.clock import utc_now
-
-F = TypeVar("F", bound=Callable[..., object])
-_OF_ALL_SECRETS = (
-    click.option(
-        "--profile",
-        type=click.Choice(list(CLIENT_PROFILES)),
-        default="device",
-        show_default=True,
-        help="Profile of the certificate.",
-    ),
-    click.option(
-        "--san",
-        "sans",
-        multiple=True,
-        metavar="KIND:VALUE",
-        help="Required alternative name; repeatable.",
-    ),
-    click.option(
-        "--endpoint",
-        "endpoint_mac",
-        metavar="MAC",
-        help="Endpoint that gets the certificate; also sets the common name unless --name is used.",
-    ),
-    click.option(
-        "--user",
-        "user_name",
-        metavar="NAME",
-        help="User that gets the certificate; also sets the common name unless --name is used.",
-    ),
-    click.option("--owner", default="", help="Owner of the device."),
-    click.option(
-        "--life",
-        type=DurationType(),
-        default="7d",
-        show_default=True,
-        help="Lifetime of the secret or link, such as 15m, 2h or 7d.",
-    ),
-)
-ssid_option = click.option("--ssid", default="", help="Wi-Fi network (default: wired network).")
+from cli.remote.commands import call_operation
+from cli.remote.local_api import connect
 
 
 @click.group()
@@ -63,9 +20,12 @@ def command() -> None:
 @command.command()
 @tenant_option
 @click.option(
-    "--form", type=click.Choice(list(supplicants.EXPORTERS)), required=True, help="Operating system or supplicant."
+    "--form",
+    type=click.Choice(("apple", "windows", "wpa_supplicant", "networkmanager", "android")),
+    required=True,
+    help="Operating system or supplicant.",
 )
-@ssid_option
+@click.option("--ssid", default="", help="Wi-Fi network (default: wired network).")
 @click.option("--identity", default="device", show_default=True, help="EAP identity of the device.")
 @click.option(
     "--server-name",
@@ -93,14 +53,18 @@ def profile(
     as_json: bool,
 ) -> None:
     """Export device settings: EAP-TLS, the tenant's roots and server names. Contains no key or secret."""
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        network = supplicants.describe_network(
-            session, tenant_id=tenant_id, now=utc_now(), ssid=ssid, server_names=server_names
-        )
-    files = supplicants.export_files(network, form=form, identity=identity, folder=device_folder)
-    paths = _write(out, files)
-    row: dict[str, object] = {"network": network.title, "server_names": list(network.server_names)}
-    show_one(row | ({"files": paths} if as_json else paths), as_json=as_json)
+    network = call_operation(
+        connect(),
+        "get-device-set-up",
+        tenant=tenant,
+        form=form,
+        ssid=ssid,
+        identity=identity,
+        server_name=server_names,
+        device_folder=device_folder,
+    )
+    paths = _write(out, {file["name"]: base64.b64decode(file["content"]) for file in network.pop("files")})
+    show_one(network | ({"files": paths} if as_json else paths), as_json=as_json)
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> dict[str, str]:

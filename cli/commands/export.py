@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from cli.command_context import CommandContext
-from cli.commands._export_rows import export_row
 from cli.errors import Refused
-from cli.output import json_option, show_one, tenant_option
+from cli.output import Row, json_option, show_one, tenant_option
 from cli.time_options import SinceType
 from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
@@ -75,7 +74,7 @@ def start(
         job = _ended(domain, tenant, job)
     if output is not None:
         _copy(ExportFolder(domain.settings.export_dir).job_path(tenant_id, job.id), output, job)
-    show_one(export_row(job), as_json=as_json)
+    show_one(_export_row(job), as_json=as_json)
 
 
 @command.command("download-path")
@@ -135,3 +134,30 @@ def _copy(folder: Path, output: Path, job: ExportJob) -> None:
             place="output",
             remedy=f"They are in {folder}.",
         ) from exc
+
+
+def _export_row(job: ExportJob) -> Row:
+    whole = (job.until - job.since).total_seconds()
+    return {
+        "id": job.id,
+        "log": job.log,
+        "format": job.format,
+        "since": job.since.isoformat(),
+        "until": job.until.isoformat(),
+        "state": job.state,
+        "percent": round(100 * (job.done_until - job.since).total_seconds() / whole),
+        "rows": job.rows,
+        "bytes": job.bytes,
+        "files": [part["file"] for part in job.parts],
+        # SHA-256 of manifest.json, which contains the hashes of the files.
+        "sha256": job.sha256,
+        "error": job.error,
+        "failures": job.failures,
+        "before_deletion": job.standing,
+        "asked_by": job.asked_by,
+        "asked": job.created_at.isoformat(),
+        "started": job.started_at and job.started_at.isoformat(),
+        # Only for an export before deletion: when its files became the only copy.
+        "rows_gone": job.rows_gone_at and job.rows_gone_at.isoformat(),
+        "ended": job.ended_at and job.ended_at.isoformat(),
+    }

@@ -2,27 +2,37 @@
 # ruff: noqa: N999 -- the file is named as the command is
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
-from cli.command_context import CommandContext
 from cli.errors import EXIT_INVALID_INPUT
-from cli.operation_commands import render_advice
 from cli.output import escape_unprintable, json_option, show_json, tenant_option
-from nac.kit.bulk_rows import OnExisting
-from nac.onboarding.imports import jobs, service
-from nac.onboarding.imports.document import MAX_FILE_BYTES, ImportDocument, unreadable_at
+from cli.remote.commands import call_operation
+from cli.remote.local_api import await_radiusd, connect
+from cli.remote.results import name_commands
+from nac.kit.errors import InvalidInput
+from nac.onboarding.imports.document import MAX_FILE_BYTES
+
+_FORMATS = (
+    "endpoints",
+    "nases",
+    "users",
+    "freeradius-clients",
+    "freeradius-users",
+    "packetfence-nodes",
+    "ise-endpoints",
+)
 
 
 @click.command()
-@click.argument("form", metavar="FORMAT", type=click.Choice(list(service.FORMATS)))
+@click.argument("form", metavar="FORMAT", type=click.Choice(_FORMATS))
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @tenant_option
 @click.option("--dry-run", is_flag=True, help="Show the action for each line without changing data.")
 @click.option(
     "--existing",
-    type=click.Choice(get_args(OnExisting)),
+    type=click.Choice(("refuse", "update", "keep")),
     default="refuse",
     show_default=True,
     help="Action for objects that exist.",
@@ -33,7 +43,7 @@ from nac.onboarding.imports.document import MAX_FILE_BYTES, ImportDocument, unre
 @click.option("--mschap", is_flag=True, help="Store passwords for MS-CHAP too.")
 @click.option(
     "--wrong",
-    type=click.Choice(get_args(service.OnMistake)),
+    type=click.Choice(("refuse", "leave-out")),
     default="refuse",
     show_default=True,
     help="If a line is invalid: import nothing, or skip only this line.",
@@ -45,42 +55,29 @@ def command(
     tenant: str,
     dry_run: bool,
     as_json: bool,
-    **options: Any,  # noqa: ANN401 -- fields of Options
+    **options: Any,  # noqa: ANN401 -- parameters of the API
 ) -> None:
     """Import FILE into a tenant. If a line is invalid, nothing is imported by default.
 
     FORMAT is the format of the file (docs/how-to/imports.md). Start with --dry-run.
     """
-    document = _read(form, file)
-    domain = CommandContext()
-    arguments: dict[str, Any] = {
-        "document": document,
-        "options": service.ImportOptions(**options),
-        "seal": domain.sealer.seal,
-    }
-    if not dry_run:
-        with domain.change(tenant, of_radiusd=bool(document.nases)) as (session, tenant_id):
-            report = jobs.run_import(session, actor=domain.actor, tenant_id=tenant_id, form=form, **arguments)
-        _show(report, as_json=as_json)
-        return
-    with domain.tenant(tenant) as (session, tenant_id):
-        report = jobs.preview_import(session, tenant_id=tenant_id, **arguments)
+    api = connect()
+    call: dict[str, Any] = {"tenant": tenant, "format": form, "dry_run": dry_run, **options}
+    report = name_commands(call_operation(api, "import-file", body=_read(file), **call))
+    if not dry_run and report["counts"].get("nases"):
+        await_radiusd(api, tenant)
     _show(report, as_json=as_json)
-    if report["mistakes"]:
+    if dry_run and report["mistakes"]:
         raise click.exceptions.Exit(EXIT_INVALID_INPUT)
 
 
-def _read(form: str, file: Path) -> ImportDocument:
+def _read(file: Path) -> bytes:
     if file.stat().st_size > MAX_FILE_BYTES:
-        raise unreadable_at(0, f"The file has more than {MAX_FILE_BYTES} bytes.", "Split it into several files.")
-    return service.read_document(form, file.read_bytes())
+        raise InvalidInput(f"The file has more than {MAX_FILE_BYTES} bytes.", remedy="Split it into several files.")
+    return file.read_bytes()
 
 
 def _show(report: dict[str, Any], *, as_json: bool) -> None:
-    report = report | {
-        "notes": [note | {"text": render_advice(note["text"])} for note in report["notes"]],
-        "mistakes": [each | {"remedy": render_advice(each["remedy"])} for each in report["mistakes"]],
-    }
     if as_json:
         show_json(report)
         return

@@ -1,49 +1,43 @@
-"""`./admit retention`."""
+"""`./admit retention`: commands that warn about lost data. Others are in `cli/remote/commands.toml`."""
 
 import re
+from typing import Any, cast
 
 import click
 
-from cli.command_context import CommandContext
-from cli.commands._retention_rows import (
-    for_people,
-    limits_row,
-    notice_row,
-    retention_row,
-)
 from cli.errors import confirm
-from cli.output import json_option, show_list, show_one, tenant_option
-from nac.kit.text_format import SIZE_UNITS
-from nac.logs.log_tables import DEFAULT_LIMITS, LOG_NAMES, LogLimits
-from nac.logs.retention import service
-from nac.logs.retention.plan import LogPlan
-from nac.logs.retention.service import DEFAULT, DefaultChoice
-from nac.logs.retention.terms import NOTICE_PERIOD
-from nac.models.export import EXPORT_FORMATS
+from cli.output import Row, json_option, show_list, show_one, tenant_option
+from cli.remote.commands import call_operation, list_items
+from cli.remote.local_api import connect
+from nac.kit.text_format import SIZE_UNITS, format_size
+from nac.logs.log_tables import DEFAULT_LIMITS, LOG_NAMES, LogName
+from nac.logs.retention.terms import NOTICE_PERIOD, UNBOUNDED
 
 _UNITS = {"": 1, **SIZE_UNITS}
+_DEFAULT = "default"
+_LIMITS = ("floor_days", "default_days", "ceiling_days", "ceiling_bytes")
 log_option = click.option("--log", type=click.Choice(LOG_NAMES), required=True, help="The log.")
 
 
-class Days(click.ParamType[int | DefaultChoice]):
+class Days(click.ParamType[int | str]):
     name = "DAYS|default"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | DefaultChoice:
-        if value == DEFAULT:
-            return DEFAULT
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        if value == _DEFAULT:
+            return _DEFAULT
         if not re.fullmatch(r"\d{1,6}", str(value)):
             self.fail(f"{value!r} is not a number of days or 'default'.", param, ctx)
         return int(str(value))
 
 
-class Size(click.ParamType[int | DefaultChoice]):
+class Size(click.ParamType[int | str]):
     """Size such as 10GB, 500MB or a number of bytes; 1 KB is 1,024 bytes."""
 
     name = "SIZE|none"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | DefaultChoice:
-        if value in ("none", DEFAULT):
-            return DEFAULT
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        if value in ("none", _DEFAULT):
+            return _DEFAULT
         size = re.fullmatch(r"(\d{1,15})(KB|MB|GB|TB|)", str(value).upper())
         if size is None or int(size[1]) * _UNITS[size[2]] >= 1 << 62:
             self.fail(f"{value!r} is not a size such as 500MB or 10GB, or 'none'.", param, ctx)
@@ -55,11 +49,6 @@ def command() -> None:
     """Manage the retention of logs, and holds."""
 
 
-def _tell_notices(log: LogPlan) -> None:
-    for notice in log.notices.values():
-        click.echo(f"{log.log}: {notice.detail}")
-
-
 @command.command("set")
 @tenant_option
 @log_option
@@ -68,7 +57,7 @@ def _tell_notices(log: LogPlan) -> None:
 @click.option(
     "--export",
     "export_format",
-    type=click.Choice([*EXPORT_FORMATS, "none"]),
+    metavar="csv|jsonl|parquet|none",
     help="Format in which each day is exported before deletion; 'none' for no export.",
 )
 @click.option("--yes", is_flag=True, help="Skip the confirmation of deletions.")
@@ -76,48 +65,54 @@ def _tell_notices(log: LogPlan) -> None:
 def set_command(
     tenant: str,
     log: str,
-    days: int | DefaultChoice | None,
-    size: int | DefaultChoice | None,
+    days: int | str | None,
+    size: int | str | None,
     export_format: str | None,
     yes: bool,
     as_json: bool,
 ) -> None:
     """Set the retention of a log. Omitted settings do not change. Shorter retention takes effect after a week."""
-    domain = CommandContext()
-    change = service.RetentionChange(log=log, days=days, bytes=size, export_format=export_format)
-    if not yes:
-        with domain.tenant(tenant) as (session, tenant_id):
-            lost = _lost(service.preview_change(session, tenant_id=tenant_id, change=change))
-        if lost:
-            confirm(f"{lost} This takes effect in {NOTICE_PERIOD.days} days. Continue?")
-    with domain.tenant(tenant) as (session, tenant_id):
-        after = service.update_retention(session, actor=domain.actor, tenant_id=tenant_id, change=change)
-    row = retention_row(after)
-    summary = for_people({name: row[name] for name in row if name != "notices"})
-    show_one(row if as_json else summary, as_json=as_json)
-    if not as_json:
-        _tell_notices(after)
+    api = connect()
+    change = {"days": days, "bytes": size, "export": export_format}
+    if not yes and (lost := _describe_loss(call_operation(api, "preview-retention", tenant=tenant, log=log, **change))):
+        confirm(f"{lost} This takes effect in {NOTICE_PERIOD.days} days. Continue?")
+    row = call_operation(api, "update-retention", tenant=tenant, log=log, **change)
+    if as_json:
+        show_one(row, as_json=True)
+        return
+    show_one(_with_units({name: row[name] for name in row if name != "notices"}), as_json=False)
+    for notice in row["notices"]:
+        click.echo(f"{log}: {notice['detail']}")
 
 
-def _lost(would_be: LogPlan) -> str:
+def _describe_loss(preview: dict[str, Any]) -> str:
     """Warning about stored data that the change would delete."""
-    lost = sum(would_be.is_lost(day) for day in would_be.sizes)
-    if lost:
-        return f"{lost} days of the {would_be.log} log will be deleted."
-    if would_be.terms.export and would_be.export_format is None:
-        return f"Days of the {would_be.log} log will be deleted without an export."
+    if preview["lost_days"]:
+        return f"{preview['lost_days']} days of the {preview['log']} log will be deleted."
+    if preview["no_longer_exported"]:
+        return f"Days of the {preview['log']} log will be deleted without an export."
     return ""
+
+
+def _with_units(row: Row) -> Row:
+    """Sizes with units; JSON has bytes."""
+    names = {"bytes": "budget", "used_bytes": "used", "ceiling_bytes": "ceiling"}
+    return {
+        names.get(name, name): format_size(value) if name in names and isinstance(value, int) else value
+        for name, value in row.items()
+    }
 
 
 @command.command()
 @json_option
 def notices(as_json: bool) -> None:
     """List early deletions and days that wait for an export, of all tenants."""
-    domain = CommandContext()
+    api = connect()
     rows = []
-    for slug in domain.slugs():
-        with domain.tenant(slug) as (session, tenant_id):
-            rows += [notice_row(slug, notice) for notice in service.list_notices(session, tenant_id=tenant_id)]
+    for tenant in list_items(api, "list-discovered-tenants"):
+        if tenant["status"] != "deleting":
+            for log in list_items(api, "list-retention", tenant=tenant["slug"]):
+                rows += [{"tenant": tenant["slug"], **notice} for notice in log["notices"]]
     show_list(rows, as_json=as_json)
 
 
@@ -140,7 +135,7 @@ def limits_set(
     floor_days: int | None,
     default_days: int | None,
     ceiling_days: int | None,
-    ceiling_bytes: int | DefaultChoice | None,
+    ceiling_bytes: int | str | None,
     reset: bool,
     yes: bool,
     as_json: bool,
@@ -149,23 +144,27 @@ def limits_set(
 
     The bounds also apply to existing settings. Shorter retention takes effect after a week.
     """
-    domain = CommandContext()
-    with domain.platform() as session:
-        now = service.get_limits(session)[service.require_log(log)]
-    most = now.ceiling_bytes if ceiling_bytes is None else ceiling_bytes
-    new_limits = LogLimits(
-        now.floor_days if floor_days is None else floor_days,
-        now.default_days if default_days is None else default_days,
-        now.ceiling_days if ceiling_days is None else ceiling_days,
-        None if most == DEFAULT else most,
-    )
-    service.require_ordered_limits(new_limits)
-    if not yes and service.allows_less(now, DEFAULT_LIMITS[service.require_log(log)] if reset else new_limits):
+    api = connect()
+    before = call_operation(api, "get-retention-limits", log=log)
+    chosen = dict(zip(_LIMITS, (floor_days, default_days, ceiling_days, ceiling_bytes), strict=True))
+    after: dict[str, Any] = {name: before[name] if chosen[name] is None else chosen[name] for name in _LIMITS}
+    if after["ceiling_bytes"] == _DEFAULT:
+        after["ceiling_bytes"] = None
+    if reset:
+        after = {name: getattr(DEFAULT_LIMITS[cast("LogName", log)], name) for name in _LIMITS}
+    is_ordered = after["floor_days"] <= after["default_days"] <= after["ceiling_days"]
+    if not yes and is_ordered and _is_less(before, after):
         confirm(
             f"Data of the {log} log beyond these bounds will be deleted in {NOTICE_PERIOD.days} days, for all tenants."
             " Continue?"
         )
-    with domain.platform() as session:
-        made = service.update_limits(session, actor=domain.actor, log=log, limits=None if reset else new_limits)
-    row = limits_row(log, made)
-    show_one(row if as_json else for_people(row), as_json=as_json)
+    if reset:
+        row = call_operation(api, "delete-retention-limits", log=log)
+    else:
+        row = call_operation(api, "update-retention-limits", log=log, **after)
+    show_one(row if as_json else _with_units(row), as_json=as_json)
+
+
+def _is_less(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether a tenant could lose data sooner."""
+    return any((after[name] or UNBOUNDED) < (before[name] or UNBOUNDED) for name in _LIMITS)

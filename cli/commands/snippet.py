@@ -2,9 +2,9 @@
 
 import click
 
-from cli.command_context import CommandContext
 from cli.output import json_option, show_json, show_list, tenant_option
-from nac.onboarding.snippets import service as snippets
+from cli.remote.commands import call_operation
+from cli.remote.local_api import connect
 
 
 @click.group()
@@ -16,9 +16,11 @@ def command() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List the snippets."""
+    from nac.onboarding.snippets.catalogue import load_templates
+
     rows = [
         {"id": each.id, "title": each.title, "access": each.access, "features": ", ".join(each.features)}
-        for each in snippets.list_templates()
+        for each in load_templates().values()
     ]
     show_list(rows, as_json=as_json)
 
@@ -32,25 +34,13 @@ def list_(as_json: bool) -> None:
 @json_option
 def show(snippet: str, tenant: str, site: str, nas: str, reveal_secret: bool, as_json: bool) -> None:
     """Show SNIPPET with the tenant's values."""
-    domain = CommandContext()
-    template = snippets.require_template(snippet)
-    with domain.tenant(tenant) as (session, tenant_id):
-        secret = ""
-        if reveal_secret:
-            secret = snippets.reveal_secret(
-                session, actor=domain.actor, tenant_id=tenant_id, unseal=domain.sealer.open, nas=nas
-            )
-        text = snippets.render_snippet(
-            session,
-            tenant_id=tenant_id,
-            name=snippet,
-            usual_host=domain.settings.radius_host,
-            site=site,
-            nas=nas,
-            secret=secret,
-        )
+    api = connect()
+    found = call_operation(api, "get-snippet", tenant=tenant, snippet=snippet, site=site, nas=nas)
+    text = found["text"]
+    if reveal_secret:
+        text = call_operation(api, "reveal-radius-secret", tenant=tenant, snippet=snippet, site=site, nas=nas)["text"]
     if as_json:
-        show_json({"id": snippet, "title": template.title, "text": text})
+        show_json({"id": snippet, "title": found["title"], "text": text})
         return
     click.echo(text, nl=False)
-    click.echo(f"Message-Authenticator: {template.message_authenticator}", err=True)
+    click.echo(f"Message-Authenticator: {found['message_authenticator']}", err=True)

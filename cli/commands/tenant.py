@@ -8,7 +8,6 @@ import click
 from sqlalchemy.orm import Session
 
 from cli.command_context import CommandContext
-from cli.commands._tenant_self_test import self_test
 from cli.errors import Refused, confirm
 from cli.output import Row, json_option, show_one
 from nac.kit.clock import utc_now
@@ -25,9 +24,6 @@ from nac.tenancy.tenants import service as tenants
 @click.group()
 def command() -> None:
     """Manage tenants: customers with their own ports, secret, certificate authorities, policies and data."""
-
-
-command.add_command(self_test)
 
 
 def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:

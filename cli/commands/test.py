@@ -12,8 +12,8 @@ import click
 
 from cli.install import ensure_packages
 from cli.layout import CHECKOUT, var_dir
+from cli.output import Progress
 from cli.packages import TEST_PACKAGES
-from cli.progress import Progress
 from cli.quick_tests import quick_files
 
 _PYTHON = (sys.executable, "-P", "-m")

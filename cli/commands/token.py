@@ -1,21 +1,16 @@
-"""`./admit token`."""
+"""`./admit token make`. Other commands are in `cli/remote/commands.toml`."""
 
 from datetime import timedelta
-from typing import Any
 
 import click
 
-from cli.command_context import CommandContext
-from cli.output import Row, json_option, show_one
-from cli.owners import owner_options, owner_scope
-from nac.accounts.api_tokens import service as tokens
-from nac.accounts.api_tokens.service import TokenText
+from cli.output import json_option, show_one
+from cli.remote.commands import call_operation
+from cli.remote.local_api import connect
 from nac.accounts.roles import BUILT_IN_ROLES
-from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission, permissions_at
+from nac.core.access.permissions import Permission, PermissionLevel
 from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
-from nac.models import ApiToken
 
 
 @click.group()
@@ -23,50 +18,48 @@ def command() -> None:
     """Manage API tokens of a tenant, an MSP or, by default, the platform."""
 
 
-def _row(row: ApiToken) -> Row:
-    return {
-        "name": row.name,
-        "prefix": f"{TokenText.prefix}{row.public_id}",
-        "permissions": row.permissions,
-        "expires_at": row.expires_at,
-        "revoked_at": row.revoked_at,
-        "last_used_at": row.last_used_at,
-        "maker": row.maker,
-        "id": row.id,
-    }
-
-
 @command.command()
 @click.argument("name")
-@owner_options
+@click.option("--tenant", "-t", metavar="SLUG", help="The tenant.")
+@click.option("--msp", metavar="SLUG", help="The MSP, including its tenants.")
 @click.option("--role", help="Role whose permissions the token gets, such as auditor.")
 @click.option(
     "--permission", "permissions", multiple=True, help="Permission of the token, such as session.read; repeatable."
 )
-@click.option("--days", type=click.IntRange(1, tokens.MAX_LIFETIME.days), default=90, show_default=True)
+@click.option("--days", type=click.IntRange(min=1), default=90, show_default=True, help="Lifetime in days.")
 @json_option
-def make(as_json: bool, name: str, days: int, permissions: tuple[str, ...], role: str | None, **owner: Any) -> None:  # noqa: ANN401
+def make(
+    name: str,
+    tenant: str | None,
+    msp: str | None,
+    role: str | None,
+    permissions: tuple[str, ...],
+    days: int,
+    as_json: bool,
+) -> None:
     """Create the token NAME with --role, --permission or both. It is displayed only once."""
-    domain = CommandContext()
-    with owner_scope(domain, **owner) as (session, of):
-        made = tokens.create_token(
-            session,
-            actor=domain.actor,
-            # A user with a shell on the server has all permissions.
-            held=permissions_at(of.level),
-            owner=of,
-            name=name,
-            permissions=[*permissions, *_of_role(role, of)],
-            expires_at=utc_now() + timedelta(days=days),
-        )
-        row = _row(made.row)
-    show_one({**row, "token": made.text}, as_json=as_json)
+    if tenant and msp:
+        raise InvalidInput("--tenant and --msp exclude each other.", place="--msp", remedy="Use only one of them.")
+    level, operation, owner = PermissionLevel.PLATFORM, "create-platform-token", {}
+    if tenant:
+        level, operation, owner = PermissionLevel.TENANT, "create-tenant-token", {"tenant": tenant}
+    elif msp:
+        level, operation, owner = PermissionLevel.MSP, "create-msp-token", {"msp": msp}
+    made = call_operation(
+        connect(),
+        operation,
+        **owner,
+        name=name,
+        permissions=[*permissions, *_list_permissions(role, level)],
+        expires_at=(utc_now() + timedelta(days=days)).isoformat(),
+    )
+    show_one(made, as_json=as_json)
 
 
-def _of_role(slug: str | None, owner: Owner) -> frozenset[Permission]:
-    here = {role.slug: role for role in BUILT_IN_ROLES.values() if owner.level in role.levels}
+def _list_permissions(slug: str | None, level: PermissionLevel) -> list[Permission]:
     if slug is None:
-        return frozenset()
+        return []
+    here = {role.slug: role for role in BUILT_IN_ROLES.values() if level in role.levels}
     if slug not in here:
         raise InvalidInput(f"Unknown role {slug!r}.", place="--role", remedy=f"Use one of: {', '.join(here)}.")
-    return here[slug].at(owner.level)
+    return sorted(here[slug].at(level))

@@ -5,7 +5,7 @@ import click
 from cli import startup
 from cli.install import ensure_packages
 from cli.layout import make_layout, require_writable, var_dir
-from cli.progress import Progress
+from cli.output import Progress
 from nac.kit.settings import url_host
 
 

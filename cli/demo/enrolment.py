@@ -1,13 +1,17 @@
-"""Values for enrolment at a demo tenant. The secret is new at each run, because it works once."""
+"""Values for EST and SCEP at a demo tenant. The secrets are new at each run, because they work once."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from api.enrolment.server_certificate import authority_path
 from cli.command_context import CommandContext
 from cli.demo.files import FileWriter, read_text
 from nac.certificates.enrolment import service as enrolment
+from nac.certificates.scep import service as scep
 from nac.kit.clock import utc_now
+
+_SCEP_LIFE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +47,20 @@ def _server_ca(domain: CommandContext, folder: Path) -> Path | None:
     writer.add(copy, pem)
     writer.write()
     return copy
+
+
+def create_scep_access(domain: CommandContext, slug: str) -> dict[str, str]:
+    """SCEP values with an unused challenge for one device with any name, new at each run."""
+    with domain.tenant(slug) as (session, tenant_id):
+        made = enrolment.create_secret(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            kind="scep",
+            profile="eap-client-device",
+            now=utc_now(),
+            owner="Demo",
+            any_name=True,
+            life=_SCEP_LIFE,
+        )
+    return {"scep_url": scep.build_scep_url(domain.settings.public_url, slug), "scep_challenge": made.token.reveal()}

@@ -1,13 +1,19 @@
 """Entry points of `./admit demo` and `./admit up`."""
 
+import shutil
+
 import click
 
 from cli.command_context import CommandContext
 from cli.demo.board import Board, read_last_board, run_board
 from cli.demo.board_text import RESET_HINT, render_board, render_differences
+from cli.demo.seed import MSP, TENANTS
 from cli.errors import describe_error
 from nac.kit.errors import AdmitError
 from nac.kit.settings import Settings
+from nac.onboarding import tenant_purge
+from nac.tenancy.msps import service as msps
+from nac.tenancy.tenants import service as tenants
 
 
 def main(*, json: bool, with_long: bool) -> int:
@@ -40,3 +46,23 @@ def show_last_board(settings: Settings) -> bool:
         return False
     click.echo(render_board(board))
     return True
+
+
+def remove_tenants(domain: CommandContext) -> None:
+    """Delete the demo MSP's tenants. Tenants of other MSPs with the same names stay."""
+    for slug in TENANTS:
+        if _is_ours(domain, slug):
+            with domain.tenant(slug) as (session, tenant_id):
+                tenants.delete_tenant(session, actor=domain.actor, tenant_id=tenant_id)
+            with domain.platform() as session:
+                tenant_purge.purge_tenant(session, actor=domain.actor, tenant_id=tenant_id)
+            # Passwords, keys and certificates of the deleted tenants.
+            shutil.rmtree(domain.settings.var_dir / "demo" / slug, ignore_errors=True)
+
+
+def _is_ours(domain: CommandContext, slug: str) -> bool:
+    with domain.platform() as session:
+        try:
+            return tenants.require_by_slug(session, slug=slug).msp_id == msps.require_by_slug(session, slug=MSP).id
+        except (tenants.TenantNotFound, msps.MspNotFound):
+            return False

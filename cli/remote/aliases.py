@@ -4,16 +4,23 @@ A line is `verb = "operationId word..."`. A word is one of:
 
 * `field`: the body field or parameter is an argument. `field?` is optional, `field...` takes several values.
 * `@file`: an argument with the file that becomes the body.
-* `--option=field`: the option has another name than the field. `--on/--off=field` has one for each truth value.
+* `field@`: an argument with the file that contains the value.
+* `--option=field`: the option has another name than the field. `--on/--off=field` has one for each truth value. Without
+  it, a field of the path is an argument.
 * `--option=field@`: the option takes a file that contains the value.
 * `--option=field,`: the option takes a list separated by commas. `--option=field#`: RADIUS attributes to change.
 * `--option=field-`: the option removes keys of the object `field`.
+* `--flag>operationId`: a flag that calls another operation.
 * `--flag=field:value`: a flag that sets this value. `field=value`: a fixed value, or the default of flags.
+* `^field=listNouns.name:id`: the value of the field is the `id` of the item with this `name`. Without `:id`, the value
+  is the name itself. Without a value, it is the only item.
 * `?field`: the exit status is 1 unless this field of the result is true.
+* `&`: the command waits until the started job ends.
 * `~`: the command waits until radiusd runs with the change. `~field`: only if the field is given.
 * `!`: the command asks for confirmation.
 
-Of several operations, separated by `|`, the command calls the first whose path parameters are given.
+Of several operations, separated by `|`, the command calls the first whose path and required fields are given, or the
+last.
 `{owner}` is replaced by Tenant, Msp and Platform, which gives three operations.
 
 The verb `command` makes the noun itself a command, such as `usage`. A noun of two words, such as `retention hold`, is a
@@ -34,7 +41,7 @@ TABLE = Path(__file__).with_name("commands.toml")
 COMMAND = "command"
 _OWNERS = ("Tenant", "Msp", "Platform")
 _KINDS_OF_OPTIONS = "@,#"
-_MARKS = "!@?~"
+_MARKS = "!@?~&"
 _HEADER = re.compile(r"^\[(.+)\]$", re.MULTILINE)
 _OWNER_MARK = "{owner}"
 
@@ -44,11 +51,22 @@ class Argument:
     field: str
     optional: bool = False
     repeated: bool = False
+    is_file: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Finds the value of a field in a list of the API."""
+
+    operation: str
+    # Members of an item: what people type, and the value of the field.
+    key: str
+    member: str
 
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    # The command calls the first whose path parameters are given.
+    # The command calls the first whose path and required fields are given, or the last.
     operations: tuple[str, ...]
     arguments: tuple[Argument, ...] = ()
     # Names of options by field.
@@ -62,11 +80,16 @@ class Alias:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     # Values by flag, by field.
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # Operations by the flag that calls them, which are also the last of `operations`.
+    calls: Mapping[str, str] = field(default_factory=dict)
+    # Lookups by field.
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)
     is_confirmed: bool = False
     # Name of the argument with the file for the body; "" for none.
     body_file: str = ""
     # Field of the result that must be true; "" for none.
     success_field: str = ""
+    waits_for_job: bool = False
     # Whether to wait until radiusd runs with the change, and the field that requires it; "" for any change.
     waits_for_radiusd: bool = False
     radiusd_field: str = ""
@@ -111,13 +134,20 @@ def parse_alias(line: str, common: str = "", columns: tuple[str, ...] = ()) -> A
     removals: dict[str, str] = {}
     fixed: dict[str, Any] = {}
     flags: dict[str, dict[str, Any]] = {}
+    calls: dict[str, str] = {}
+    lookups: dict[str, Lookup] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if word[0] in _MARKS:
             continue
-        if not equals:
-            plain = name.rstrip(".?")
-            arguments.append(Argument(plain, name.endswith("?"), name.endswith("...")))
+        if word[0] == "^":
+            lookups[name[1:]] = _parse_lookup(value)
+        elif not equals and ">" in name:
+            flag, _, called = name.partition(">")
+            calls[flag] = hyphenate(called)
+        elif not equals:
+            plain = name.rstrip(".?@")
+            arguments.append(Argument(plain, name.endswith("?"), name.endswith("..."), name.endswith("@")))
         elif not name.startswith("-"):
             fixed.setdefault(name, _read_value(value))
         elif ":" in value:
@@ -132,7 +162,7 @@ def parse_alias(line: str, common: str = "", columns: tuple[str, ...] = ()) -> A
                 kinds[plain] = value.removeprefix(plain)
     owners = _OWNERS if _OWNER_MARK in operation else ("",)
     names = [operation.replace(_OWNER_MARK, owner) for owner in owners]
-    operations = tuple(hyphenate(name) for each in names for name in each.split("|"))
+    operations = (*(hyphenate(name) for each in names for name in each.split("|")), *calls.values())
     marks = {word[0]: word[1:] for word in words if word[0] in _MARKS}
     return Alias(
         operations,
@@ -144,14 +174,23 @@ def parse_alias(line: str, common: str = "", columns: tuple[str, ...] = ()) -> A
         removals=removals,
         fixed=fixed,
         flags=flags,
+        calls=calls,
+        lookups=lookups,
         is_confirmed="!" in marks,
         body_file=marks.get("@", ""),
         success_field=marks.get("?", ""),
+        waits_for_job="&" in marks,
         waits_for_radiusd="~" in marks,
         radiusd_field=marks.get("~", ""),
         columns=columns,
         help=text,
     )
+
+
+def _parse_lookup(text: str) -> Lookup:
+    operation, _, members = text.partition(".")
+    key, _, member = members.partition(":")
+    return Lookup(hyphenate(operation), key, member or key)
 
 
 def _list_of_kind(kinds: Mapping[str, str], kind: str) -> tuple[str, ...]:

@@ -1,25 +1,30 @@
 """Requests from the arguments and options of a command."""
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import click
 
+from cli.errors import require_utf8
 from cli.files import first_line
 from cli.remote.aliases import Alias
 from cli.remote.client import RequestArguments
 from cli.remote.description import Operation, OperationInput
-from cli.remote.options import SECRETS, format_metavar, name_flag, name_variable
+from cli.remote.options import SECRETS, format_metavar, name_flag, name_variable, name_variable_of_flag
 from cli.remote.value_types import parse_changes, parse_member
 from nac.kit.errors import InvalidInput
 
 
 def choose_operation(operations: Sequence[Operation], alias: Alias, given: Mapping[str, Any]) -> Operation:
-    """First operation whose path is given. Raises InvalidInput if it does not take everything else that is given."""
-    for operation in operations:
-        if all(given.get(name_variable(value)) for value in operation.values if value.where == "path"):
-            break
+    """Operation of the flag, or the first whose values are given. Raises InvalidInput if it does not take others."""
+    flag = next((name for name in alias.calls if given.get(name_variable_of_flag(name))), "")
+    by_name = {operation.name: operation for operation in operations}
+    usual = [operation for operation in operations if operation.name not in alias.calls.values()]
+    operation = (
+        by_name[alias.calls[flag]] if flag else next((o for o in usual if _is_given(o, alias, given)), usual[-1])
+    )
     known = {name_variable(value) for value in operation.values}
     for value in (value for each in operations for value in each.values):
         if name_variable(value) not in known and given.get(name_variable(value)) not in (None, ()):
@@ -27,8 +32,14 @@ def choose_operation(operations: Sequence[Operation], alias: Alias, given: Mappi
                 format_metavar(v.name) for v in operation.values if v.where == "path" and v.name != "tenant"
             )
             name = alias.options.get(value.name, (f"--{value.option}",))[0]
-            raise InvalidInput(f"{name} cannot be combined with {others}.", place=name)
+            raise InvalidInput(f"{name} cannot be combined with {flag or others}.", place=name)
     return operation
+
+
+def _is_given(operation: Operation, alias: Alias, given: Mapping[str, Any]) -> bool:
+    """Whether all values are given that distinguish the operation: of the path, and required ones of the body."""
+    required = [v for v in operation.values if v.where == "path" or (v.where == "body" and v.required)]
+    return all(given.get(name_variable(value)) or value.name in alias.lookups for value in required)
 
 
 def _is_cleared(value: OperationInput, alias: Alias | None, operation: Operation) -> bool:
@@ -49,12 +60,12 @@ def _list_chosen_flags(value: OperationInput, alias: Alias | None, options: Mapp
 def collect_arguments(operation: Operation, options: Mapping[str, Any], alias: Alias | None = None) -> RequestArguments:
     given = RequestArguments()
     for value in operation.values:
-        found = options.get(name_variable(value))
+        found: Any = options.get(name_variable(value))
         option = alias.options.get(value.name, (f"--{value.option}",))[0] if alias else f"--{value.option}"
         if (file := options.get(f"{name_variable(value)}_file")) is not None:
             found = first_line(file)
         if options.get(f"{name_variable(value)}_none"):
-            given.members[value.name] = [] if value.repeated else None
+            given.members[value.name] = [] if value.repeated and not value.nullable else None
             continue
         for chosen in _list_chosen_flags(value, alias, options):
             found = chosen
@@ -67,27 +78,57 @@ def collect_arguments(operation: Operation, options: Mapping[str, Any], alias: A
             found = (*(found or ()), *(f"{name}=" for name in removed))
         if found is None or (found == () and not _is_cleared(value, alias, operation)):
             continue
-        if alias and value.name in alias.files:
-            found = found.read().decode()
+        if found == "-" and value.option == "url":
+            # A URL can contain a key, which the list of processes shows.
+            found = first_line(sys.stdin)
+        if alias and (
+            value.name in alias.files or any(value.name == each.field and each.is_file for each in alias.arguments)
+        ):
+            found = _read_file(value, found)
         if alias and value.name in alias.lists:
             found = [part.strip() for text in found for part in text.split(",") if part.strip()]
         match value.where:
             case "path":
                 given.path[value.name] = str(found)
             case "query":
-                given.query[value.name] = list(found) if value.repeated else _plain(found)
+                given.query[value.name] = list(found) if value.repeated else format_query_value(found)
             case "header":
                 given.headers[value.name] = str(found)
             case "body":
                 is_change = alias is not None and value.name in alias.changes
                 read = parse_changes(found) if is_change else parse_member(value, found, option=option)
-                given.members[value.name] = read
+                folder, _, name = value.name.rpartition(".")
+                (given.members.setdefault(folder, {}) if folder else given.members)[name] = read
     if operation.takes:
         given.headers["Content-Type"] = operation.takes
     return given
 
 
-def _plain(value: object) -> object:
+def _read_file(value: OperationInput, file: BinaryIO) -> Any:  # noqa: ANN401 -- text, or pairs of a map
+    place = getattr(file, "name", "standard input")
+    with require_utf8(place):
+        text = file.read().decode()
+    return tuple(_read_pairs(text, place)) if value.kind == "texts" else text
+
+
+def _read_pairs(text: str, place: str) -> Iterator[str]:
+    """KEY=VALUE of lines such as `Authorization: Bearer ...`. Raises InvalidInput."""
+    names = set()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        name, colon, value = line.partition(":")
+        if not colon or name in names:
+            raise InvalidInput(
+                "Duplicate header." if colon else "Invalid header.",
+                place=f"{place}, line {number}",
+                remedy="Use Name: value, each name once.",
+            )
+        names.add(name)
+        yield f"{name}={value.strip()}"
+
+
+def format_query_value(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 import click
 
 import cli.commands
-from cli.remote.aliases import COMMAND, TABLE, Alias, Argument
+from cli.remote.aliases import COMMAND, TABLE, Alias, Argument, Lookup
 from cli.remote.description import Document, Operation, OperationInput, read_operations
 from nac.kit.private_files import write_private
 
@@ -84,8 +84,12 @@ class Catalog:
     def alias(self, noun: str, verb: str) -> Alias:
         row = self._nouns[noun]["commands"][verb]
         lists = {name: tuple(row[name]) for name in ("operations", "columns", "files", "lists", "changes")}
-        options = {name: tuple(value) for name, value in row["options"].items()}
-        return Alias(**row | lists | {"options": options, "arguments": tuple(Argument(**a) for a in row["arguments"])})
+        objects = {
+            "options": {name: tuple(value) for name, value in row["options"].items()},
+            "arguments": tuple(Argument(**each) for each in row["arguments"]),
+            "lookups": {name: Lookup(**each) for name, each in row["lookups"].items()},
+        }
+        return Alias(**row | lists | objects)
 
 
 @cache

@@ -19,6 +19,10 @@ from nac.kit.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFou
 _SECONDS = 60.0
 # Remedies for commands instead of the API's.
 _TOKENLESS = {"not-signed-in": "Set ADMIT_API_TOKEN or use --token-file. To create a token: ./admit token make"}
+# Those of every problem. Others are of one kind of problem, such as the failed tests of a policy.
+_PROBLEM_MEMBERS = frozenset(
+    ["type", "title", "status", "detail", "instance", "code", "place", "remedy", "next_steps", "mistakes", "request_id"]
+)
 _KINDS = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 429: Unavailable}
 
 
@@ -67,6 +71,13 @@ class ApiClient:
                 raise _read_error(response.status, response.read())
             yield response
 
+    def get(self, path: str) -> Any:  # noqa: ANN401 -- any JSON
+        """Document at a path of the API."""
+        with self._send("GET", path, {}, None) as response:
+            if response.status >= 400:
+                raise _read_error(response.status, response.read())
+            return read_json(response)
+
     @contextmanager
     def _send(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Iterator[HTTPResponse]:
         sent = dict(headers)
@@ -107,25 +118,31 @@ def _read_error(status: int, body: bytes) -> AdmitError:
         told = json.loads(body)
     except ValueError:
         told = {}
-    if not isinstance(told, dict):
-        told = {}
+    told = told if isinstance(told, dict) else {}
+    return read_problem({"detail": f"The API responds with {status}.", "code": status, **told, "status": status})
+
+
+def read_problem(told: Mapping[str, Any]) -> AdmitError:
+    """Error of a problem document (RFC 9457)."""
+    status = int(told.get("status", 500))
     if remedy := _TOKENLESS.get(str(told.get("code"))):
         told = {**told, "remedy": remedy}
-    kind = _KINDS.get(status, InvalidInput if status < 500 else Unavailable)
-    detail = f"The API responds with {status}."
     mistakes = [_make_error(each, InvalidInput) for each in told.get("mistakes", ()) if isinstance(each, Mapping)]
     if len(mistakes) > 1:
         return _ApiMistakes(told, mistakes)
     if mistakes:
         return mistakes[0]
-    return _make_error({"detail": detail, "code": status, **told}, kind)
+    return _make_error(told, _KINDS.get(status, InvalidInput if status < 500 else Unavailable))
 
 
 def _make_error(told: Mapping[str, Any], kind: type[AdmitError]) -> AdmitError:
-    """Error with the API's texts."""
-    error = type("Answered", (kind,), {"code": str(told.get("code") or "invalid-input")})
+    """Error with the API's texts and extension members."""
+    members = {name: value for name, value in told.items() if name not in _PROBLEM_MEMBERS}
+    error = type("Answered", (kind,), {"code": str(told.get("code") or "invalid-input"), "members": members})
     detail, place, remedy = (str(told.get(name) or "") for name in ("detail", "place", "remedy"))
-    answered: AdmitError = error(detail, place=place, remedy=_read_remedy(remedy, told.get("next_steps")))
+    answered: AdmitError = error(
+        detail or str(told.get("message") or ""), place=place, remedy=_read_remedy(remedy, told.get("next_steps"))
+    )
     return answered
 
 

@@ -2,16 +2,19 @@
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from http.client import HTTPResponse
 from typing import Any, BinaryIO, cast
 
 import click
 
-from cli.errors import confirm
-from cli.remote.aliases import Alias
-from cli.remote.arguments import choose_operation, collect_arguments, read_body
-from cli.remote.client import ApiClient, RequestArguments, read_json
+from cli.errors import Refused, confirm
+from cli.remote.aliases import Alias, Argument, Lookup
+from cli.remote.arguments import choose_operation, collect_arguments, format_query_value, read_body
+from cli.remote.catalog import load_catalog
+from cli.remote.client import ApiClient, RequestArguments, read_json, read_problem
 from cli.remote.description import Operation
 from cli.remote.local_api import await_radiusd
 from cli.remote.options import (
@@ -19,7 +22,9 @@ from cli.remote.options import (
     BODY,
     OUTPUT,
     format_metavar,
+    make_argument,
     make_arguments,
+    make_call_flag,
     make_option,
     make_output_options,
     make_owner_option,
@@ -28,15 +33,21 @@ from cli.remote.options import (
 )
 from cli.remote.results import name_commands, show_result
 from cli.remote.value_types import choose_raw_type
-from nac.kit.errors import InvalidInput
+from nac.kit.errors import InvalidInput, NotFound
 
 _CHUNK = 64 * 1024
 _MAX_PAGE = 1000
 _LOG_LIMIT = 100
+_POLL_SECONDS = 0.2
+_QUEUE_SECONDS = 60
 _ALL, _LIMIT, _YES = "all_pages", "limit", "yes"
 _OWNERS = ("tenant", "msp")
 
 Connect = Callable[[], ApiClient]
+
+
+class UnknownItem(NotFound):
+    """No item has this name."""
 
 
 def make_raw_command(operation: Operation, connect: Connect) -> click.Command:
@@ -58,7 +69,7 @@ def make_raw_command(operation: Operation, connect: Connect) -> click.Command:
         arguments = collect_arguments(operation, given)
         arguments.body = read_body(operation, given.get(BODY), arguments)
         api = connect()
-        document, _ = _call(operation, api, arguments, output=given[OUTPUT], with_etag=True)
+        document = _call(operation, api, arguments, output=given[OUTPUT], with_etag=True).document
         if operation.is_page and given.get(_ALL):
             document = {"items": _fetch_items(operation, api, arguments, document), "next": None}
         show_result(document, as_json=given[AS_JSON], is_page=operation.is_page)
@@ -68,42 +79,130 @@ def make_raw_command(operation: Operation, connect: Connect) -> click.Command:
     )
 
 
-def make_short_command(verb: str, alias: Alias, operations: Sequence[Operation], connect: Connect) -> click.Command:
+def make_short_command(verb: str, alias: Alias, known: Mapping[str, Operation], connect: Connect) -> click.Command:
     """Command of the table: tenant and MSP as options, changes wait until they are live, lists return items."""
+    operations = [known[name] for name in alias.operations]
     first = operations[0]
     values = {value.name: value for each in reversed(operations) for value in each.values}
     with_ages = "since" in values
     parameters = make_arguments(alias, values)
     placed = {each.field for each in alias.arguments} | (alias.fixed.keys() - alias.flags.keys())
     for value in values.values():
-        if value.name in placed or value.where == "header" or value.name == "wait":
+        is_of_other_form = value.form not in ("", *alias.fixed.values())
+        if value.name in placed or value.where == "header" or value.name == "wait" or is_of_other_form:
             continue
+        is_common = all(value in each.values for each in operations)
         if value.name in _OWNERS and value.where == "path":
-            parameters.append(make_owner_option(value.name, required=all(value in each.values for each in operations)))
-        elif value.where == "path":
-            parameters.append(click.Argument([name_variable(value)], metavar=format_metavar(value.name)))
+            parameters.append(make_owner_option(value.name, required=is_common))
+        elif value.where == "path" and value.name not in alias.options:
+            parameters.append(make_argument(Argument(value.name), value, alias))
         elif value.name == "limit" and first.is_page:
             text = f"Maximum number of items (default {_LOG_LIMIT if with_ages else 'all'})."
             parameters.append(click.Option(["--limit", _LIMIT], type=click.IntRange(min=1), help=text))
         else:
-            changes = first.method == "PATCH"
-            parameters += make_short_options(value, alias, with_ages=with_ages, changes=changes)
+            options = make_short_options(value, alias, with_ages=with_ages, changes=first.method == "PATCH")
+            options[0].required |= value.where == "path" and is_common and value.name not in alias.lookups
+            parameters += options
+    parameters += [make_call_flag(flag, known[name]) for flag, name in alias.calls.items()]
     if alias.is_confirmed:
         parameters.append(click.Option(["--yes", _YES], is_flag=True, help="Skip the confirmation."))
     parameters += make_output_options(with_output=first.has_file)
 
     def run(**given: Any) -> None:  # noqa: ANN401 -- what the options give
         operation = choose_operation(operations, alias, given)
+        api = connect()
+        given = given | _look_up(operation, alias, given, api)
         arguments = collect_arguments(operation, given, alias)
         if alias.is_confirmed and not given[_YES]:
             confirm(f"This cannot be undone: {operation.help.splitlines()[0].rstrip('.')}. Continue?")
-        document = _call_short(operation, alias, arguments, given, connect(), limit=given.get(_LIMIT) or default_limit)
+        document = _call_short(operation, alias, arguments, given, api, limit=given.get(_LIMIT) or default_limit)
         show_result(name_commands(document), as_json=given[AS_JSON], columns=alias.columns)
         if alias.success_field and not document[alias.success_field]:
             raise click.exceptions.Exit(1)
 
     default_limit = _LOG_LIMIT if with_ages else None
     return click.Command(verb, callback=run, params=parameters, help=alias.help or first.help)
+
+
+def _look_up(operation: Operation, alias: Alias, given: Mapping[str, Any], api: ApiClient) -> dict[str, Any]:
+    """Values of fields that people name by another member of an item, or omit if there is only one item."""
+    found: dict[str, Any] = {}
+    for value in operation.values:
+        name = name_variable(value)
+        lookup = alias.lookups.get(value.name)
+        if lookup is None or (given.get(name) and lookup.key == lookup.member):
+            continue
+        tenant = {"tenant": given["path_tenant"]} if given.get("path_tenant") else {}
+        items = list_items(api, lookup.operation, **tenant)
+        found[name] = choose_item(items, lookup, given.get(name), value.name)
+    return found
+
+
+def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | None, place: str) -> Any:  # noqa: ANN401 -- a member
+    """Member of the item that the text names; of the only item without a text. Raises NotFound or InvalidInput."""
+    if text:
+        names = (text, text.lower())
+        for item in items:
+            if item[lookup.key] in names or item[lookup.member] == text:
+                return item[lookup.member]
+        raise UnknownItem(f"Unknown {lookup.key} {text!r}.", place=lookup.key)
+    all_items = list(items)
+    if not all_items:
+        raise UnknownItem(f"No {place} exists.", place=place)
+    if len(all_items) > 1:
+        choices = ", ".join(str(item[lookup.key]) for item in all_items)
+        raise InvalidInput(f"Several of them exist. Choose one: {choices}.", place=place)
+    return all_items[0][lookup.member]
+
+
+def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa: ANN401 -- any JSON
+    """Document of an operation, called with values by name. Waits until changes are live and jobs end."""
+    operation = load_catalog().operations[name]
+    given = RequestArguments()
+    for value in operation.values:
+        sent = values.pop(value.name, None)
+        if sent is None:
+            continue
+        if value.where == "body":
+            given.members[value.name] = sent
+        else:
+            places = {"path": given.path, "query": given.query, "header": given.headers}
+            places[value.where][value.name] = str(sent) if value.where == "path" else format_query_value(sent)
+    body = values.pop("body", None)
+    assert not values, values
+    if operation.takes:
+        given.headers["Content-Type"] = operation.takes
+        given.body = json.dumps(given.members).encode() if body is None else body
+    if any(value.name == "wait" for value in operation.values):
+        given.query["wait"] = "live"
+    return _await_job(api, _call(operation, api, given)).document
+
+
+def download(api: ApiClient, name: str, output: BinaryIO, /, **values: str) -> None:
+    """Copy the file that an operation returns."""
+    operation = load_catalog().operations[name]
+    given = RequestArguments()
+    for value in operation.values:
+        if value.name in values:
+            (given.path if value.where == "path" else given.query)[value.name] = values[value.name]
+    _call(operation, api, given, output=output)
+
+
+def list_items(api: ApiClient, name: str, /, **values: Any) -> Iterator[Any]:  # noqa: ANN401 -- as above
+    """Items of all pages of a list."""
+    operation = load_catalog().operations[name]
+    given = RequestArguments()
+    for value in operation.values:
+        if value.name in values:
+            (given.path if value.where == "path" else given.query)[value.name] = values[value.name]
+    if operation.is_page:
+        given.query["limit"] = _MAX_PAGE
+    while True:
+        page = _call(operation, api, given).document
+        yield from page["items"]
+        given.query["after"] = page.get("next")
+        if given.query["after"] is None:
+            return
 
 
 def _call_short(
@@ -125,16 +224,29 @@ def _call_short(
         arguments.query["wait"] = "live"
     if operation.is_page:
         arguments.query["limit"] = min(limit or _MAX_PAGE, _MAX_PAGE)
-    document, is_live = _call(operation, api, arguments, output=given.get(OUTPUT))
-    if alias.waits_for_radiusd and is_live and alias.radiusd_field in ("", *arguments.members):
+    answer = _call(operation, api, arguments, output=given.get(OUTPUT))
+    if alias.waits_for_job:
+        answer = _await_job(api, answer)
+    document = answer.document
+    if alias.waits_for_radiusd and answer.is_live and alias.radiusd_field in ("", *arguments.members):
         await_radiusd(api, arguments.path["tenant"])
     if operation.is_page:
         return _fetch_items(operation, api, arguments, document, limit=limit)
     if document is None and operation.method == "DELETE":
-        return {"removed": list(arguments.path.values())[-1]}
+        last = operation.path.rpartition("/")[2]
+        return {"removed": arguments.path.get(last.strip("{}"), last)}
     # Lists without pages.
     is_list = operation.name.startswith("list-") or operation.name == "create-coa-requests"
     return document["items"] if is_list and isinstance(document, dict) and "items" in document else document
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    # None if the response is empty or was copied to a file.
+    document: Any
+    is_live: bool = True
+    # Path of the job that continues the work; "" if there is none.
+    job_path: str = ""
 
 
 def _call(
@@ -144,8 +256,7 @@ def _call(
     *,
     output: BinaryIO | None = None,
     with_etag: bool = False,
-) -> tuple[Any, bool]:
-    """Document of the response, and whether a change is live. None if it is empty or was copied to `output`."""
+) -> _Answer:
     with api.call(operation, given) as response:
         is_live = response.getheader("admit-live") != "false"
         if not is_live:
@@ -154,8 +265,25 @@ def _call(
             click.echo(f"ETag: {tag}", err=True)
         if output is not None or not _is_json(response):
             _copy(response, output or cast("BinaryIO", sys.stdout.buffer))
-            return None, is_live
-        return read_json(response), is_live
+            return _Answer(None, is_live)
+        job_path = response.getheader("location") or "" if response.status == 202 else ""
+        return _Answer(read_json(response), is_live, job_path)
+
+
+def _await_job(api: ApiClient, answer: _Answer) -> _Answer:
+    """Result of the job, if the operation started one. Raises its error, or Refused if the worker does not start it."""
+    path, document = answer.job_path, answer.document
+    if not path:
+        return answer
+    deadline = time.monotonic() + _QUEUE_SECONDS
+    while document["state"] in ("queued", "running"):
+        if document["state"] == "queued" and time.monotonic() > deadline:
+            raise Refused(f"The worker does not start {path}.", remedy="It stays queued. See ./admit status.")
+        time.sleep(_POLL_SECONDS)
+        document = api.get(path)
+    if document.get("problem"):
+        raise read_problem(document["problem"])
+    return replace(answer, document=document.get("result") or document)
 
 
 def _is_json(response: HTTPResponse) -> bool:
@@ -177,7 +305,7 @@ def _fetch_items(
     while after is not None and (limit is None or len(items) < limit):
         given.query["after"] = after
         given.query["limit"] = _MAX_PAGE if limit is None else min(limit - len(items), _MAX_PAGE)
-        page, _ = _call(operation, api, given)
+        page = _call(operation, api, given).document
         items, after = items + page["items"], page["next"]
     if after is not None:
         click.echo(f"More: --after {after}", err=True)

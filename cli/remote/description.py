@@ -1,8 +1,8 @@
 """Operations of an OpenAPI 3.1 document, from which commands are built."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 _METHODS = ("get", "post", "put", "patch", "delete")
@@ -21,7 +21,7 @@ _KINDS: Mapping[str, Kind] = {"string": "text", "integer": "integer", "number": 
 class OperationInput:
     """Value in a path, a query, a header or a body."""
 
-    # Name in the API.
+    # Name in the API. The name of a value in an object of the body begins with that of the object and a dot.
     name: str
     where: Literal["path", "query", "header", "body"]
     kind: Kind
@@ -30,10 +30,12 @@ class OperationInput:
     nullable: bool = False
     choices: tuple[str, ...] = ()
     help: str = ""
+    # Kind of the only form of the body with this value; "" if all forms have it.
+    form: str = ""
 
     @property
     def option(self) -> str:
-        return self.name.lower().replace("_", "-")
+        return self.name.rpartition(".")[2].lower().replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def _operation(document: Document, path: str, method: str) -> Operation:
         values=tuple(values),
         takes=takes,
         is_page=_is_page(document, told),
-        has_file=_JSON not in told.get("responses", {}).get("200", {}).get("content", {_JSON: {}}),
+        has_file=_has_file(told),
     )
 
 
@@ -106,10 +108,23 @@ def _body(document: Document, told: Document) -> tuple[str, Document]:
     return next(iter(content), ""), {}
 
 
-def _members(document: Document, schema: Document) -> Iterator[OperationInput]:
-    required = schema.get("required", ())
-    for name, member in schema.get("properties", {}).items():
-        yield _value(document, name, "body", member, required=name in required, text=member.get("description", ""))
+def _members(document: Document, schema: Document) -> list[OperationInput]:
+    """Values of a body. Those of its objects have dotted names; of several forms, each has its values."""
+    forms = [_resolve(document, form) for form in schema.get("oneOf", (schema,))]
+    found: dict[str, OperationInput] = {}
+    for form in forms:
+        kinds = _choices(form.get("properties", {}).get("kind", {})) if len(forms) > 1 else ()
+        for name, member in form.get("properties", {}).items():
+            is_required = all(name in each.get("required", ()) for each in forms)
+            inner = _resolve(document, member)
+            if len(forms) > 1 and inner.get("properties"):
+                made = [replace(part, name=f"{name}.{part.name}", required=False) for part in _members(document, inner)]
+            else:
+                text = member.get("description", "")
+                made = [_value(document, name, "body", member, required=is_required, text=text)]
+            for value in made:
+                found[value.name] = replace(value, form="" if value.name in found else "".join(kinds))
+    return list(found.values())
 
 
 def _value(document: Document, name: str, where: Any, schema: Document, *, required: bool, text: str) -> OperationInput:  # noqa: ANN401 -- of OpenAPI's four words
@@ -158,6 +173,11 @@ def _without_null(document: Document, schema: Document) -> tuple[Document, bool]
         return schema, len(others) < len(ways)
     beside = {name: value for name, value in schema.items() if name != "anyOf"}
     return {**others[0], **beside}, len(others) < len(ways)
+
+
+def _has_file(told: Document) -> bool:
+    success = told.get("responses", {}).get("200")
+    return success is not None and _JSON not in success.get("content", {})
 
 
 def _is_page(document: Document, told: Document) -> bool:

@@ -1,13 +1,14 @@
 """Arguments and options of commands, from the values of an operation."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from cli.remote.aliases import Alias, Argument
-from cli.remote.description import OperationInput
+from cli.remote.description import Operation, OperationInput
 from cli.remote.value_types import choose_type
 
 # Parameter names of every operation, which no value of an API has.
@@ -25,18 +26,20 @@ _MAPS = ("texts", "scalars")
 
 
 def make_arguments(alias: Alias, values: Mapping[str, OperationInput]) -> list[click.Parameter]:
-    made: list[click.Parameter] = [_make_argument(each, values[each.field]) for each in alias.arguments]
+    made: list[click.Parameter] = [make_argument(each, values[each.field], alias) for each in alias.arguments]
     file = alias.body_file
     return [*made, click.Argument([BODY], type=click.File("rb"), metavar=file.upper())] if file else made
 
 
-def _make_argument(argument: Argument, value: OperationInput) -> click.Parameter:
+def make_argument(argument: Argument, value: OperationInput, alias: Alias) -> click.Argument:
+    lookup = alias.lookups.get(value.name)
+    name = lookup.key if lookup else value.name.rpartition(".")[2]
     return click.Argument(
         [name_variable(value)],
-        metavar=format_metavar(value.name),
+        metavar="FILE" if argument.is_file else format_metavar(name),
         required=not (argument.optional or argument.repeated),
         nargs=-1 if argument.repeated else 1,
-        type=choose_type(value, with_ages=False),
+        type=click.File("rb") if argument.is_file else choose_type(value, with_ages=False),
     )
 
 
@@ -71,11 +74,16 @@ def make_short_options(value: OperationInput, alias: Alias, *, with_ages: bool, 
             click.Option([name, f"{name_variable(value)}_removed"], multiple=True, help=f"Remove from {names[0]}.")
         )
     if changes and value.where == "body" and (value.repeated or value.nullable):
-        name = value.option if value.repeated else names[0].lstrip("-")
+        name = value.option if value.repeated or value.name in alias.files else names[0].lstrip("-")
         made.append(
             click.Option([f"--no-{name}", f"{name_variable(value)}_none"], is_flag=True, help=f"Remove {name}.")
         )
     return made
+
+
+def make_call_flag(name: str, operation: Operation) -> click.Option:
+    """Flag that calls another operation."""
+    return click.Option([name, name_variable_of_flag(name)], is_flag=True, help=operation.help.splitlines()[0])
 
 
 def _make_flag(value: OperationInput, name: str, sent: object) -> click.Parameter:
@@ -90,8 +98,8 @@ def make_option(value: OperationInput, names: list[str], kind: click.ParamType[A
         notes.append("KEY=VALUE.")
     if value.repeated or value.kind in _MAPS:
         notes.append("Repeatable.")
-    # --body can also contain a required member.
-    required = value.required and value.where != "body"
+    # --body can also contain a required member. Of several operations, not all have the value of a path.
+    required = value.required and value.where not in ("body", "path")
     return click.Option(
         [*names, name_variable(value)],
         type=kind,
@@ -103,7 +111,9 @@ def make_option(value: OperationInput, names: list[str], kind: click.ParamType[A
 
 
 def make_output_options(*, with_output: bool) -> list[click.Parameter]:
-    output = click.Option(["--output", OUTPUT], type=click.File("wb", lazy=True), help="Output file for the response.")
+    output = click.Option(
+        ["--output", "--out", OUTPUT], type=click.File("wb", lazy=True), help="Output file for the response."
+    )
     as_json = click.Option(["--json", AS_JSON], is_flag=True, help="Print JSON.")
     return [output, as_json] if with_output else [as_json]
 
@@ -113,7 +123,11 @@ def format_metavar(name: str) -> str:
 
 
 def name_variable(value: OperationInput) -> str:
-    return f"{value.where}_{value.name.lower().replace('-', '_')}"
+    return f"{value.where}_{re.sub('[^a-z0-9]', '_', value.name.lower())}"
+
+
+def name_variable_of_flag(name: str) -> str:
+    return f"call_{name.strip('-').replace('-', '_')}"
 
 
 def name_flag(value: OperationInput, name: str) -> str:

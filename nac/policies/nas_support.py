@@ -1,16 +1,20 @@
 """Checks whether the NASes of a site support the results of its policy; otherwise Admit rejects their devices."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from nac.engine import DocumentMistake, Policy
 from nac.engine.vendors import all_vendors, find_vendor, known_vendor, vendor_name
 from nac.kit.advice import Advice
-from nac.models import Nas, Site
+
+if TYPE_CHECKING:
+    # The command line checks documents without the database libraries.
+    from nac.models import Nas, Site
 
 _REMEDY = "or use it in a rule with a condition on nas.vendor"
 
 
-def find_unsupported(policy: Policy, site: Site, nases: Iterable[Nas]) -> list[DocumentMistake]:
+def find_unsupported(policy: Policy, site: "Site", nases: "Iterable[Nas]") -> list[DocumentMistake]:
     """Return results of matching rules that registered NASes of the site do not support."""
     found: dict[tuple[str, str], list[str]] = {}
     for nas in nases:
@@ -34,7 +38,7 @@ def list_vendor_limits(policy: Policy, vendors: Iterable[str] | None = None) -> 
     return [DocumentMistake(place, why) for place, why in mistakes]
 
 
-def list_vendor_names(nases: Iterable[Nas]) -> list[str]:
+def list_vendor_names(nases: "Iterable[Nas]") -> list[str]:
     """Return the names of the vendors of these NASes."""
     return sorted({find_vendor(nas.vendor).name for nas in nases})
 

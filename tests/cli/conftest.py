@@ -53,14 +53,10 @@ def served_app(migrated_database: Database, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def cli(
-    database: Database,
-    standing: SnapshotStore,
-    cell_engine: Engine,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    served_app: ServedApi,
-) -> Admit:
+def installation(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served_app: ServedApi
+) -> pytest.MonkeyPatch:
+    """Settings and operator key of an installation with the API. No cell confirms anything here."""
     for name in [name for name in os.environ if name.startswith("ADMIT_")]:
         monkeypatch.delenv(name)
     values = {
@@ -77,10 +73,16 @@ def cli(
     layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "is_separated": False}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     (tmp_path / "admit.env").touch()
-    # No cell confirms anything here, so one check is enough.
+    # One check is enough.
     monkeypatch.setattr("cli.command_context._LIVE_SECONDS", 0)
+    monkeypatch.setattr("cli.remote.commands._QUEUE_SECONDS", 0)
     monkeypatch.setattr("api.change._LIVE_TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr("cli.command_context.make_engine", shared_engine)
+    return monkeypatch
+
+
+@pytest.fixture
+def cli(standing: SnapshotStore, cell_engine: Engine, installation: pytest.MonkeyPatch) -> Admit:
     standing(make_cell, cell_engine, slots=2, seal_with=SEALER.seal)
     return Admit()
 

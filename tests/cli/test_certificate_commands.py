@@ -241,6 +241,7 @@ def test_offline_root_key_returns_to_sign(alpha: Admit, tmp_path: Path) -> None:
         "set the day: ./admit ca import-root-key FILE, --present-from DATE" in refused.stderr,
     ) == (1, True)
     bring = ("ca", "import-root-key", "-t", "alpha", str(out), "--passphrase-file")
+    short.write_text("wrong horse battery staple\n")
     assert "passphrase is wrong" in alpha.run(*bring, str(short)).output
     stranger = tmp_path / "stranger.key"
     made = openssl(

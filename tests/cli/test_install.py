@@ -9,8 +9,8 @@ import pytest
 from cli.errors import Refused
 from cli.install import ensure_packages
 from cli.layout import CHECKOUT
+from cli.output import Progress
 from cli.packages import BENCH_PACKAGES, REQUIRED_PACKAGES, TEST_PACKAGES
-from cli.progress import Progress
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select
 
-from cli.commands import _ca_trust
+from cli.commands import _ca_refresh
 from nac.certificates import external_status
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
@@ -42,7 +42,7 @@ def publisher(tmp_path: Path, corporate: Issuer) -> Iterator[Publisher]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_ca_trust, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(_ca_refresh, "_PAUSE_SECONDS", 0.05)
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def test_impossible_refresh_is_reported(
     nowhere = alpha.run("ca", "refresh", "-t", "alpha", "--json")
     assert (nowhere.exit_code, json.loads(nowhere.stdout)[0]["asked"]) == (1, [])
     alpha.json("ca", "set", imported, "-t", "alpha", "--crl-url", "http://crl.example/")
-    monkeypatch.setattr(_ca_trust, "_ANSWERED_SECONDS", 0)
+    monkeypatch.setattr(_ca_refresh, "_ANSWERED_SECONDS", 0)
     # No worker runs here.
     late = alpha.run("ca", "refresh", "-t", "alpha")
     assert late.exit_code != 0

@@ -34,7 +34,7 @@ def test_new_settings_take_effect_and_are_audited(measured: Admit, owner_engine:
     unexported = measured.run(*command, "--export", "none", text="n\n")
     assert "will be deleted without an export" in unexported.stderr
     row = measured.json(*command, "--days", "default", "--bytes", "none", "--export", "none", "--yes")
-    assert (row["days"], row["days_chosen"], row["bytes"], row["export"]) == (90, False, None, "none")
+    assert (row["days"], row["days_chosen"], row["bytes"], row["export"]) == (90, False, None, None)
     with Session(owner_engine) as session:
         entries = session.scalars(
             select(AuditEntry).where(AuditEntry.action == "retention.set").order_by(AuditEntry.id)

@@ -18,11 +18,11 @@ def test_mdm_settings_are_shown(alpha: Admit) -> None:
 def test_webhook_is_set_shown_and_deleted(alpha: Admit) -> None:
     url = "https://intune.corp.example/scep"
     made = alpha.json("scep", "webhook", "-t", "alpha", "--url", url, "--network", "10.1.0.0/16", "--timeout", "2")
-    assert (made["webhook"], made["networks"], made["timeout_seconds"]) == (url, ["10.1.0.0/16"], 2.0)
+    assert (made["url"], made["networks"], made["timeout_seconds"]) == (url, ["10.1.0.0/16"], 2.0)
     shown = alpha.json("scep", "webhook", "-t", "alpha")
     assert shown == {name: value for name, value in made.items() if name != "secret"}
     assert alpha.json("scep", "show", "-t", "alpha")["webhook"] == url
-    assert alpha.json("scep", "webhook", "-t", "alpha", "--remove") == {"webhook": None}
+    assert alpha.json("scep", "webhook", "-t", "alpha", "--remove") == {"removed": "webhook"}
     again = alpha.run("scep", "webhook", "-t", "alpha", "--remove")
     assert again.exit_code == 2
     assert "no SCEP webhook" in again.output

@@ -211,3 +211,26 @@ def test_help_lists_commands_of_table_and_module(alpha: Admit) -> None:
     listed = alpha.run("retention", "--help").stdout
     assert all(verb in listed for verb in ("hold", "limits", "notices"))
     assert "set" in alpha.run("retention", "limits", "--help").stdout
+
+
+def test_item_is_named_by_another_member(alpha: Admit) -> None:
+    made = alpha.json("person", "add", "ann@example.com")
+    assert alpha.json("person", "disable", "ann@example.com")["status"] == "disabled"
+    assert alpha.json("person", "enable", made["id"])["status"] == "active"
+    unknown = alpha.run("trial", "extend", "nobody", "7", "--json")
+    assert (unknown.exit_code, json.loads(unknown.stdout)["error"]) == (2, "unknown-item")
+
+
+def test_flag_calls_another_operation(alpha: Admit) -> None:
+    url = ("--url", "https://mdm.example/scep")
+    alpha.json("scep", "webhook", *OF, *url)
+    both = alpha.run("scep", "webhook", *OF, *url, "--remove", "--json")
+    assert (both.exit_code, json.loads(both.stdout)["place"]) == (2, "--url")
+    assert alpha.json("scep", "webhook", *OF)["url"] == url[1]
+    assert alpha.json("scep", "webhook", *OF, "--remove") == {"removed": "webhook"}
+
+
+def test_job_without_a_worker_is_reported(alpha: Admit) -> None:
+    late = alpha.run("tenant", "self-test", "alpha")
+    assert late.exit_code == 1
+    assert "The worker does not start" in late.stderr

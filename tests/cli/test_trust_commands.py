@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from cli.commands._ca_rows import freshness
+from cli.commands._ca_refresh import freshness
 from nac.kit.clock import utc_now
 from nac.models import StatusSource
 from tests.certificates.uploads import authority, pem

@@ -12,8 +12,8 @@ from api.enrolment.server_certificate import ensure_certificate
 from cli.command_context import CommandContext
 from cli.demo.board import describe_enrolment, describe_tenant
 from cli.demo.board_checks import all_checks
-from cli.demo.reset import remove_tenants
-from cli.demo.scep import create_scep_access
+from cli.demo.enrolment import create_scep_access
+from cli.demo.main import remove_tenants
 from cli.demo.seed import Demo, DemoTenant, seed
 from cli.errors import Refused
 from nac.accounts.api_tokens import service as tokens

@@ -18,10 +18,14 @@ from nac.models import AuthLog, Tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
 from nac.tenancy import sites
+from tests.cli.conftest import installation, served_app
 from tests.factories.dictionary import give_dictionary
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 from tests.row_snapshots import snapshotted
+
+# Fixtures of commands.
+__all__ = ["installation", "served_app"]
 
 
 @pytest.fixture
@@ -113,13 +117,8 @@ def record(owner_engine: Engine, tenant: Tenant, main_site: UUID) -> Iterator:
 
 
 @pytest.fixture
-def policy_command(monkeypatch, tmp_path, database, owner_engine: Engine, tenant: Tenant):
+def policy_command(installation: pytest.MonkeyPatch, owner_engine: Engine, tenant: Tenant):
     """Runs `admit policy ...`. A document is passed on standard input."""
-    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "is_separated": False}
-    (tmp_path / "layout.json").write_text(json.dumps(layout))
-    (tmp_path / "admit.env").write_text("")
-    monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
-    monkeypatch.setenv("ADMIT_DATABASE_URL", database.app_url)
     with owner_engine.begin() as connection:
         # A cell that is always up to date, so publishing never waits.
         connection.execute(text("UPDATE cells SET replica_position = '4000000000:4000000000:'"))

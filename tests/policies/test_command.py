@@ -24,7 +24,7 @@ def test_policy_is_saved_published_and_rolled_back(policy_command):
     assert json.loads(policy_command("show", "-s", "main").output) == good()
     assert json.loads(policy_command("show", "-s", "main", "--version", "2", "--json").output)["document"] == good("30")
     listed = json.loads(policy_command("list", "--json").output)
-    assert [(row["slug"], row["name"], row["in_force"]) for row in listed] == [("main", "Main", 3)]
+    assert [(row["slug"], row["name"], row["published_version"]) for row in listed] == [("main", "Main", 3)]
     versions = json.loads(policy_command("list", "-s", "main", "--json").output)
     assert [(row["version"], row["status"]) for row in versions] == [
         (3, "published"),

@@ -1,6 +1,6 @@
 """Retention of a tenant's logs and the platform's limits, as people set and see them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -15,8 +15,7 @@ from nac.kit.ids import TenantId
 from nac.logs.log_tables import DEFAULT_LIMITS, EXPORTED_LOGS, LOG_NAMES, MIN_DAYS, LogLimits, LogName
 from nac.logs.retention import plan, repository
 from nac.logs.retention.plan import LogPlan
-from nac.logs.retention.terms import UNBOUNDED
-from nac.models import RetentionLimits, RetentionNotice, RetentionSetting
+from nac.models import RetentionLimits, RetentionSetting
 from nac.models.export import EXPORT_FORMATS
 
 # A day of a small site with its indexes needs less.
@@ -106,10 +105,6 @@ def _require_valid(session: Session, change: RetentionChange) -> LogName:
     return name
 
 
-def list_notices(session: Session, *, tenant_id: TenantId) -> Sequence[RetentionNotice]:
-    return repository.list_notices(session, tenant_id)
-
-
 def require_log(log: str) -> LogName:
     for name in LOG_NAMES:
         if name == log:
@@ -165,17 +160,6 @@ def lock_limits(session: Session, *, log: LogName) -> None:
 
 def get_limits(session: Session) -> dict[LogName, LogLimits]:
     return plan.load_limits(session)
-
-
-def allows_less(before: LogLimits, after: LogLimits) -> bool:
-    """Return whether some tenant could lose data sooner."""
-
-    def most(limits: LogLimits) -> int:
-        return limits.ceiling_bytes or UNBOUNDED
-
-    return most(after) < most(before) or any(
-        getattr(after, name) < getattr(before, name) for name in ("floor_days", "default_days", "ceiling_days")
-    )
 
 
 def update_limits(session: Session, *, actor: str, log: str, limits: LogLimits | None) -> LogLimits:
