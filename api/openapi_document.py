@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter, FastAPI, Request, Response
 
 from api.described.described_routes import DescribedRoute, collect_routes
-from api.described.descriptions import add_field_descriptions, add_operation_descriptions
+from api.described.descriptions import add_field_descriptions, add_summary
 from api.described.examples import add_examples
 from api.described.field_values import add_closed_sets, add_number_formats
 from api.described.headers import add_if_match, add_if_none_match, add_response_headers, build_error_headers
@@ -123,7 +123,7 @@ def _complete_document(document: dict[str, Any], routes: Mapping[tuple[str, str]
             add_if_match(operation, route)
             add_if_none_match(operation, route)
             add_response_headers(operation, route)
-            add_operation_descriptions(operation)
+            add_summary(operation)
             add_permission(operation, route)
     components["schemas"] = dict(sorted(schemas.items()))
     add_closed_sets(components["schemas"])

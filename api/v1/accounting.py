@@ -100,7 +100,10 @@ def list_accounting(
 
 
 @router.get("/accounting/{record}", operation_id="getAccountingRecord")
-def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=40)]) -> AccountingRecordDetail:
+def get_accounting_record(
+    access: Reads, record: Annotated[str, Path(max_length=40, description="Id of the record.")]
+) -> AccountingRecordDetail:
+    """Get an accounting record, with all attributes as received."""
     with access.read() as session:
         logged = accounting.require_accounting(session, tenant_id=access.tenant_id, reference=record)
     return AccountingRecordDetail(**_describe_record(logged), attributes=logged.log.attributes)
@@ -109,7 +112,7 @@ def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=
 @router.get("/usage", operation_id="listUsage")
 def list_used(
     access: ReadsUsage,
-    by: UsageDimension = "hour",
+    by: Annotated[UsageDimension, Query(description="Key of the totals: hour, device, NAS or site.")] = "hour",
     since: Annotated[
         PastMoment | None, Query(description="Start of the period, rounded down to the hour. Default: one day ago.")
     ] = None,

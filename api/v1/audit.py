@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from api.access import Access, RequiresPermission
+from api.described.described_routes import describe_level
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
@@ -79,13 +80,13 @@ class AuditFilter:
 
     def __init__(
         self,
-        actor: Annotated[str, Query(max_length=300)] = "",
+        actor: Annotated[str, Query(max_length=300, description="Exact actor, such as token:setup.")] = "",
         action: Annotated[str, Query(max_length=100, description="Action, such as endpoint.set.")] = "",
         target: Annotated[str, Query(max_length=500, description="Exact target.")] = "",
         text: Annotated[str, Query(max_length=200, description="Part of the target.")] = "",
-        request_id: Annotated[str, Query(max_length=100)] = "",
+        request_id: Annotated[str, Query(max_length=100, description="X-Request-Id of the request.")] = "",
         address: Annotated[str, Query(max_length=45, description="IP address of the request.")] = "",
-        since: PastMoment | None = None,
+        since: Annotated[PastMoment | None, Query(description="Start of the period (RFC 3339).")] = None,
         until: Annotated[PastMoment | None, Query(description="End of the period (RFC 3339, exclusive).")] = None,
     ) -> None:
         self.filter = AuditEntryFilter(
@@ -145,8 +146,15 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
             chain_export.export_chain(access.read, owner=access.owner, behind=after), media_type=_JSON_LINES
         )
 
-    @router.get(f"{prefix}/audit/{{entry_id}}", operation_id=f"get{noun}AuditEntry")
-    def get_entry(access: Annotated[Access, read], entry_id: Annotated[int, Path(ge=1, le=_MAX_BIGINT)]) -> AuditEntry:
+    @router.get(
+        f"{prefix}/audit/{{entry_id}}",
+        operation_id=f"get{noun}AuditEntry",
+        description=f"Get an entry of {describe_level(reads)}'s audit log.",
+    )
+    def get_entry(
+        access: Annotated[Access, read],
+        entry_id: Annotated[int, Path(ge=1, le=_MAX_BIGINT, description="Id of the entry.")],
+    ) -> AuditEntry:
         with access.read() as session:
             row = audit.require_entry(session, owner=access.owner, entry_id=entry_id)
             return _build_entry(row, audit.seals_by_entry_id(session, [row]).get(row.id))

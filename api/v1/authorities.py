@@ -145,8 +145,8 @@ def list_authorities(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(AUTHORITY_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name or subject.")] = "",
-    kind: _Kind | None = None,
-    status: _Status | None = None,
+    kind: Annotated[_Kind | None, Query(description="Kind.")] = None,
+    status: Annotated[_Status | None, Query(description="Status.")] = None,
 ) -> Page[Authority]:
     """List authorities, newest first by default."""
     with access.read() as session:
@@ -262,13 +262,18 @@ def import_root_key(access: Manages, body: RootKey) -> Authority:
 
 @router.get("/{authority}", operation_id="getAuthority")
 def get_authority(access: Reads, authority: AuthorityKey) -> AuthorityDetail:
+    """Get an authority, with the known status of its certificates."""
     with access.read() as session:
         row = certificates.require_authority(session, tenant_id=access.tenant_id, which=authority)
         return access.shown(build_authority_detail(session, access, row))
 
 
 @router.get("/{authority}/download", operation_id="downloadAuthority", response_class=Response)
-def download(access: Reads, authority: AuthorityKey, form: Literal["pem", "chain"] = "pem") -> Response:
+def download(
+    access: Reads,
+    authority: AuthorityKey,
+    form: Annotated[Literal["pem", "chain"], Query(description="Format of the file.")] = "pem",
+) -> Response:
     """Download the certificate of an authority.
 
     `pem` is its certificate. `chain` includes the authorities above it, up to the root. Devices must trust the root.

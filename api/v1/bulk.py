@@ -155,6 +155,7 @@ def update_users(access: ChangesUsers, body: PutUsers) -> BulkResult | Job:
 
 @router.post("/nases/bulk", operation_id="updateNasesInBulk", responses=_ACCEPTED, openapi_extra=_BULK_BODY)
 def update_nases(access: ChangesNases, body: PutNases) -> BulkResult | Job:
+    """Create or change up to 10,000 NASes: all or none."""
     return _run_or_queue(access, "nases.put", _dump_given_fields(body), len(body.items))
 
 

@@ -75,6 +75,7 @@ def list_cells(
 
 @router.get("/{cell}", operation_id="getCell")
 def get_cell(access: Reads, cell: _Name) -> Cell:
+    """Get a cell."""
     with access.read() as session:
         return access.shown(_build_cell(cell_admin.require_state(session, name=cell)))
 

@@ -27,7 +27,7 @@ router = APIRouter(prefix="/tenants/{tenant}", tags=["certificate settings"])
 
 # These changes affect every device of the tenant.
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST))]
-_ProfileName = Annotated[str, Path(max_length=100, examples=["eap-client-device"])]
+_ProfileName = Annotated[str, Path(max_length=100, examples=["eap-client-device"], description="Name.")]
 _DnsName = Annotated[str, Field(max_length=253)]
 
 
@@ -77,6 +77,7 @@ class PresentedCertificate(BaseModel):
 
 @router.get("/certificate-profiles", operation_id="listCertificateProfiles")
 def list_profiles(access: Reads) -> CertificateProfiles:
+    """List certificate profiles."""
     with access.read() as session:
         rows = profiles.list_profiles(session, tenant_id=access.tenant_id)
         return CertificateProfiles(items=[_build_profile(row) for row in rows])
@@ -84,6 +85,7 @@ def list_profiles(access: Reads) -> CertificateProfiles:
 
 @router.get("/certificate-profiles/{name}", operation_id="getCertificateProfile")
 def get_profile(access: Reads, name: _ProfileName) -> CertificateProfile:
+    """Get a certificate profile."""
     with access.read() as session:
         return access.shown(_build_profile(profiles.require_profile(session, access.tenant_id, name)))
 
@@ -113,7 +115,7 @@ def list_expiring(
     access: Reads,
     paging: Annotated[SortedPaging, Depends(require_time_paging("not_after", newest_first=False))],
     days: Annotated[int, Query(ge=1, le=36_525, description="Days within which they expire.")] = 60,
-    kind: Annotated[list[expiry.ExpiringKind] | None, Query()] = None,
+    kind: Annotated[list[expiry.ExpiringKind] | None, Query(description="Kind.")] = None,
 ) -> Page[ExpiringCertificate]:
     """List authorities and certificates that expire soon and have no successor."""
     after = _parse_place(paging.after())

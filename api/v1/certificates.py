@@ -100,7 +100,7 @@ class RevocationResult(BaseModel):
 def list_certificates(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    status: Status | None = None,
+    status: Annotated[Status | None, Query(description="Status.")] = None,
     profile: Annotated[str, Query(max_length=100, description="Certificate profile, such as eap-client-device.")] = "",
     name: Annotated[str, Query(max_length=200, description="Beginning of the common name.")] = "",
     endpoint: Annotated[
@@ -204,13 +204,18 @@ def reinstate_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
 
 @router.get("/{serial}", operation_id="getCertificate")
 def get_certificate(access: Reads, serial: Serial) -> CertificateDetail:
+    """Get a certificate, with its names and holder."""
     with access.read() as session:
         row = certificates.require_by_serial(session, tenant_id=access.tenant_id, serial=serial)
         return access.shown(build_certificate_detail(session, row))
 
 
 @router.get("/{serial}/download", operation_id="downloadCertificate", response_class=Response)
-def download(access: Reads, serial: Serial, form: Literal["pem", "chain", "ca", "der"] = "pem") -> Response:
+def download(
+    access: Reads,
+    serial: Serial,
+    form: Annotated[Literal["pem", "chain", "ca", "der"], Query(description="Format of the file.")] = "pem",
+) -> Response:
     """Download a certificate.
 
     `pem` is the certificate with its chain, without the root. `chain` is only the chain. `ca` is the root. `der` is

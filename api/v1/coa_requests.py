@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.coa_models import CoaRequest, CreatedCoaRequests, build_coa_request
 from api.v1.inputs import Input, body_references
-from api.v1.list_parameters import Mac, RowId, RowNumber, User
+from api.v1.list_parameters import Mac, RowNumber, User
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -29,6 +29,7 @@ SendsCoa = Annotated[
         )
     ),
 ]
+_Request = Annotated[RowNumber, Path(description="Id of the request.")]
 
 
 class CoaAttribute(Input):
@@ -64,7 +65,7 @@ Withdraws = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNEC
 def list_coa_requests(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    state: Annotated[list[CoaState] | None, Query()] = None,
+    state: Annotated[list[CoaState] | None, Query(description="State.")] = None,
     session: Annotated[RowNumber | None, Query(description="Id of the session.")] = None,
     mac: Mac = "",
     user: User = "",
@@ -115,13 +116,14 @@ def create_coa_requests(access: SendsCoa, body: CoaRequestsInput) -> CreatedCoaR
 
 
 @router.get("/{request}", operation_id="getCoaRequest")
-def get_coa_request(access: Reads, request: RowId) -> CoaRequest:
+def get_coa_request(access: Reads, request: _Request) -> CoaRequest:
+    """Get a request to a NAS, with its result."""
     with access.read() as session:
         return build_coa_request(coa_requests.require_request(session, tenant_id=access.tenant_id, request_id=request))
 
 
 @router.post("/{request}/retry", status_code=202, operation_id="retryCoaRequest")
-def retry_coa_request(access: SendsCoa, request: RowId) -> CoaRequest:
+def retry_coa_request(access: SendsCoa, request: _Request) -> CoaRequest:
     """Retry a failed request.
 
     The response is the new request.
@@ -137,7 +139,7 @@ def retry_coa_request(access: SendsCoa, request: RowId) -> CoaRequest:
 
 
 @router.post("/{request}/withdraw", operation_id="cancelCoaRequest")
-def withdraw_coa_request(access: Withdraws, request: RowId) -> CoaRequest:
+def withdraw_coa_request(access: Withdraws, request: _Request) -> CoaRequest:
     """Cancel a request, so that nothing more is sent."""
     with access.change() as change:
         row = coa_requests.withdraw_request(

@@ -97,7 +97,7 @@ def list_decisions(
     user: Annotated[str, Query(max_length=253, description="User name, certificate name or serial number.")] = "",
     nas: Annotated[str, Query(max_length=253, description="Name, NAS-Identifier or address of the NAS.")] = "",
     site: SiteSlug = "",
-    verdict: Verdict | None = None,
+    verdict: Annotated[Verdict | None, Query(description="Verdict.")] = None,
     reason: Annotated[Reason | None, Query(description="Reason code.")] = None,
     method: Annotated[Method | None, Query(description="Authentication method.")] = None,
     rejects: Annotated[bool, Query(description="Whether to list only rejects.")] = False,
@@ -130,7 +130,9 @@ def list_decisions(
 
 
 @router.get("/{decision}", operation_id="getDecision")
-def get_decision(access: Reads, decision: Annotated[str, Path(max_length=40)]) -> DecisionDetail:
+def get_decision(
+    access: Reads, decision: Annotated[str, Path(max_length=40, description="Id of the decision.")]
+) -> DecisionDetail:
     """Get a decision, with its input and the reply to the NAS."""
     with access.read() as session:
         logged = decisions.require_decision(session, tenant_id=access.tenant_id, reference=decision)

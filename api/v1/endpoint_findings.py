@@ -81,6 +81,7 @@ class Posture(BaseModel):
 
 @router.get("/findings", operation_id="getEndpointFindings")
 def get_findings(access: Reads, mac: _Mac) -> EndpointFindings:
+    """Get the evidence about a device, and the reasons for its profile."""
     with access.read() as session:
         row, sighting = endpoints.require_with_sighting(session, tenant_id=access.tenant_id, mac=mac)
         ruled = endpoints.explain_rule_memberships(session, tenant_id=access.tenant_id, endpoint=row)
@@ -141,6 +142,7 @@ def update_passphrase(access: Changes, mac: _Mac, body: PassphraseInput) -> Gene
 
 @router.delete("/passphrase", status_code=204, operation_id="deleteEndpointPassphrase")
 def delete_passphrase(access: Changes, mac: _Mac) -> None:
+    """Delete the passphrase of a device."""
     with access.change() as change:
         _update_passphrase(change, access, mac, None)
         change.set_empty_response()

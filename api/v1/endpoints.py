@@ -103,7 +103,9 @@ class EndpointFilter:
         vendor: Annotated[str, Query(max_length=200, description="Part of the vendor name.")] = "",
         profile: Annotated[str, Query(max_length=200, description="Device profile, such as printer.")] = "",
         site: Annotated[str, Query(max_length=63, description="Slug of the site of the last sighting.")] = "",
-        seen_since: Annotated[PastMoment | None, Query()] = None,
+        seen_since: Annotated[
+            PastMoment | None, Query(description="Start of the period in which they were seen (RFC 3339).")
+        ] = None,
         random: Annotated[bool | None, Query(description="Whether the MAC address is random.")] = None,
     ) -> None:
         self._asked: dict[str, Any] = {
@@ -124,8 +126,8 @@ def list_endpoints(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     filters: Annotated[EndpointFilter, Depends()],
-    status: Annotated[list[Status] | None, Query()] = None,
-    group: Annotated[str, Query(max_length=200)] = "",
+    status: Annotated[list[Status] | None, Query(description="Status.")] = None,
+    group: Annotated[str, Query(max_length=200, description="Name of the group.")] = "",
 ) -> Page[Endpoint]:
     """List endpoints, including discovered ones.
 
@@ -158,6 +160,7 @@ def create_endpoint(access: Changes, body: EndpointInput) -> Endpoint:
 
 @router.get("/{mac}", operation_id="getEndpoint")
 def get_endpoint(access: Reads, mac: _Mac) -> Endpoint:
+    """Get an endpoint."""
     with access.read() as session:
         return access.shown(get_endpoint_model(session, access, require_mac(mac)))
 
@@ -179,6 +182,7 @@ def update_endpoint(access: Changes, mac: _Mac, body: EndpointUpdate) -> Endpoin
 
 @router.delete("/{mac}", status_code=204, operation_id="deleteEndpoint")
 def delete_endpoint(access: Changes, mac: _Mac) -> None:
+    """Delete an endpoint. It is discovered again if it appears."""
     with access.change() as change:
         _require_match(change, access, mac)
         endpoints.delete_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
@@ -199,6 +203,7 @@ def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
 
 @router.post("/{mac}/unblock", operation_id="unblockEndpoint")
 def unblock_endpoint(access: Unblocks, mac: _Mac) -> Endpoint:
+    """Unblock an endpoint. The policy decides about it again."""
     with access.change() as change:
         _require_match(change, access, mac)
         row = endpoints.unblock_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)

@@ -129,6 +129,7 @@ def list_secrets(
 
 @router.get("/enrolment-secrets/{secret}", operation_id="getEnrolmentSecret")
 def get_secret(access: Reads, secret: SecretName) -> EnrolmentSecret:
+    """Get an enrolment link or secret, without the secret itself."""
     with access.read() as session:
         return access.shown(_build_secret(enrolment.require_secret(session, tenant_id=access.tenant_id, name=secret)))
 
@@ -201,6 +202,7 @@ def get_renewal(access: Reads) -> RenewalSettings:
 
 @router.put("/renewal-settings", operation_id="updateRenewalSettings")
 def update_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
+    """Set whether devices can renew a certificate with the same key."""
     with access.change() as change:
         row = tenants.require_tenant(change.session, tenant_id=access.tenant_id)
         lock_row(change.session, row)
@@ -212,12 +214,22 @@ def update_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
 @router.get("/device-set-up", operation_id="getDeviceSetUp")
 def get_set_up(
     access: Reads,
-    form: Annotated[Literal["apple", "windows", "wpa_supplicant", "networkmanager", "android"], Query()],
+    form: Annotated[
+        Literal["apple", "windows", "wpa_supplicant", "networkmanager", "android"],
+        Query(description="Format of the file."),
+    ],
     ssid: Annotated[
         str, Query(max_length=32, description="SSID of the Wi-Fi network. Omit it for a wired network.")
     ] = "",
     identity: Annotated[str, Query(max_length=200, description="Identity that devices send.")] = "device",
-    server_name: Annotated[list[Annotated[str, Field(max_length=253)]] | None, Query(max_length=20)] = None,
+    server_name: Annotated[
+        list[Annotated[str, Field(max_length=253)]] | None,
+        Query(
+            max_length=20,
+            description="Name in the RADIUS server's certificate that devices check; the default is all of the "
+            "tenant's names.",
+        ),
+    ] = None,
     device_folder: Annotated[
         str, Query(max_length=200, description="Folder for certificates on a Linux device.")
     ] = "/etc/admit",

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
 from api.v1.inputs import Input
-from api.v1.list_parameters import RowId
+from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
 from nac.core.access.effects import Effect
@@ -39,6 +39,7 @@ Downloads = Annotated[
 Starts = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.RECORDS))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.WORK, Effect.ERASURE))]
 _File = Annotated[str, Path(max_length=200, description="Name from `files`, or manifest.json.")]
+_Export = Annotated[RowNumber, Path(description="Id of the export.")]
 
 
 class ExportFile(BaseModel):
@@ -90,7 +91,7 @@ class ExportInput(Input):
 def list_exports(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    state: Annotated[list[ExportState] | None, Query()] = None,
+    state: Annotated[list[ExportState] | None, Query(description="State.")] = None,
 ) -> Page[Export]:
     """List exports, on request and before deletion."""
     with access.read() as session:
@@ -125,7 +126,8 @@ def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
 
 
 @router.get("/{export}", operation_id="getExport")
-def get_export(access: Reads, export: RowId) -> Export:
+def get_export(access: Reads, export: _Export) -> Export:
+    """Get an export, with its progress."""
     with access.read() as session:
         return access.shown(_build_export(exports.require_export(session, tenant_id=access.tenant_id, job_id=export)))
 
@@ -139,7 +141,7 @@ def get_export(access: Reads, export: RowId) -> Export:
         206: {"description": "Requested range (RFC 9110 14)."},
     },
 )
-def download_export_file(request: Request, access: Downloads, export: RowId, file: _File) -> FileResponse:
+def download_export_file(request: Request, access: Downloads, export: _Export, file: _File) -> FileResponse:
     """Download a file of an export.
 
     `Range` is supported, so you can resume a download. Requires the permission to read the log too.
@@ -152,7 +154,7 @@ def download_export_file(request: Request, access: Downloads, export: RowId, fil
 
 
 @router.post("/{export}/cancel", operation_id="cancelExport")
-def cancel_export(access: Changes, export: RowId) -> Export:
+def cancel_export(access: Changes, export: _Export) -> Export:
     """Cancel an export and delete its files."""
     with access.change() as change:
         _require_match(change, access, export)
@@ -161,7 +163,7 @@ def cancel_export(access: Changes, export: RowId) -> Export:
 
 
 @router.post("/{export}/retry", status_code=202, operation_id="retryExport")
-def retry_export(access: Changes, export: RowId) -> Export:
+def retry_export(access: Changes, export: _Export) -> Export:
     """Retry a failed export now."""
     with access.change() as change:
         _require_match(change, access, export)
@@ -170,7 +172,7 @@ def retry_export(access: Changes, export: RowId) -> Export:
 
 
 @router.delete("/{export}", operation_id="deleteExport")
-def delete_export(access: Changes, export: RowId) -> Export:
+def delete_export(access: Changes, export: _Export) -> Export:
     """Delete the files of an export before they expire.
 
     The export stays in the list.

@@ -40,7 +40,7 @@ Redirects = Annotated[
     ),
 ]
 Tests = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE, Effect.CONNECTION))]
-_Name = Annotated[str, Path(max_length=63)]
+_Name = Annotated[str, Path(max_length=63, description="Name of the feed.")]
 _Pem = Annotated[str, Field(max_length=100_000)]
 _PEM = ("ca_certificate", "client_certificate")
 # Settings. All other fields are observed.
@@ -129,7 +129,7 @@ def list_feeds(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    kind: Literal["syslog", "webhook"] | None = None,
+    kind: Annotated[Literal["syslog", "webhook"] | None, Query(description="Kind.")] = None,
 ) -> Page[Feed]:
     """List feeds and their delivery state.
 

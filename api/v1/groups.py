@@ -74,6 +74,7 @@ def list_endpoint_groups(
 
 @endpoint_group_router.post("", status_code=201, operation_id="createEndpointGroup")
 def create_endpoint_group(access: ChangesEndpoints, body: EndpointGroupInput) -> EndpointGroup:
+    """Create a group of endpoints, chosen by people or by a rule."""
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "name": body.name}
     with access.change() as change:
         row = ENDPOINT_GROUPS.create(change.session, **who)
@@ -85,6 +86,7 @@ def create_endpoint_group(access: ChangesEndpoints, body: EndpointGroupInput) ->
 
 @endpoint_group_router.get("/{group}", operation_id="getEndpointGroup")
 def get_endpoint_group(access: ReadsEndpoints, group: _Key) -> EndpointGroup:
+    """Get a group of endpoints."""
     with access.read() as session:
         row = ENDPOINT_GROUPS.require_by_key(session, tenant_id=access.tenant_id, key=group)
         return access.shown(_build_endpoint_group(row))
@@ -131,6 +133,7 @@ def update_passphrase(access: ChangesEndpoints, group: _Key, body: PassphraseInp
 
 @endpoint_group_router.delete("/{group}/passphrase", status_code=204, operation_id="deleteEndpointGroupPassphrase")
 def delete_passphrase(access: ChangesEndpoints, group: _Key) -> None:
+    """Delete the passphrase of a group."""
     with access.change() as change:
         _update_passphrase(change, access, group, None)
         change.set_empty_response()
@@ -150,6 +153,7 @@ def list_user_groups(
 
 @user_group_router.post("", status_code=201, operation_id="createUserGroup")
 def create_user_group(access: ChangesUsers, body: UserGroupInput) -> UserGroup:
+    """Create a group of users."""
     with access.change() as change:
         row = USER_GROUPS.create(change.session, actor=access.actor, tenant_id=access.tenant_id, name=body.name)
         change.located(row.id)
@@ -158,6 +162,7 @@ def create_user_group(access: ChangesUsers, body: UserGroupInput) -> UserGroup:
 
 @user_group_router.get("/{group}", operation_id="getUserGroup")
 def get_user_group(access: ReadsUsers, group: _Key) -> UserGroup:
+    """Get a group of users."""
     with access.read() as session:
         row = USER_GROUPS.require_by_key(session, tenant_id=access.tenant_id, key=group)
         return access.shown(_build_user_group(row))

@@ -23,7 +23,7 @@ from nac.models import IdentitySource as SourceRow
 
 router = APIRouter(prefix="/tenants/{tenant}/identity-sources", tags=["identity sources"])
 
-_Source = Annotated[str, Path(max_length=63)]
+_Source = Annotated[str, Path(max_length=63, description="Name of the identity source.")]
 _Kind = Literal["ldap", "oidc"]
 _Position = Annotated[int, Field(ge=1, le=1000)]
 _Secret = Annotated[str, Field(max_length=1024)]
@@ -93,7 +93,7 @@ def list_sources(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    kind: _Kind | None = None,
+    kind: Annotated[_Kind | None, Query(description="Kind.")] = None,
     enabled: Annotated[bool | None, Query(description="Whether they are queried.")] = None,
 ) -> Page[IdentitySource]:
     """List identity sources, in query order by default.
@@ -109,6 +109,7 @@ def list_sources(
 
 @router.post("", status_code=201, operation_id="createIdentitySource")
 def create_source(access: Changes, body: IdentitySourceInput) -> IdentitySource:
+    """Create an identity source: a directory or provider of users."""
     with access.change() as change:
         row = sources.create_source(
             change.session,
@@ -124,6 +125,7 @@ def create_source(access: Changes, body: IdentitySourceInput) -> IdentitySource:
 
 @router.get("/{source}", operation_id="getIdentitySource")
 def get_source(access: Reads, source: _Source) -> IdentitySource:
+    """Get an identity source."""
     with access.read() as session:
         return access.shown(_build_source(sources.require_by_name(session, tenant_id=access.tenant_id, name=source)))
 
@@ -150,6 +152,7 @@ def update_source(access: Changes, source: _Source, body: IdentitySourceUpdate) 
 
 @router.delete("/{source}", status_code=204, operation_id="deleteIdentitySource")
 def delete_source(access: Changes, source: _Source) -> None:
+    """Delete an identity source."""
     with access.change() as change:
         _require_match(change, access, source)
         sources.delete_source(change.session, actor=access.actor, tenant_id=access.tenant_id, name=source)

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import Field
 
 from api.access import Access, RequiresPermission
@@ -33,6 +33,7 @@ _READ_BY: Mapping[str, Permission] = {
 _PUBLIC_PROBLEM_FIELDS = ("code", "title")
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
+_JobId = Annotated[UUID, Path(description="Id of the job.")]
 
 
 class Job(ObservedModel):
@@ -109,8 +110,8 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def list_jobs(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-        state: Annotated[list[State] | None, Query()] = None,
-        kind: JobKind | None = None,
+        state: Annotated[list[State] | None, Query(description="State.")] = None,
+        kind: Annotated[JobKind | None, Query(description="Kind.")] = None,
     ) -> Page[Job]:
         """List jobs.
 
@@ -121,7 +122,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return paging.ordered(page.rows, lambda row: build_job(row, access.held), searched=page.searched)
 
     @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")
-    def get_job(access: Annotated[Access, read], job_id: UUID) -> Job:
+    def get_job(access: Annotated[Access, read], job_id: _JobId) -> Job:
         """Get a job, with its progress and result.
 
         The result requires the permissions to start the job, or to read the same data.
@@ -130,7 +131,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return access.shown(build_job(jobs.require_job(session, owner=access.owner, job_id=job_id), access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/cancel", operation_id=f"cancel{noun}Job")
-    def cancel_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
+    def cancel_job(access: Annotated[Access, manage], job_id: _JobId) -> Job:
         """Cancel a job.
 
         A running job stops at its next step.
@@ -141,7 +142,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return change.answer(build_job(row, access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
-    def retry_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
+    def retry_job(access: Annotated[Access, manage], job_id: _JobId) -> Job:
         """Retry a failed job from where it stopped.
 
         Requires the permissions to start it too.

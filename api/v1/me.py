@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 
 from api.own_account import OwnAccount
@@ -65,12 +65,14 @@ class PasswordUpdate(Input):
 
 @router.get("/me", operation_id="getMe")
 def get_me(me: _OwnAccount) -> MyAccount:
+    """Get your account, and how you signed in."""
     with me.session() as session:
         return _build_account(me, list_second_factors(session, person_id=me.signed_in.person_id), me.signed_in.name)
 
 
 @router.patch("/me", operation_id="updateMe")
 def update_me(me: _OwnAccount, body: MyAccountUpdate) -> MyAccount:
+    """Change the name that others see."""
     with me.account(confirmed=False) as (session, person):
         people.rename_person(session, actor=me.signed_in.actor, person_id=person.id, name=body.name)
         return _build_account(me, list_second_factors(session, person_id=person.id), person.name)
@@ -100,7 +102,7 @@ def list_my_sessions(
 
 
 @router.delete("/me/sessions/{session_id}", status_code=204, operation_id="deleteMySession")
-def end_my_session(me: _OwnAccount, session_id: UUID) -> None:
+def end_my_session(me: _OwnAccount, session_id: Annotated[UUID, Path(description="Id of the sign-in.")]) -> None:
     """Sign out one of your browsers."""
     with me.session() as session:
         sign_ins.end_own(session, signed_in=me.signed_in, sign_in_id=session_id)

@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import Field
 
 from api.access import Access, RequiresPermission
 from api.change import Change, ObservedModel
+from api.described.described_routes import describe_level
 from api.v1.inputs import Input, Slug
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -17,9 +18,10 @@ from nac.accounts.members import service as members
 from nac.accounts.members.repository import ORDERS
 from nac.accounts.members.service import Member as MemberRow
 from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.core.access.permissions import Permission, PermissionLevel
 
 router = APIRouter(tags=["members"])
+_MemberId = Annotated[UUID, Path(description="Id of the member.")]
 
 
 class Member(ObservedModel):
@@ -56,8 +58,10 @@ class MemberInput(MemberUpdate):
 
 def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
+    owner = describe_level(reads)
+    changed = "role or the tenants" if reads.level is PermissionLevel.MSP else "role"
 
-    @router.get(f"{prefix}/members", operation_id=f"list{noun}Members")
+    @router.get(f"{prefix}/members", operation_id=f"list{noun}Members", description=f"List members of {owner}.")
     def list_members(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
@@ -68,8 +72,10 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             rows = members.list_members(session, owner=access.owner, span=paging.span, text=text, role=role)
             return paging.ordered(rows, _build_member, entity=lambda row: (row.membership, row.person))
 
-    @router.get(f"{prefix}/members/{{member_id}}", operation_id=f"get{noun}Member")
-    def get_member(access: Annotated[Access, read], member_id: UUID) -> Member:
+    @router.get(
+        f"{prefix}/members/{{member_id}}", operation_id=f"get{noun}Member", description=f"Get a member of {owner}."
+    )
+    def get_member(access: Annotated[Access, read], member_id: _MemberId) -> Member:
         with access.read() as session:
             return access.shown(
                 _build_member(members.require_member(session, owner=access.owner, membership_id=member_id))
@@ -95,7 +101,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return change.answer(member)
 
     @router.post(f"{prefix}/members/{{member_id}}/invitation", status_code=204, operation_id=f"invite{noun}Member")
-    def invite_member(access: Annotated[Access, manage], member_id: UUID) -> None:
+    def invite_member(access: Annotated[Access, manage], member_id: _MemberId) -> None:
         """Send the invitation again.
 
         The mail has a new link if the person has no password yet.
@@ -108,8 +114,12 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             )
             change.set_empty_response()
 
-    @router.patch(f"{prefix}/members/{{member_id}}", operation_id=f"update{noun}Member")
-    def change_member(access: Annotated[Access, manage], member_id: UUID, body: MemberUpdate) -> Member:
+    @router.patch(
+        f"{prefix}/members/{{member_id}}",
+        operation_id=f"update{noun}Member",
+        description=f"Change the {changed} of a member of {owner}.",
+    )
+    def change_member(access: Annotated[Access, manage], member_id: _MemberId, body: MemberUpdate) -> Member:
         with access.change() as change:
             _require_match(change, access, member_id)
             row = members.update_member(
@@ -125,7 +135,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return change.answer(_build_member(row))
 
     @router.delete(f"{prefix}/members/{{member_id}}", status_code=204, operation_id=f"delete{noun}Member")
-    def remove_member(access: Annotated[Access, manage], member_id: UUID) -> None:
+    def remove_member(access: Annotated[Access, manage], member_id: _MemberId) -> None:
         """Remove a member.
 
         The person's account and other memberships stay.

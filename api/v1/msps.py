@@ -66,7 +66,7 @@ def list_msps(
     asked: Annotated[Caller, Depends(RequiresSelf())],
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
-    status: Annotated[list[_Status] | None, Query()] = None,
+    status: Annotated[list[_Status] | None, Query(description="Status.")] = None,
 ) -> Page[Msp]:
     """List MSPs that you can read.
 
@@ -87,6 +87,7 @@ def list_msps(
 
 @router.post("", status_code=201, operation_id="createMsp")
 def create_msp(access: Creates, body: MspInput) -> Msp:
+    """Create an MSP."""
     with access.change() as change:
         row = msps.create_msp(change.session, actor=access.actor, slug=body.slug, name=body.name)
         change.located(row.slug)
@@ -95,6 +96,7 @@ def create_msp(access: Creates, body: MspInput) -> Msp:
 
 @router.get("/{msp}", operation_id="getMsp")
 def get_msp(access: Reads) -> Msp:
+    """Get an MSP."""
     with access.read() as session:
         return access.shown(_build_msp(msps.require_msp(session, msp_id=access.msp_id)))
 

@@ -191,8 +191,8 @@ def list_nases(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     site: Annotated[str, Query(max_length=63, description="Slug of the site.")] = "",
-    vendor: Annotated[str, Query(max_length=200)] = "",
-    address: Annotated[str, Query(max_length=45)] = "",
+    vendor: Annotated[str, Query(max_length=200, description="Name of the vendor.")] = "",
+    address: Annotated[str, Query(max_length=45, description="IP address, or its beginning.")] = "",
     text: Annotated[str, Query(max_length=200, description="Part of the name or identifier.")] = "",
 ) -> Page[Nas]:
     """List registered NASes."""
@@ -233,6 +233,7 @@ def list_vendors(access: Reads) -> VendorList:
 
 @router.get("/{nas}", operation_id="getNas")
 def get_nas(access: Reads, nas: _Key) -> NasDetail:
+    """Get a NAS, with notes on unsupported results."""
     with access.read() as session:
         return access.shown(
             _build_detail(session, nases.require_nas(session, tenant_id=access.tenant_id, reference=nas))
@@ -267,6 +268,7 @@ def update_nas(access: Changes, nas: _Key, body: NasUpdate) -> NasDetail:
 
 @router.delete("/{nas}", status_code=204, operation_id="deleteNas")
 def delete_nas(access: Changes, nas: _Key) -> None:
+    """Delete a NAS. Its requests are rejected from now on."""
     with access.change() as change:
         nas_id = _require_match(change, access, nas)
         nases.delete_nas(change.session, actor=access.actor, tenant_id=access.tenant_id, reference=nas_id)

@@ -31,7 +31,9 @@ from nac.policies.repository import ORDERS, VERSION_ORDERS
 
 router = APIRouter(prefix="/tenants/{tenant}/policies", tags=["policies"])
 
-PolicySlug = Annotated[str, Path(max_length=63, pattern=r"^[a-z0-9-]+$", examples=["office"])]
+PolicySlug = Annotated[
+    str, Path(max_length=63, pattern=r"^[a-z0-9-]+$", examples=["office"], description="Slug of the policy.")
+]
 VersionNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.POLICY_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_MANAGE, Effect.DRAFT))]
@@ -176,6 +178,7 @@ def create_policy(access: Changes, body: PolicyInput) -> Policy:
 
 @router.get("/{policy}", operation_id="getPolicy")
 def get_policy(access: Reads, policy: PolicySlug) -> Policy:
+    """Get a policy, with the sites that use it."""
     with access.read() as session:
         return access.shown(_get_policy(session, access, policy))
 
@@ -216,7 +219,11 @@ def list_versions(
 
 
 @router.get("/{policy}/versions/{version}", operation_id="getPolicyVersion")
-def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> PolicyVersion:
+def get_version(
+    access: Reads,
+    policy: PolicySlug,
+    version: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version.")],
+) -> PolicyVersion:
     """Get one version, with its document."""
     with access.read() as session:
         row = policies.require_version(session, tenant_id=access.tenant_id, slug=policy, number=version)

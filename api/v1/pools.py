@@ -22,7 +22,7 @@ from nac.pools.repository import LEASE_ORDERS, POOL_ORDERS
 
 router = APIRouter(prefix="/tenants/{tenant}/pools", tags=["pools"])
 
-_Pool = Annotated[str, Path(max_length=63)]
+_Pool = Annotated[str, Path(max_length=63, description="Name of the pool.")]
 _Site = Annotated[
     str,
     Query(max_length=63, description="Slug of the site that owns the pool. Omit it for a pool of the whole tenant."),
@@ -129,7 +129,7 @@ def list_pools(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(POOL_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    kind: PoolKind | None = None,
+    kind: Annotated[PoolKind | None, Query(description="Kind.")] = None,
     site: Annotated[str, Query(max_length=63, description="Slug of the site that owns the pools.")] = "",
 ) -> Page[Pool]:
     """List pools, with their address counts.
@@ -167,10 +167,10 @@ def create_pool(access: Changes, body: PoolInput) -> PoolDetail:
 def list_leases(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(LEASE_ORDERS))],
-    pool: Annotated[str, Query(max_length=63)] = "",
+    pool: Annotated[str, Query(max_length=63, description="Name of the pool.")] = "",
     site: _Site = "",
-    mac: Annotated[str, Query(max_length=40)] = "",
-    address: Annotated[str, Query(max_length=100)] = "",
+    mac: Annotated[str, Query(max_length=40, description="MAC address, in any notation.")] = "",
+    address: Annotated[str, Query(max_length=100, description="IP address, or its beginning.")] = "",
 ) -> Page[PoolLease]:
     """List leases, and quarantined addresses with their last device."""
     with access.read() as session:
@@ -203,6 +203,7 @@ def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
 
 @router.get("/{pool}", operation_id="getPool")
 def get_pool(access: Reads, pool: _Pool, site: _Site = "") -> PoolDetail:
+    """Get a pool, with its address counts."""
     with access.read() as session:
         return access.shown(_build_detail(session, access, pool, site))
 

@@ -3,14 +3,14 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Omittable, Slug, body_references
-from api.v1.list_parameters import RowId, RowNumber
+from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -25,6 +25,7 @@ router = APIRouter(prefix="/tenants/{tenant}/redecisions", tags=["re-decisions"]
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.REDECISION_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.REDECISION_MANAGE, Effect.SESSIONS))]
+_Redecision = Annotated[RowNumber, Path(description="Id of the re-decision.")]
 
 
 class Redecision(ObservedModel):
@@ -185,7 +186,7 @@ class RedecisionSettingsUpdate(Input):
 def list_redecisions(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    state: Annotated[list[RedecisionState] | None, Query()] = None,
+    state: Annotated[list[RedecisionState] | None, Query(description="State.")] = None,
 ) -> Page[Redecision]:
     """List re-decisions, running and finished."""
     with access.read() as session:
@@ -235,6 +236,7 @@ def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> Redecisio
 
 @router.get("/settings", operation_id="getRedecisionSettings")
 def get_settings(access: Reads) -> RedecisionSettings:
+    """Get the settings of re-decisions."""
     with access.read() as session:
         return access.shown(_build_settings(redecisions.get_settings(session, tenant_id=access.tenant_id)))
 
@@ -254,7 +256,7 @@ def update_settings(access: Changes, body: RedecisionSettingsUpdate) -> Redecisi
 
 
 @router.get("/{redecision}", operation_id="getRedecision")
-def get_redecision(access: Reads, redecision: RowId) -> RedecisionDetail:
+def get_redecision(access: Reads, redecision: _Redecision) -> RedecisionDetail:
     """Get a re-decision, with its results and progress."""
     with access.read() as session:
         run = redecisions.require_redecision(session, tenant_id=access.tenant_id, number=redecision)
@@ -264,7 +266,7 @@ def get_redecision(access: Reads, redecision: RowId) -> RedecisionDetail:
 
 
 @router.post("/{redecision}/approve", status_code=202, operation_id="approveRedecision")
-def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
+def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
     """Approve a re-decision that waits because of a preview or the ceiling.
 
     Its requests are then sent.
@@ -278,7 +280,7 @@ def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
 
 
 @router.post("/{redecision}/stop", operation_id="cancelRedecision")
-def stop_redecision(access: Changes, redecision: RowId) -> CancelledRedecision:
+def stop_redecision(access: Changes, redecision: _Redecision) -> CancelledRedecision:
     """Stop a re-decision and cancel its queued requests.
 
     Completed requests are not reverted.

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, RequiresPermission
 from api.change import Change
+from api.described.described_routes import describe_level
 from api.v1.inputs import Input, Name, Omittable, PermissionNames, Slug
 from api.v1.owner_routes import list_tenant_and_msp_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -19,7 +20,7 @@ from nac.models import CustomRole
 
 router = APIRouter(tags=["roles"])
 
-_Slug = Annotated[str, Path(max_length=63)]
+_Slug = Annotated[str, Path(max_length=63, description="Slug.")]
 
 
 class Role(BaseModel):
@@ -99,7 +100,12 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             )
             return change.answer(_build_custom_role(row))
 
-    @router.delete(f"{prefix}/roles/{{slug}}", status_code=204, operation_id=f"delete{noun}Role")
+    @router.delete(
+        f"{prefix}/roles/{{slug}}",
+        status_code=204,
+        operation_id=f"delete{noun}Role",
+        description=f"Delete a custom role of {describe_level(manages)} that nobody has.",
+    )
     def remove_role(access: Annotated[Access, manage], slug: _Slug) -> None:
         with access.change() as change:
             _require_match(change, access, slug)

@@ -102,6 +102,7 @@ def get_scep(access: Reads) -> ScepSettings:
 
 @router.get("/webhook", operation_id="getScepWebhook")
 def get_webhook(access: Reads) -> ScepWebhook:
+    """Get the webhook that checks challenges from other systems."""
     with access.read() as session:
         return access.shown(_build_webhook(webhook_config.require_webhook(session, tenant_id=access.tenant_id)))
 

@@ -119,7 +119,7 @@ def list_nases(
     access: Reads,
     paging: Annotated[Paging, Depends()],
     nas: _Nas = "",
-    state: Annotated[NasState | None, Query()] = None,
+    state: Annotated[NasState | None, Query(description="State.")] = None,
 ) -> Page[SecretRotationNas]:
     """List NASes of the last rotation, with the secret they use and how to change it."""
     with access.read() as session:

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
@@ -70,7 +70,8 @@ def startself_test_of(access: Starts) -> SelfTest:
 
 
 @router.get("/{self_test_id}", operation_id="getSelfTest")
-def getself_test_of(access: Reads, self_test_id: UUID) -> SelfTest:
+def getself_test_of(access: Reads, self_test_id: Annotated[UUID, Path(description="Id of the self-test.")]) -> SelfTest:
+    """Get a self-test, with its results."""
     with access.read() as session:
         return access.shown(
             build_self_test(self_tests.require_self_test(session, tenant_id=access.tenant_id, test_id=self_test_id))

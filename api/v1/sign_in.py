@@ -125,6 +125,7 @@ def ask_for_passkey(desk: _SignInFlow, body: PasskeyChallengeInput) -> PasskeyOp
 
 @router.post("/sign-in/passkey", operation_id="signInByPasskey", dependencies=[_ANYONE])
 def sign_in_by_passkey(desk: _SignInFlow, body: SignInByPasskey) -> SignedIn:
+    """Sign in with a passkey, directly or after a password."""
     return _build_signed_in(desk.by_passkey(body.challenge, body.credential))
 
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, RequiresPermission
+from api.described.described_routes import describe_level
 from api.v1.inputs import Input
 from api.v1.owner_routes import list_owner_routes
 from nac.accounts.sign_in import rules
@@ -49,7 +50,11 @@ class SignInRulesUpdate(Input):
 def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
-    @router.get(f"{prefix}/sign-in-rules", operation_id=f"get{noun}SignInRules")
+    @router.get(
+        f"{prefix}/sign-in-rules",
+        operation_id=f"get{noun}SignInRules",
+        description=f"Get the sign-in rules for members of {describe_level(reads)}.",
+    )
     def get_rules(access: Annotated[Access, read]) -> SignInRules:
         with access.read() as session:
             return access.shown(_build_rules(session, rules.get_rule(session, owner=access.owner)))

@@ -23,7 +23,7 @@ from nac.tenancy.sites import service as sites
 
 router = APIRouter(prefix="/tenants/{tenant}/sites", tags=["sites"])
 
-_Slug = Annotated[str, Path(max_length=63)]
+_Slug = Annotated[str, Path(max_length=63, description="Slug of the site.")]
 _TimeZone = Annotated[str, Field(max_length=100, examples=["Europe/Berlin"])]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SITE_READ))]
 Changes = Annotated[
@@ -83,6 +83,7 @@ def list_sites(
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
     policy: Annotated[str, Query(max_length=63, description="Slug of the policy.")] = "",
 ) -> Page[Site]:
+    """List sites, by slug."""
     who: dict[str, Any] = {"tenant_id": access.tenant_id}
     with access.read() as session:
         policy_id = policies.require_by_slug(session, **who, slug=policy).id if policy else None
@@ -105,6 +106,7 @@ def create_site(access: Creates, body: SiteInput) -> Site:
 
 @router.get("/{site}", operation_id="getSite")
 def get_site(access: Reads, site: _Slug) -> Site:
+    """Get a site."""
     with access.read() as session:
         return access.shown(
             _build_site(session, access, sites.require_by_slug(session, tenant_id=access.tenant_id, slug=site))

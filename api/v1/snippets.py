@@ -14,7 +14,7 @@ from nac.onboarding.snippets.catalogue import AccessKind, Feature, SnippetKind, 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["onboarding"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
-_Id = Annotated[str, Path(max_length=63, examples=["cisco-iosxe-ibns2"])]
+_Id = Annotated[str, Path(max_length=63, examples=["cisco-iosxe-ibns2"], description="Id of the snippet.")]
 
 
 class Snippet(BaseModel):

@@ -42,13 +42,15 @@ RollsOut = Annotated[
     ),
 ]
 _COMPUTED_FIELDS = {"tenant", "state"}
-_VERSION_NUMBER = Path(ge=1, le=2**31 - 1)
 _TEMPLATE_EXAMPLE = {
     "endpoint_groups": ["printers"],
     "policies": [{"slug": "office", "document": {"rules": [], "fallback": {"verdict": "deny"}}}],
     "sites": [{"slug": "main", "time_zone": "Europe/Berlin", "policy": "office"}],
     "settings": {"methods": ["eap-tls", "mab"], "replay_days": 7},
 }
+_Slug = Annotated[str, Path(description="Slug.")]
+_Follower = Annotated[str, Path(description="Slug or id of the tenant that follows the template.")]
+_RolloutId = Annotated[UUID, Path(description="Id of the roll-out.")]
 
 
 class Template(BaseModel):
@@ -192,6 +194,7 @@ def list_templates(
     paging: Annotated[OrderedPaging, Depends(require_paging(repository.TEMPLATE_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
 ) -> Page[Template]:
+    """List templates of the MSP."""
     with access.read() as session:
         rows = templates.list_page(session, msp_id=access.msp_id, span=paging.span, text=text)
         return paging.ordered(rows, _build_template)
@@ -199,6 +202,7 @@ def list_templates(
 
 @router.post("", status_code=201, operation_id="createTemplate")
 def create_template(access: Changes, body: TemplateInput) -> Template:
+    """Create a template without versions."""
     with access.change() as change:
         row = templates.create_template(
             change.session, actor=access.actor, msp_id=access.msp_id, slug=body.slug, name=body.name
@@ -208,13 +212,14 @@ def create_template(access: Changes, body: TemplateInput) -> Template:
 
 
 @router.get("/{slug}", operation_id="getTemplate")
-def get_template(access: Reads, slug: str) -> Template:
+def get_template(access: Reads, slug: _Slug) -> Template:
+    """Get a template."""
     with access.read() as session:
         return access.shown(_build_template(_require_template(session, access, slug)))
 
 
 @router.patch("/{slug}", operation_id="updateTemplate")
-def update_template(access: Changes, slug: str, body: TemplateUpdate) -> Template:
+def update_template(access: Changes, slug: _Slug, body: TemplateUpdate) -> Template:
     """Rename a template.
 
     Its slug cannot change.
@@ -228,7 +233,7 @@ def update_template(access: Changes, slug: str, body: TemplateUpdate) -> Templat
 
 
 @router.delete("/{slug}", status_code=204, operation_id="deleteTemplate")
-def delete_template(access: Changes, slug: str) -> None:
+def delete_template(access: Changes, slug: _Slug) -> None:
     """Delete a template that no tenant follows."""
     with access.change() as change:
         change.require_match(_build_template(_require_template(change.session, access, slug, lock=True)))
@@ -238,7 +243,7 @@ def delete_template(access: Changes, slug: str) -> None:
 
 @router.get("/{slug}/versions", operation_id="listTemplateVersions")
 def list_versions(
-    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(require_paging(repository.VERSION_ORDERS))]
+    access: Reads, slug: _Slug, paging: Annotated[OrderedPaging, Depends(require_paging(repository.VERSION_ORDERS))]
 ) -> Page[TemplateVersion]:
     """List versions of a template, newest first by default."""
     with access.read() as session:
@@ -247,7 +252,7 @@ def list_versions(
 
 
 @router.post("/{slug}/versions", status_code=201, operation_id="createTemplateVersion")
-def create_version(access: Changes, slug: str, body: TemplateVersionInput) -> TemplateVersionDetail:
+def create_version(access: Changes, slug: _Slug, body: TemplateVersionInput) -> TemplateVersionDetail:
     """Create a version of a template, which becomes the newest.
 
     Tenants get it by a roll-out.
@@ -268,7 +273,10 @@ def create_version(access: Changes, slug: str, body: TemplateVersionInput) -> Te
 
 
 @router.get("/{slug}/versions/{number}", operation_id="getTemplateVersion")
-def get_version(access: Reads, slug: str, number: Annotated[int, _VERSION_NUMBER]) -> TemplateVersionDetail:
+def get_version(
+    access: Reads, slug: _Slug, number: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version.")]
+) -> TemplateVersionDetail:
+    """Get a version of a template, with its document."""
     with access.read() as session:
         row = templates.require_version(session, template=_require_template(session, access, slug), number=number)
         return access.shown(TemplateVersionDetail.model_validate(_describe_version(row)))
@@ -277,7 +285,7 @@ def get_version(access: Reads, slug: str, number: Annotated[int, _VERSION_NUMBER
 @router.get("/{slug}/tenants", operation_id="listTemplateTenants")
 def list_followers(
     access: Compares,
-    slug: str,
+    slug: _Slug,
     paging: Annotated[OrderedPaging, Depends(require_paging(repository.FOLLOWER_ORDERS))],
     drift: Annotated[
         bool, Query(description="Whether to include differences between each tenant and its version.")
@@ -300,7 +308,9 @@ def list_followers(
 
 
 @router.put("/{slug}/tenants/{follower}", operation_id="followTemplate")
-def follow_template(access: RollsOut, slug: str, follower: str, body: TemplateFollowerInput) -> TemplateFollower:
+def follow_template(
+    access: RollsOut, slug: _Slug, follower: _Follower, body: TemplateFollowerInput
+) -> TemplateFollower:
     """Add a tenant to the template.
 
     Roll-outs include the tenant from now on; nothing changes before. Requires, at the tenant, the permissions for the
@@ -321,7 +331,7 @@ def follow_template(access: RollsOut, slug: str, follower: str, body: TemplateFo
 
 
 @router.delete("/{slug}/tenants/{follower}", status_code=204, operation_id="releaseFromTemplate")
-def release_from_template(access: Changes, slug: str, follower: str) -> None:
+def release_from_template(access: Changes, slug: _Slug, follower: _Follower) -> None:
     """Remove a tenant from the template.
 
     The tenant keeps its settings and objects.
@@ -334,7 +344,7 @@ def release_from_template(access: Changes, slug: str, follower: str) -> None:
 
 @router.get("/{slug}/rollouts", operation_id="listRollouts")
 def list_rollouts(
-    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(require_paging(repository.ROLLOUT_ORDERS))]
+    access: Reads, slug: _Slug, paging: Annotated[OrderedPaging, Depends(require_paging(repository.ROLLOUT_ORDERS))]
 ) -> Page[Rollout]:
     """List roll-outs, newest first by default."""
     with access.read() as session:
@@ -343,7 +353,7 @@ def list_rollouts(
 
 
 @router.post("/{slug}/rollouts", status_code=201, operation_id="startRollout")
-def start_rollout(access: RollsOut, slug: str, body: RolloutInput) -> RolloutDetail:
+def start_rollout(access: RollsOut, slug: _Slug, body: RolloutInput) -> RolloutDetail:
     """Start a roll-out, which runs as a job of the MSP.
 
     It begins within a second. Requires, at each tenant, the permissions for the parts of the version.
@@ -369,13 +379,14 @@ def start_rollout(access: RollsOut, slug: str, body: RolloutInput) -> RolloutDet
 
 
 @router.get("/{slug}/rollouts/{rollout_id}", operation_id="getRollout")
-def get_rollout(access: Reads, slug: str, rollout_id: UUID) -> RolloutDetail:
+def get_rollout(access: Reads, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
+    """Get a roll-out, with its progress at each tenant."""
     with access.read() as session:
         return access.shown(_build_rollout_detail(access, session, _require_rollout(session, access, slug, rollout_id)))
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/stop", operation_id="pauseRollout")
-def pause_rollout(access: Changes, slug: str, rollout_id: UUID) -> RolloutDetail:
+def pause_rollout(access: Changes, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Pause a roll-out.
 
     Tenants that have the version keep it.
@@ -387,7 +398,7 @@ def pause_rollout(access: Changes, slug: str, rollout_id: UUID) -> RolloutDetail
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="resumeRollout")
-def resume_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDetail:
+def resume_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Resume a paused roll-out.
 
     The time to watch its stage starts again. Requires the permissions of `startRollout`.
@@ -407,7 +418,7 @@ def resume_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDeta
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/roll-back", operation_id="rollBackRollout")
-def roll_back_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDetail:
+def roll_back_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Roll back a roll-out: restore the previous state of its tenants.
 
     Parts that have changed since stay unchanged. Requires, at each tenant, the permissions for these parts.

@@ -50,6 +50,7 @@ Lists = Annotated[Access, Depends(ReadsMsp(Permission.MSP_READ))]
 Creates = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS))]
 CreatesInNamedMsp = Annotated[UnresolvedMspAccess, Depends(ChangesNamedMsp(Permission.TENANT_CREATE, Effect.TENANTS))]
 Deletes = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, Effect.REJECTION, Effect.ERASURE))]
+_Statuses = Annotated[list[_Status] | None, Query(description="Status.")]
 
 
 class Tenant(BaseModel):
@@ -216,7 +217,7 @@ def list_tenants(
     access: Lists,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
-    status: Annotated[list[_Status] | None, Query()] = None,
+    status: _Statuses = None,
 ) -> Page[Tenant]:
     """List tenants of the MSP that you can see."""
     only = access.principal.tenants_of(access.msp_id)
@@ -230,7 +231,7 @@ def list_seen_tenants(
     asked: Annotated[Caller, Depends(RequiresSelf())],
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
-    status: Annotated[list[_Status] | None, Query()] = None,
+    status: _Statuses = None,
     msp: Annotated[str, Query(max_length=63, description="Slug or id of the MSP.")] = "",
 ) -> Page[MspTenant]:
     """List all tenants that you can read, of any MSP.
@@ -295,6 +296,7 @@ def _create_tenant(request: Request, access: Access, body: TenantInput) -> Tenan
 
 @router.get("/tenants/{tenant}", operation_id="getTenant")
 def get_tenant(access: Reads) -> TenantDetail:
+    """Get a tenant, with its settings and RADIUS ports."""
     with access.read() as session:
         return access.shown(
             _build_tenant_detail(access, session, tenants.require_tenant(session, tenant_id=access.tenant_id))
@@ -385,7 +387,14 @@ def _get_manage_level(access: Access) -> PermissionLevel:
 def delete_tenant(
     access: Deletes,
     tenant: _Key,
-    days: Annotated[int | None, Query(ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1])] = None,
+    days: Annotated[
+        int | None,
+        Query(
+            ge=msps.DELETION_DAYS[0],
+            le=msps.DELETION_DAYS[1],
+            description="Days within which it can be restored; the default is that of the MSP.",
+        ),
+    ] = None,
 ) -> TenantDetail:
     """Delete a tenant, which stops at once.
 

@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import Field
 
 from api.access import Access, RequiresPermission
 from api.change import ObservedModel
+from api.described.described_routes import describe_level
 from api.v1.inputs import Input, Name, PermissionNames
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -21,6 +22,7 @@ from nac.core.access.permissions import Permission
 from nac.models import ApiToken as TokenRow
 
 router = APIRouter(tags=["tokens"])
+_TokenId = Annotated[UUID, Path(description="Id of the token.")]
 
 
 class Token(ObservedModel):
@@ -59,12 +61,16 @@ class TokenInput(Input):
 def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
-    @router.get(f"{prefix}/tokens", operation_id=f"list{noun}Tokens")
+    @router.get(
+        f"{prefix}/tokens",
+        operation_id=f"list{noun}Tokens",
+        description=f"List API tokens of {describe_level(reads)}, without their texts.",
+    )
     def list_tokens(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
         text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-        status: Annotated[list[TokenStatus] | None, Query()] = None,
+        status: Annotated[list[TokenStatus] | None, Query(description="Status.")] = None,
     ) -> Page[Token]:
         with access.read() as session:
             rows = tokens.list_tokens(session, owner=access.owner, span=paging.span, text=text, statuses=status or ())
@@ -94,13 +100,13 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return change.answer(CreatedToken(**token.model_dump(), token=made.text), state=token)
 
     @router.get(f"{prefix}/tokens/{{token_id}}", operation_id=f"get{noun}Token")
-    def get_token(access: Annotated[Access, read], token_id: UUID) -> Token:
+    def get_token(access: Annotated[Access, read], token_id: _TokenId) -> Token:
         """Get a token, without its text."""
         with access.read() as session:
             return access.shown(_build_token(tokens.require_token(session, owner=access.owner, token_id=token_id)))
 
     @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
-    def revoke_token(access: Annotated[Access, manage], token_id: UUID) -> None:
+    def revoke_token(access: Annotated[Access, manage], token_id: _TokenId) -> None:
         """Revoke a token, and all tokens that it created.
 
         You need each permission of the token.

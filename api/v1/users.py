@@ -80,8 +80,8 @@ def list_users(
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     name: Annotated[str, Query(max_length=253, description="Exact name.")] = "",
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    group: Annotated[str, Query(max_length=200)] = "",
-    disabled: Annotated[bool | None, Query()] = None,
+    group: Annotated[str, Query(max_length=200, description="Name of the group.")] = "",
+    disabled: Annotated[bool | None, Query(description="Whether they are disabled.")] = None,
 ) -> Page[User]:
     """List users, by name.
 
@@ -96,6 +96,7 @@ def list_users(
 
 @router.post("", status_code=201, operation_id="createUser")
 def create_user(access: Changes, body: UserInput) -> User:
+    """Create a user with a password."""
     seal = access.sealer.seal
     with access.change() as change, body_references():
         row = users.create_user(
@@ -112,6 +113,7 @@ def create_user(access: Changes, body: UserInput) -> User:
 
 @router.get("/{user}", operation_id="getUser")
 def get_user(access: Reads, user: _Key) -> User:
+    """Get a user."""
     with access.read() as session:
         return access.shown(
             _build_user(session, access, users.require_user(session, tenant_id=access.tenant_id, key=user))
