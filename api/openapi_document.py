@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from api.described.field_values import add_closed_sets, add_number_formats
 from api.described.headers import add_if_match, add_if_none_match, add_response_headers, build_error_headers
 from api.described.headers import build_header_components as headers
 from api.described.info import add_info, add_permission, add_security_schemes
+from api.routes import NounRouter
 
 _PROBLEM = "Problem"
 _PROBLEM_SCHEMA: dict[str, Any] = {
@@ -84,8 +85,9 @@ class _OpenApiDocument(NamedTuple):
     tag: str
 
 
-def install_openapi(app: FastAPI) -> None:
-    """Extend the OpenAPI document of an application."""
+def install_openapi(app: FastAPI, routers: Iterable[NounRouter]) -> None:
+    """Extend the OpenAPI document of an application with these routers."""
+    app.openapi_tags = [router.tag for router in routers]
     plain = app.openapi
 
     def described() -> dict[str, Any]:

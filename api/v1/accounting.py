@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
 from api.application_state import get_usage_cache
+from api.routes import NounRouter
 from api.v1.list_parameters import LogPage, Mac, Since, SiteSlug, Until, User, build_log_page, build_log_range
 from api.v1.paging import MAX_ROWS, SortedPaging, require_time_paging
 from api.v1.timestamps import PastMoment
@@ -19,7 +20,9 @@ from nac.sessions.accounting import service as accounting
 from nac.sessions.accounting.service import LoggedAccounting
 from nac.sessions.usage import UsageDimension, UsageRow, list_usage
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["accounting"])
+router = NounRouter(
+    prefix="/tenants/{tenant}", tag="accounting", description="Accounting log as received, and usage totals."
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
 ReadsUsage = Annotated[Access, Depends(ReadsTenant(Permission.USAGE_READ))]

@@ -4,12 +4,13 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from api.access import Access, RequiresPermission
 from api.described.described_routes import describe_level
+from api.routes import NounRouter
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
@@ -23,7 +24,7 @@ from nac.kit.validation import require_address
 from nac.models import AuditEntry as AuditEntryRow
 from nac.models import AuditSeal as AuditSealRow
 
-router = APIRouter(tags=["audit"])
+router = NounRouter(tag="audit", description="Audit log of changes, in chains that anyone can verify.")
 
 _JSON_LINES = "application/jsonl"
 _MAX_BIGINT = 2**63 - 1

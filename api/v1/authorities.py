@@ -7,12 +7,13 @@ from uuid import UUID
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.certificates import PEM, RevocationResult
 from api.v1.inputs import Input
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -29,7 +30,9 @@ from nac.kit.errors import InvalidInput
 from nac.models import CertificateAuthority, StatusSource
 from pki.bundles import certificates_pem
 
-router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/authorities", tag="authorities", description="Certificate authorities of a tenant."
+)
 
 AuthorityKey = Annotated[
     str,

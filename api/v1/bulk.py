@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Depends
+from fastapi import Body, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
 from api.json_input import accept_body
+from api.routes import NounRouter
 from api.v1.inputs import BoundedMistakes, GroupNames, Input, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.nases import NasInput
@@ -17,7 +18,9 @@ from nac.core.access.permissions import Permission
 from nac.kit.bulk_rows import OnExisting
 from nac.onboarding.imports import jobs
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["bulk"])
+router = NounRouter(
+    prefix="/tenants/{tenant}", tag="bulk", description="Changes of many endpoints, users or NASes: all or none."
+)
 
 MAX_ROWS = 10_000
 _Macs = Annotated[list[Annotated[str, Field(max_length=40)]], Field(min_length=1, max_length=MAX_ROWS)]

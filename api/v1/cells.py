@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -15,7 +16,9 @@ from nac.core.access.permissions import Permission
 from nac.tenancy.cells import cell_admin
 from nac.tenancy.cells.cell_admin import CellState, CellStatus
 
-router = APIRouter(prefix="/cells", tags=["cells"])
+router = NounRouter(
+    prefix="/cells", tag="cells", description="RADIUS servers of the platform. Each tenant has a slot in a cell."
+)
 
 _Name = Annotated[str, Path(description="Name of the cell.", max_length=200)]
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]

@@ -4,10 +4,11 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
+from api.routes import NounRouter
 from api.v1.certificate_models import CertificateDetail, build_certificate_detail
 from api.v1.certificates import Reads, Serial
 from api.v1.inputs import Input
@@ -23,7 +24,9 @@ from nac.kit.errors import InvalidInput
 from pki.keys import KeyKind
 from pki.profiles import CertificateProfile as ProfileRules
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["certificate settings"])
+router = NounRouter(
+    prefix="/tenants/{tenant}", tag="certificate settings", description="Settings for new certificates."
+)
 
 # These changes affect every device of the tenant.
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST))]

@@ -3,13 +3,14 @@
 from dataclasses import asdict
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 from pydantic import BaseModel, Field
 from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.routes import NounRouter
 from api.v1.certificate_models import (
     Certificate,
     CertificateDetail,
@@ -39,7 +40,11 @@ from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
 from pki.signing_requests import SigningRequest
 
-router = APIRouter(prefix="/tenants/{tenant}/certificates", tags=["certificates"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/certificates",
+    tag="certificates",
+    description="Certificates of devices, users, NASes and servers: issue, renew and revoke.",
+)
 
 Serial = Annotated[
     str, Path(description="Serial number in hex; colons are allowed.", max_length=100, examples=["3f:09:ab"])

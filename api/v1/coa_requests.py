@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.routes import NounRouter
 from api.v1.coa_models import CoaRequest, CreatedCoaRequests, build_coa_request
 from api.v1.inputs import Input, body_references
 from api.v1.list_parameters import Mac, RowNumber, User
@@ -16,7 +17,11 @@ from nac.models.coa_request import CoaKind, CoaReason, CoaState
 from nac.sessions.coa_requests import service as coa_requests
 from nac.sessions.coa_requests.repository import ORDERS
 
-router = APIRouter(prefix="/tenants/{tenant}/coa-requests", tags=["CoA requests"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/coa-requests",
+    tag="CoA requests",
+    description="Requests to NASes about sessions (RFC 5176): disconnect, reauthenticate, bounce, change.",
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SESSION_READ))]
 SendsCoa = Annotated[

@@ -3,10 +3,11 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
+from api.routes import NounRouter
 from api.v1.list_parameters import LogPage, Mac, Since, SiteSlug, Until, build_log_page, build_log_range
 from api.v1.paging import SortedPaging, require_time_paging
 from nac.cellformat.methods import METHODS
@@ -16,7 +17,11 @@ from nac.kit.mac import display_mac
 from nac.sessions.decisions import service as decisions
 from nac.sessions.decisions.service import LoggedDecision
 
-router = APIRouter(prefix="/tenants/{tenant}/decisions", tags=["decisions"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/decisions",
+    tag="decisions",
+    description="Authentication log: requests, results and reasons.",
+)
 
 Verdict = Literal["permit", "quarantine", "deny"]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]

@@ -3,11 +3,12 @@
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.routes import NounRouter
 from api.v1.endpoints import get_endpoint_model
 from api.v1.inputs import GeneratedPassphrase, Input, PassphraseInput
 from nac.core.access.effects import ENDPOINT_EFFECTS
@@ -18,7 +19,11 @@ from nac.kit.mac import display_mac
 from nac.kit.validation import require_mac
 from nac.tenancy.sites import service as sites
 
-router = APIRouter(prefix="/tenants/{tenant}/endpoints/{mac}", tags=["endpoint findings"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/endpoints/{mac}",
+    tag="endpoint findings",
+    description="Evidence about a device: its profile, groups by rule, posture and passphrase.",
+)
 
 _Mac = Annotated[
     str, Path(description="MAC address: 12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, cast
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment, PastMoment
@@ -22,7 +23,11 @@ from nac.inventory.groups import ENDPOINT_GROUPS, is_by_rule
 from nac.kit.mac import display_mac, is_random_mac
 from nac.kit.validation import require_mac
 
-router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["endpoints"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/endpoints",
+    tag="endpoints",
+    description="Devices, by MAC address: approved, blocked, discovered or ignored.",
+)
 
 Status = Literal["active", "blocked", "discovered", "ignored"]
 _Mac = Annotated[

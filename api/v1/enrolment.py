@@ -4,11 +4,12 @@ import base64
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import ObservedModel
+from api.routes import NounRouter
 from api.v1.certificate_models import Sans
 from api.v1.certificate_settings import Manages
 from api.v1.inputs import Input, Text, body_references
@@ -26,7 +27,9 @@ from nac.models import EnrolmentSecret as EnrolmentSecretRow
 from nac.models.enrolment import EnrolmentKind
 from nac.tenancy.tenants import service as tenants
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["enrolment"])
+router = NounRouter(
+    prefix="/tenants/{tenant}", tag="enrolment", description="Enrolment of devices: links, EST, SCEP and their secrets."
+)
 
 SecretName = Annotated[str, Path(description="Id or name of the secret.", max_length=64)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]

@@ -4,12 +4,13 @@ from datetime import datetime
 from pathlib import Path as FilePath
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input
 from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -23,7 +24,7 @@ from nac.logs.exports.repository import ORDERS
 from nac.models import ExportJob
 from nac.models.export import ExportFormat, ExportState
 
-router = APIRouter(prefix="/tenants/{tenant}/exports", tags=["exports"])
+router = NounRouter(prefix="/tenants/{tenant}/exports", tag="exports", description="Exports of logs to files.")
 
 # Permission to read each log.
 _READ_BY = {

@@ -5,10 +5,11 @@ import binascii
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
+from api.routes import NounRouter
 from api.v1.authorities import Authority, AuthorityDetail, build_authority, build_authority_detail
 from api.v1.inputs import Input, Omittable
 from nac.certificates import external_authorities, status_refresh
@@ -18,7 +19,11 @@ from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
 from pki.uploads import MAX_FILE_BYTES
 
-router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["external authorities"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/authorities",
+    tag="external authorities",
+    description="External authorities that issue certificates of a tenant's devices.",
+)
 
 Connects = Annotated[
     Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.REJECTION, Effect.CONNECTION))

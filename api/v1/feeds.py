@@ -3,13 +3,14 @@
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.application_state import get_settings, get_signing
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.server_tests import limit_server_tests
 from api.v1.feed_settings import FeedSettingsUpdate, SyslogFeedSettings, WebhookFeedSettings, dump_given_settings
 from api.v1.inputs import Input, Slug
@@ -27,7 +28,9 @@ from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, parse_setti
 from nac.models import Feed as FeedRow
 from nac.tenancy.tenants import service as tenants
 
-router = APIRouter(prefix="/tenants/{tenant}/feeds", tags=["feeds"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/feeds", tag="feeds", description="Delivery of events by syslog or webhook."
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.FEED_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.FEED_MANAGE, Effect.RECORDS))]

@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from api.access import RequiresSelf
 from api.caller import Caller, open_read_session
+from api.routes import NounRouter
 from nac.core.access.grants import Grant as GrantOf
 from nac.core.access.permissions import PermissionLevel
 from nac.core.access.tenant_lookup import slugs_by_id
 
-router = APIRouter(tags=["grants"])
+router = NounRouter(tag="grants", description="Permissions of the caller.")
 
 
 class Grant(BaseModel):

@@ -3,11 +3,12 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.routes import NounRouter
 from api.v1.inputs import GeneratedPassphrase, Input, Name, Omittable, PassphraseInput
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import ENDPOINT_EFFECTS, USER_EFFECTS
@@ -18,8 +19,14 @@ from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.models import EndpointGroup as EndpointGroupRow
 from nac.models import UserGroup as UserGroupRow
 
-endpoint_group_router = APIRouter(prefix="/tenants/{tenant}/endpoint-groups", tags=["endpoint groups"])
-user_group_router = APIRouter(prefix="/tenants/{tenant}/user-groups", tags=["user groups"])
+endpoint_group_router = NounRouter(
+    prefix="/tenants/{tenant}/endpoint-groups",
+    tag="endpoint groups",
+    description="Groups of devices for policies, chosen by people or by a rule.",
+)
+user_group_router = NounRouter(
+    prefix="/tenants/{tenant}/user-groups", tag="user groups", description="Groups of users for policies."
+)
 
 _Key = Annotated[str, Path(max_length=200, description="Id or name.", examples=["printers"])]
 _Rule = dict[str, Any]

@@ -3,11 +3,12 @@
 import asyncio
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.routes import NounRouter
 from api.server_tests import limit_server_tests
 from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -21,7 +22,11 @@ from nac.kit.db import lock_row
 from nac.kit.outbound.reach import OutboundReach
 from nac.models import IdentitySource as SourceRow
 
-router = APIRouter(prefix="/tenants/{tenant}/identity-sources", tags=["identity sources"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/identity-sources",
+    tag="identity sources",
+    description="External directories and providers of users and groups.",
+)
 
 _Source = Annotated[str, Path(max_length=63, description="Name of the identity source.")]
 _Kind = Literal["ldap", "oidc"]

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.routes import NounRouter
 from api.v1.endpoints import EndpointFilter
 from api.v1.inputs import GroupNames, Input, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -23,7 +24,9 @@ from nac.kit.mac import display_mac, is_random_mac
 from nac.tenancy.sites import service as sites
 
 # Before the routes of one endpoint: "inbox" and "classify" are not addresses.
-router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["inbox"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/endpoints", tag="inbox", description="Discovered devices that wait for classification."
+)
 
 _Text = Annotated[str, Field(max_length=200)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]

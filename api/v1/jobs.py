@@ -5,11 +5,12 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 from pydantic import Field
 
 from api.access import Access, RequiresPermission
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -19,7 +20,7 @@ from nac.core.jobs.repository import ORDERS
 from nac.core.jobs.service import JobKind
 from nac.models import Job as JobRow
 
-router = APIRouter(tags=["jobs"])
+router = NounRouter(tag="jobs", description="Background jobs: progress, result and retry.")
 
 # Permission to read a job's input and result without the permission to start it.
 _READ_BY: Mapping[str, Permission] = {

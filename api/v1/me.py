@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field
 
 from api.own_account import OwnAccount
+from api.routes import NounRouter
 from api.v1.inputs import Input, Name
 from api.v1.paging import OrderedPaging, Page, Paging, require_paging
 from api.v1.sign_in import Password
@@ -17,7 +18,7 @@ from nac.accounts.sign_in.repository import ORDERS
 from nac.accounts.sign_in.second_factors import list_second_factors
 from nac.models import SignIn
 
-router = APIRouter(tags=["me"])
+router = NounRouter(tag="me", description="The caller: account, places and sign-ins.")
 
 _OwnAccount = Annotated[OwnAccount, Depends()]
 

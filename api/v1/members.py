@@ -4,12 +4,13 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import Field
 
 from api.access import Access, RequiresPermission
 from api.change import Change, ObservedModel
 from api.described.described_routes import describe_level
+from api.routes import NounRouter
 from api.v1.inputs import Input, Slug
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -20,7 +21,7 @@ from nac.accounts.members.service import Member as MemberRow
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission, PermissionLevel
 
-router = APIRouter(tags=["members"])
+router = NounRouter(tag="members", description="People with a role at a tenant, an MSP or the platform.")
 _MemberId = Annotated[UUID, Path(description="Id of the member.")]
 
 

@@ -3,13 +3,14 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesPlatform, ReadsPlatform, ReadsTenant
 from api.application_state import get_settings, get_signing
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input, body_references
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -19,7 +20,7 @@ from nac.tenancy.tenants import moves
 from nac.tenancy.tenants.moves import MoveStatus
 from nac.tenancy.tenants.service import TenantNotFound
 
-router = APIRouter(tags=["moves"])
+router = NounRouter(tag="moves", description="Moves of tenants between cells.")
 
 _MOVE_PATH = "/cells/moves/{tenant}"
 _IgnoreSilentCell = Annotated[

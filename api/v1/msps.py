@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesMsp, ChangesPlatform, OperatesMsp, ReadsMsp, RequiresSelf
 from api.caller import Caller
+from api.routes import NounRouter
 from api.v1.inputs import Input, Name, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -18,7 +19,9 @@ from nac.onboarding import msp_lifecycle
 from nac.tenancy.msps import service as msps
 from nac.tenancy.msps.repository import ORDERS
 
-router = APIRouter(prefix="/msps", tags=["msps"])
+router = NounRouter(
+    prefix="/msps", tag="msps", description="Managed service providers, who run Admit for their customers."
+)
 
 _Status = Literal["active", "suspended"]
 

@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field
 
 from api.application_state import get_signing
 from api.own_account import OwnAccount
+from api.routes import NounRouter
 from api.sign_in_flow import SignInFlow
 from api.v1.inputs import Input, Name
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -19,7 +20,7 @@ from nac.accounts.sign_in.second_factors import Factor
 from nac.kit.clock import utc_now
 from nac.models import Passkey as PasskeyRow
 
-router = APIRouter(tags=["factors"])
+router = NounRouter(tag="factors", description="Your passkeys, one-time codes and recovery codes.")
 
 _OwnAccount = Annotated[OwnAccount, Depends()]
 _SignInFlow = Annotated[SignInFlow, Depends(open_sign_in_flow)]

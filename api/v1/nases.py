@@ -4,12 +4,13 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input, Name, Omittable, Slug, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import NAS_EFFECTS
@@ -27,7 +28,11 @@ from nac.tenancy.nases.repository import ORDERS
 from nac.tenancy.nases.signatures import SigningHistory, find_signing_histories, get_signing_history
 from nac.tenancy.sites import service as sites
 
-router = APIRouter(prefix="/tenants/{tenant}/nases", tags=["nases"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/nases",
+    tag="nases",
+    description="Network access servers: switches, access points and controllers that send RADIUS requests.",
+)
 
 _Key = Annotated[str, Path(max_length=253, description="Id, identifier, address or name.")]
 _Identifier = Annotated[str, Field(max_length=253, examples=["sw-north-1"])]

@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.application_state import get_settings
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import Email
@@ -27,7 +28,7 @@ from nac.kit.clock import utc_now
 from nac.models import Membership, SignIn
 from nac.models import Person as PersonRow
 
-router = APIRouter(prefix="/platform/people", tags=["people"])
+router = NounRouter(prefix="/platform/people", tag="people", description="All people of the platform, for operators.")
 
 Status = Literal["active", "disabled"]
 _PersonId = Annotated[UUID, Path(description="Id of the person.")]

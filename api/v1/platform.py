@@ -3,17 +3,18 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsPlatform
+from api.routes import NounRouter
 from nac.core.access.permissions import Permission
 from nac.core.alarms import service as alarms
 from nac.kit.clock import utc_now
 from nac.models import Cell
 from nac.tenancy.cells import service as cells
 
-router = APIRouter(prefix="/platform", tags=["platform"])
+router = NounRouter(prefix="/platform", tag="platform", description="Status of the installation: cells and alarms.")
 
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 

@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.bodies import BodyTooLarge
 from api.change import Change, HasChanged
+from api.routes import NounRouter
 from api.v1.inputs import Comment, Input, Name, Slug, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -29,7 +30,9 @@ from nac.policies.json_rows import decode_policy_text, order_keys
 from nac.policies.replay_jobs import PUBLISH_JOB, is_publishing_slow
 from nac.policies.repository import ORDERS, VERSION_ORDERS
 
-router = APIRouter(prefix="/tenants/{tenant}/policies", tags=["policies"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/policies", tag="policies", description="Policies with rules: drafts, versions and hits."
+)
 
 PolicySlug = Annotated[
     str, Path(max_length=63, pattern=r"^[a-z0-9-]+$", examples=["office"], description="Slug of the policy.")

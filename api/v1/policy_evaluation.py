@@ -3,11 +3,12 @@
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.routes import NounRouter
 from api.v1.inputs import Input, Slug, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.policies import POLICY_EXAMPLE, Reads, VersionNumber
@@ -32,7 +33,9 @@ from nac.policies.simulation import recorded_row, simulate, simulation_row
 from nac.sessions.decisions import service as decisions
 from nac.tenancy.nases import service as nases
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["policy trials"])
+router = NounRouter(
+    prefix="/tenants/{tenant}", tag="policy trials", description="Checks, tests, simulations and replays of policies."
+)
 
 # The response contains decisions about real devices.
 ReadsLog = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]

@@ -4,12 +4,13 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input, Omittable, Slug, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -20,7 +21,9 @@ from nac.pools import service as pools
 from nac.pools.extent import ATTRIBUTE_BY_KIND, MAX_RANGES, PoolKind
 from nac.pools.repository import LEASE_ORDERS, POOL_ORDERS
 
-router = APIRouter(prefix="/tenants/{tenant}/pools", tags=["pools"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/pools", tag="pools", description="Addresses and prefixes that policies assign to devices."
+)
 
 _Pool = Annotated[str, Path(max_length=63, description="Name of the pool.")]
 _Site = Annotated[

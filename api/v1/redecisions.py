@@ -3,12 +3,13 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input, Omittable, Slug, body_references
 from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -21,7 +22,11 @@ from nac.redecisions import service as redecisions
 from nac.redecisions.repository import ORDERS
 from nac.redecisions.settings import TenantRedecisionSettings
 
-router = APIRouter(prefix="/tenants/{tenant}/redecisions", tags=["re-decisions"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/redecisions",
+    tag="re-decisions",
+    description="New decisions about live sessions after a change, and requests for the differences.",
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.REDECISION_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.REDECISION_MANAGE, Effect.SESSIONS))]

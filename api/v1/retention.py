@@ -3,11 +3,12 @@
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ChangesTenant, ReadsPlatform, ReadsTenant
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input, Omittable
 from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -22,7 +23,7 @@ from nac.models import RetentionHold as RetentionHoldRow
 from nac.models import RetentionNotice as RetentionNoticeRow
 from nac.models.export import ExportFormat
 
-router = APIRouter(tags=["retention"])
+router = NounRouter(tag="retention", description="Retention of logs, and holds.")
 
 _TENANT_PATH = "/tenants/{tenant}/retention"
 _PLATFORM_PATH = "/platform/retention"

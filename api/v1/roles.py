@@ -3,12 +3,13 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, RequiresPermission
 from api.change import Change
 from api.described.described_routes import describe_level
+from api.routes import NounRouter
 from api.v1.inputs import Input, Name, Omittable, PermissionNames, Slug
 from api.v1.owner_routes import list_tenant_and_msp_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -18,7 +19,7 @@ from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.models import CustomRole
 
-router = APIRouter(tags=["roles"])
+router = NounRouter(tag="roles", description="Sets of permissions.")
 
 _Slug = Annotated[str, Path(max_length=63, description="Slug.")]
 

@@ -5,11 +5,12 @@ from typing import Annotated
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
 from api.openapi_document import error_responses
+from api.routes import NounRouter
 from api.v1.enrolment import Reads
 from api.v1.inputs import Input
 from nac.certificates.issuance import ClientProfile
@@ -22,7 +23,11 @@ from nac.kit.clock import utc_now
 from nac.models import ScepWebhook as ScepWebhookRow
 from nac.tenancy.tenants import service as tenants
 
-router = APIRouter(prefix="/tenants/{tenant}/scep", tags=["scep"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/scep",
+    tag="scep",
+    description="SCEP of a tenant: URL, registration authority, and webhook for challenges.",
+)
 
 Connects = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.CONNECTION))]
 

@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input, body_references
 from api.v1.paging import Page, Paging
 from nac.core.access.effects import Effect
@@ -18,7 +19,11 @@ from nac.tenancy.secret_rotations.instructions import ChangeWay, advise_nas, lis
 from nac.tenancy.secret_rotations.repository import RotationNas
 from nac.tenancy.secret_rotations.service import RotationStage, RotationStatus
 
-router = APIRouter(prefix="/tenants/{tenant}/radius-secret/rotation", tags=["secret rotation"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/radius-secret/rotation",
+    tag="secret rotation",
+    description="Rotation of a RADIUS secret, with a time in which both secrets work.",
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 Rotates = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_ROTATE, Effect.TRUST))]

@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.routes import NounRouter
 from api.v1.coa_models import CoaRequest, build_coa_request
 from api.v1.list_parameters import Mac, NasName, RowNumber, SiteSlug, User, format_moment_key, parse_moment_key
 from api.v1.paging import Page, SortedPaging, require_time_paging
@@ -24,7 +25,9 @@ from nac.sessions.decisions.service import build_reference
 from nac.sessions.repository import SessionKey
 from nac.sessions.service import SessionView
 
-router = APIRouter(prefix="/tenants/{tenant}/sessions", tags=["sessions"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/sessions", tag="sessions", description="Live and ended sessions of devices."
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SESSION_READ))]
 Disconnects = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNECT, Effect.SESSIONS))]

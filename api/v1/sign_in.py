@@ -2,19 +2,20 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from api import cookies
 from api.access import AllowsAnyone
 from api.openapi_document import error_responses
 from api.own_account import OwnAccount
+from api.routes import NounRouter
 from api.sign_in_flow import CompletedSignIn, PendingSignIn, SignInFlow
 from api.v1.inputs import Input
 from nac.accounts.sign_in import sign_ins
 from nac.accounts.sign_in.challenges import MAX_TEXT_LENGTH
 
-router = APIRouter(tags=["sign-in"])
+router = NounRouter(tag="sign-in", description="Sign-in of people by password, passkey or code.")
 
 _ANYONE = Depends(AllowsAnyone("The caller is not signed in yet."))
 Email = Annotated[str, Field(max_length=255, pattern=r"^[^\s@\x00]+@[^\s@\x00]+$", examples=["ann@example.com"])]

@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, RequiresPermission
 from api.described.described_routes import describe_level
+from api.routes import NounRouter
 from api.v1.inputs import Input
 from api.v1.owner_routes import list_owner_routes
 from nac.accounts.sign_in import rules
@@ -15,7 +16,7 @@ from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.models import SignInRule
 
-router = APIRouter(tags=["sign-in rules"])
+router = NounRouter(tag="sign-in rules", description="Required strength of sign-ins.")
 
 
 class SignInRules(BaseModel):

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
@@ -13,6 +13,7 @@ from api.access import Access, AllowsAnyone, RequiresPermission
 from api.application_state import get_signing
 from api.described.described_routes import describe_level
 from api.openapi_document import error_responses
+from api.routes import NounRouter
 from api.sign_in_flow import SignInFlow
 from api.sign_on_flow import ProviderCallback
 from api.v1.inputs import Input, Slug
@@ -29,7 +30,7 @@ from nac.kit.settings import Settings
 from nac.models import Person, SignIn
 from nac.models import SignOn as SignOnRow
 
-router = APIRouter(tags=["sign-on"])
+router = NounRouter(tag="sign-on", description="Single sign-on by an organisation's provider (OpenID Connect).")
 
 _ANYONE = Depends(AllowsAnyone("The caller is not signed in yet."))
 # A path of this site, never a URL that a browser could read as another host.

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.routes import NounRouter
 from api.v1.inputs import Input, Name, Omittable, Slug, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -21,7 +22,11 @@ from nac.policies import service as policies
 from nac.policies import site_settings
 from nac.tenancy.sites import service as sites
 
-router = APIRouter(prefix="/tenants/{tenant}/sites", tags=["sites"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/sites",
+    tag="sites",
+    description="Locations of a tenant, each with a policy, a time zone and a fallback.",
+)
 
 _Slug = Annotated[str, Path(max_length=63, description="Slug of the site.")]
 _TimeZone = Annotated[str, Field(max_length=100, examples=["Europe/Berlin"])]

@@ -1,18 +1,32 @@
 """Templates of an MSP: versions, tenants that follow, and roll-outs."""
 
-from datetime import datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
-from pydantic import BaseModel, Field
+from fastapi import Depends, Path, Query
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesMsp, ReadsMsp
 from api.application_state import get_signing
-from api.change import Change, ObservedModel
-from api.v1.inputs import Input, Name, Slug, body_references
+from api.change import Change
+from api.routes import NounRouter
+from api.v1.inputs import body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.template_models import (
+    Rollout,
+    RolloutDetail,
+    RolloutInput,
+    RolloutTenant,
+    Template,
+    TemplateDifference,
+    TemplateFollower,
+    TemplateFollowerInput,
+    TemplateInput,
+    TemplateUpdate,
+    TemplateVersion,
+    TemplateVersionDetail,
+    TemplateVersionInput,
+)
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.kit.ids import TenantId
@@ -22,9 +36,12 @@ from nac.models import TemplateVersion as VersionRow
 from nac.onboarding.templates import repository, rollouts
 from nac.onboarding.templates import service as templates
 from nac.onboarding.templates.part_permissions import CHANGE_ALL_PARTS, READ_ALL_PARTS
-from nac.onboarding.templates.rollouts import MAX_MINUTES, MAX_STAGES, MIN_MINUTES
 
-router = APIRouter(prefix="/msps/{msp}/templates", tags=["templates"])
+router = NounRouter(
+    prefix="/msps/{msp}/templates",
+    tag="templates",
+    description="Settings and objects that an MSP shares with several tenants, in roll-outs with stages.",
+)
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
 # Reading differences requires each tenant's own read permissions (nac.onboarding.templates.part_permissions).
@@ -42,150 +59,9 @@ RollsOut = Annotated[
     ),
 ]
 _COMPUTED_FIELDS = {"tenant", "state"}
-_TEMPLATE_EXAMPLE = {
-    "endpoint_groups": ["printers"],
-    "policies": [{"slug": "office", "document": {"rules": [], "fallback": {"verdict": "deny"}}}],
-    "sites": [{"slug": "main", "time_zone": "Europe/Berlin", "policy": "office"}],
-    "settings": {"methods": ["eap-tls", "mab"], "replay_days": 7},
-}
 _Slug = Annotated[str, Path(description="Slug.")]
 _Follower = Annotated[str, Path(description="Slug or id of the tenant that follows the template.")]
 _RolloutId = Annotated[UUID, Path(description="Id of the roll-out.")]
-
-
-class Template(BaseModel):
-    slug: str = Field(description="Slug: a DNS label.")
-    name: str = Field(description="Name.")
-    newest: int = Field(description="Number of the newest version; 0 if none.")
-    created_at: datetime = Field(description="Creation time.")
-    updated_at: datetime = Field(description="Time of the last change.")
-
-
-class TemplateInput(Input):
-    slug: Slug = Field(examples=["school"], description="Slug: a DNS label.")
-    name: Name = Field("", description="Name.")
-
-
-class TemplateUpdate(Input):
-    name: Name = Field(examples=["Schools"], description="Name.")
-
-
-class TemplateVersion(BaseModel):
-    number: int = Field(description="Number of the version, from 1.")
-    comment: str = Field(description='Comment; "" if none.')
-    created_by: str = Field(description="Actor who created it.")
-    created_at: datetime = Field(description="Creation time.")
-
-
-class TemplateVersionDetail(TemplateVersion):
-    document: dict[str, Any] = Field(description="Template document (docs/how-to/templates.md).")
-
-
-class TemplateVersionInput(Input):
-    document: dict[str, Any] = Field(
-        examples=[_TEMPLATE_EXAMPLE], description="Template document (docs/how-to/templates.md)."
-    )
-    comment: str = Field("", max_length=1_000, description='Comment; "" if none.')
-
-
-class TemplateDifference(BaseModel):
-    part: str = Field(examples=["site:main.time_zone"], description="Path of the part in the template.")
-    wanted: Any = Field(description="Value in the template; null if none.")
-    found: Any = Field(description="Value at the tenant; null if none.")
-
-
-class TemplateFollower(BaseModel):
-    tenant: str = Field(description="Slug of the tenant.")
-    version: int | None = Field(description="Number of the last applied version; null if none.")
-    applied_at: datetime | None = Field(description="Time of the last application.")
-    overrides: list[str] = Field(description="Parts that the tenant manages itself: a whole site or one object.")
-    drift: list[TemplateDifference] | None = Field(
-        description="Changes at the tenant since then; null if not requested."
-    )
-
-
-class TemplateFollowerInput(Input):
-    overrides: list[Annotated[str, Field(max_length=300)]] = Field(
-        [],
-        max_length=templates.MAX_OVERRIDES,
-        examples=[["policy:office", "site:main.time_zone"]],
-        description="Parts that the tenant manages itself: a whole site or one object.",
-    )
-
-
-class StageInput(Input):
-    """Stage of a roll-out: `tenants`, or `share` in percent of all outdated tenants.
-
-    A share includes the tenants of earlier stages.
-    """
-
-    tenants: list[Slug] | None = Field(
-        None, max_length=10_000, description="Slugs of tenants that follow the template; null if `share` is set."
-    )
-    share: int | None = Field(None, ge=1, le=100, description="Percentage of tenants; null if `tenants` is set.")
-    minutes: int = Field(
-        ge=MIN_MINUTES, le=MAX_MINUTES, description="Minutes to watch its tenants before the next stage."
-    )
-
-
-class RolloutInput(Input):
-    version: int = Field(ge=1, le=2**31 - 1, description="Number of the version.")
-    stages: list[StageInput] = Field(
-        min_length=1,
-        max_length=MAX_STAGES,
-        examples=[[{"tenants": ["hill-school"], "minutes": 60}]],
-        description="Stages in order. The last one includes all remaining tenants.",
-    )
-    most_moved: float = Field(
-        0.05,
-        gt=0,
-        le=1,
-        description="Maximum change of the share of rejected devices (0 to 1), up or down. A larger "
-        "change stops the roll-out.",
-    )
-    back_when_moved: bool = Field(
-        False, description="Whether a larger change rolls the tenants back at once; otherwise the roll-out stops."
-    )
-
-
-class RolloutTenant(BaseModel):
-    tenant: str = Field(description="Slug of the tenant.")
-    stage: int = Field(description="Number of the stage, from 1.")
-    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"] = Field(description="State.")
-    detail: str = Field(description='Explanation in one sentence; "" if none.')
-    applied_at: datetime | None = Field(description="Time of the last application.")
-    rejected_before: int | None = Field(description="Number of rejected devices in the time before.")
-    devices_before: int | None = Field(description="Number of authenticated devices in the time before.")
-    rejected_since: int | None = Field(description="Number of rejected devices since then.")
-    devices_since: int | None = Field(description="Number of authenticated devices since then.")
-
-
-class Rollout(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    version: int = Field(description="Number of the version.")
-    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"] = Field(description="State.")
-    stage: int = Field(description="Number of the stage, from 1.")
-    stages: list[int] = Field(description="Minutes to watch each stage.")
-    most_moved: float = Field(
-        description="Maximum change of the share of rejected devices (0 to 1), up or down. A larger "
-        "change stops the roll-out."
-    )
-    back_when_moved: bool = Field(
-        description="Whether it rolls back automatically if the share of rejected devices changes too much."
-    )
-    job_id: UUID | None = Field(description="Job of the MSP that runs it. If the job ends, the roll-out stops.")
-    detail: str = Field(description='Reason of the stop; "" if not stopped.')
-    asked_by: str = Field(description="Actor who started it, such as token:setup.")
-    created_at: datetime = Field(description="Creation time.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
-
-
-class RolloutDetail(Rollout, ObservedModel):
-    tenants: list[RolloutTenant] = Field(description="State of each tenant.")
-
-    def observed_fields(self) -> set[str]:
-        """Return the fields that the job updates while it runs."""
-        return {"stage", "tenants", "detail"} if self.state in ("running", "rolling-back") else set()
 
 
 @router.get("", operation_id="listTemplates")

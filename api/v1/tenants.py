@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
@@ -21,6 +21,7 @@ from api.access import (
 from api.application_state import get_settings, get_signing
 from api.caller import Caller
 from api.change import Change
+from api.routes import NounRouter
 from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.cellformat.methods import MethodOffer, parse_offer
@@ -39,7 +40,10 @@ from nac.tenancy.tenants import service as tenants
 from nac.tenancy.tenants.realms import MAX_REALMS
 from nac.tenancy.tenants.repository import ORDERS
 
-router = APIRouter(tags=["tenants"])
+router = NounRouter(
+    tag="tenants",
+    description="Customers with their own networks, policies and rows: create, update, delete and restore.",
+)
 
 _Status = Literal["active", "suspended", "deleting"]
 _Key = Annotated[str, Path(description="Slug or id of the tenant.", max_length=63)]

@@ -4,12 +4,13 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import Field
 
 from api.access import Access, RequiresPermission
 from api.change import ObservedModel
 from api.described.described_routes import describe_level
+from api.routes import NounRouter
 from api.v1.inputs import Input, Name, PermissionNames
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -21,7 +22,7 @@ from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.models import ApiToken as TokenRow
 
-router = APIRouter(tags=["tokens"])
+router = NounRouter(tag="tokens", description="API tokens for programs.")
 _TokenId = Annotated[UUID, Path(description="Id of the token.")]
 
 

@@ -4,12 +4,13 @@ from datetime import datetime
 from typing import Annotated, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.sign_up.sign_up_flow import build_sign_up_context
 from api.v1.inputs import Input, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -22,7 +23,7 @@ from nac.onboarding.trials import lifecycle
 from nac.onboarding.trials import service as trials
 from nac.onboarding.trials.repository import ORDERS
 
-router = APIRouter(prefix="/trials", tags=["trials"])
+router = NounRouter(prefix="/trials", tag="trials", description="Tenants on trial.")
 
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.MSP_READ))]
 Changes = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE, Effect.PLATFORM))]

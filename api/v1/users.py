@@ -5,12 +5,13 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.routes import NounRouter
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
@@ -21,7 +22,9 @@ from nac.inventory.users import service as users
 from nac.inventory.users.repository import ORDERS, UserFilter
 from nac.models import User as UserRow
 
-router = APIRouter(prefix="/tenants/{tenant}/users", tags=["users"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/users", tag="users", description="Users with a name and a password in Admit."
+)
 
 _Key = Annotated[str, Path(max_length=253, description="Id or name.", examples=["ann"])]
 _Password = Annotated[str, Field(max_length=128)]
