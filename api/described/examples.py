@@ -1,6 +1,6 @@
-"""Examples of bodies and successful responses, from the fields' own examples and examples.toml.
+"""Examples of bodies and successful responses, from the examples of models and fields.
 
-bodies.toml replaces whole bodies where generated ones would be unrealistic.
+examples.toml has the common examples of fields by their names.
 """
 
 import re
@@ -10,8 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+# Key of a model's schema with examples of the whole body by name; the only one of a schema can have the name "".
+BODY_EXAMPLES: Final = "x-body-examples"
 _JSON_MEDIA_TYPE = "application/json"
-_FOLDER = Path(__file__).parent
+_EXAMPLES_FILE = Path(__file__).with_name("examples.toml")
 _SCHEMA_PREFIX = "#/components/schemas/"
 _MAX_DEPTH = 8
 _FORMAT_EXAMPLES: Final[dict[str, Any]] = {
@@ -24,6 +26,7 @@ _MISSING = object()
 
 def add_examples(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
+    bodies = {name: schema.pop(BODY_EXAMPLES) for name, schema in schemas.items() if BODY_EXAMPLES in schema}
     maker = _ExampleBuilder(schemas)
     for schema in schemas.values():
         for field, field_schema in schema.get("properties", {}).items():
@@ -33,13 +36,13 @@ def add_examples(document: dict[str, Any]) -> None:
                     field_schema["examples"] = [value]
     for path in document["paths"].values():
         for operation in path.values():
-            _add_operation_examples(operation, maker)
+            _add_operation_examples(operation, maker, bodies)
 
 
-def _add_operation_examples(operation: dict[str, Any], maker: "_ExampleBuilder") -> None:
+def _add_operation_examples(operation: dict[str, Any], maker: "_ExampleBuilder", bodies: Mapping[str, Any]) -> None:
     content = operation.get("requestBody", {}).get("content", {}).get(_JSON_MEDIA_TYPE)
     if content is not None and "example" not in content:
-        content |= _build_request_examples(content["schema"], maker)
+        content |= _build_request_examples(content["schema"], maker, bodies)
     for status, answer in operation["responses"].items():
         media = answer.get("content", {}).get(_JSON_MEDIA_TYPE)
         if status < "4" and media is not None and media.get("schema"):
@@ -49,14 +52,16 @@ def _add_operation_examples(operation: dict[str, Any], maker: "_ExampleBuilder")
             parameter["example"] = maker.of(parameter["schema"], parameter["name"], "parameter")
 
 
-def _build_request_examples(schema: Mapping[str, Any], maker: "_ExampleBuilder") -> dict[str, Any]:
+def _build_request_examples(
+    schema: Mapping[str, Any], maker: "_ExampleBuilder", bodies: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return `example`, or `examples` by name if there are several."""
     examples: dict[str, dict[str, Any]] = {}
     ways = [way for way in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), schema) if "$ref" in way]
     for way in ways:
         name = way["$ref"].removeprefix(_SCHEMA_PREFIX)
-        named = _load_examples("bodies").get(name, {"value": maker.of(way)})
-        examples |= {name: named} if "value" in named else named
+        for own_name, example in (bodies.get(name) or {"": {"value": maker.of(way)}}).items():
+            examples[own_name or name] = example
     if len(examples) > 1:
         return {"examples": examples}
     return {"example": next(iter(examples.values()))["value"] if examples else maker.of(schema)}
@@ -91,7 +96,7 @@ class _ExampleBuilder:
             return schema["const"]
         if schema.get("enum"):
             return next((value for value in schema["enum"] if value != ""), "")
-        words = _load_examples("examples")
+        words = _load_examples()
         for value in (words.get(owner, {}).get(name, _MISSING), words["any"].get(name, _MISSING)):
             if value is not _MISSING and _matches_schema(schema, value):
                 return value
@@ -141,5 +146,5 @@ def _matches_schema(schema: Mapping[str, Any], value: object) -> bool:
 
 
 @cache
-def _load_examples(name: str) -> Mapping[str, Any]:
-    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+def _load_examples() -> Mapping[str, Any]:
+    return tomllib.loads(_EXAMPLES_FILE.read_text(encoding="utf-8"))

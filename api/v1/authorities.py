@@ -15,7 +15,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
 from api.routes import NounRouter
 from api.v1.certificates import PEM, RevocationResult
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_example
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
 from nac.certificates import bulk_revocation, external_authorities, offline_root, profiles, rollover, status_refresh
@@ -107,6 +107,8 @@ class AuthorityDetail(Authority, ObservedModel):
 
 
 class Rollover(Input):
+    model_config = body_example({"root": True, "present_from": "2027-01-31T18:00:00Z"})
+
     root: bool = Field(False, description="Whether to create a new root too.")
     present_from: Moment | None = Field(
         None, description="Time from which devices see a server certificate of the new root; null for immediately."

@@ -11,7 +11,7 @@ from cryptography import x509
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
-from api.v1.inputs import Input, Text
+from api.v1.inputs import Input, Text, body_example, body_examples
 from nac.certificates import service as certificates
 from nac.certificates.errors import translate_pki_errors
 from nac.certificates.holders import describe_holder
@@ -80,11 +80,39 @@ class Pkcs12(Input):
 
 
 class CertificateRenewal(Input):
+    model_config = body_example({"pkcs12": {"password": "four words of mine"}})
+
     csr: Csr | None = Field(None, description="Certificate request (PKCS#10, PEM); null to generate a key.")
     pkcs12: Pkcs12 | None = Field(None, description="PKCS#12 options for a generated key; null for PEM.")
 
 
+_CSR_EXAMPLE = """\
+-----BEGIN CERTIFICATE REQUEST-----
+MIHOMHUCAQAwEzERMA8GA1UEAwwIbGFwdG9wLTEwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAARyvFgg1ZhagRicipReW+LyrZXYjDfl2ivC37sm6ERvQ+gDlqLJrr3p
+hahqTdpg26vuAa7Y+4E4j0Apre85b9feoAAwCgYIKoZIzj0EAwIDSQAwRgIhAKjq
+QbW1x+TXF6tblc8xBe2vFoHpofJ70P9b99CXByomAiEAwmKXsz8FU/cqhO0E4ZaW
+NrSiQ0JxquWZNru5sGfCh9g=
+-----END CERTIFICATE REQUEST-----
+"""
+
+
 class CertificateInput(CertificateRenewal):
+    model_config = body_examples(
+        (
+            "made-here",
+            "With a generated key, as PKCS#12",
+            {
+                "profile": "eap-client-device",
+                "name": "laptop-1",
+                "names": ["dns:laptop-1.acme.example"],
+                "endpoint": "00:00:5e:00:53:01",
+                "pkcs12": {"password": "four words of mine"},
+            },
+        ),
+        ("request", "For a signing request", {"name": "laptop-1", "user": "ann", "csr": _CSR_EXAMPLE}),
+    )
+
     profile: IssuableProfile = Field("eap-client-device", description="Certificate profile.")
     name: Text = Field(examples=["laptop-1"], description="Common name; for a radsec-server, its DNS name.")
     names: Sans = Field(

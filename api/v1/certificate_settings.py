@@ -11,7 +11,7 @@ from api.access import Access, ChangesTenant
 from api.routes import NounRouter
 from api.v1.certificate_models import CertificateDetail, build_certificate_detail
 from api.v1.certificates import Reads, Serial
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_example
 from api.v1.paging import Page, SortedPaging, require_time_paging
 from api.v1.timestamps import Moment
 from nac.certificates import expiry, profiles, server_renewal
@@ -47,6 +47,8 @@ class CertificateProfiles(BaseModel):
 
 
 class CertificateProfileUpdate(Input):
+    model_config = body_example({"validity_days": 365, "key": "ecdsa-p256"})
+
     validity_days: int | None = Field(
         None, ge=1, le=36_525, description="Validity in days; null for the built-in value."
     )

@@ -24,7 +24,7 @@ from api.v1.certificate_models import (
     parse_alternative_names,
     parse_signing_request,
 )
-from api.v1.inputs import Input, body_references
+from api.v1.inputs import Input, body_examples, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.certificates import bulk_revocation
 from nac.certificates import service as certificates
@@ -71,6 +71,11 @@ class Revocation(Input):
 class CertificateHolder(Input):
     """A device or a user."""
 
+    model_config = body_examples(
+        ("device", "All certificates of a device", {"endpoint": "00:00:5e:00:53:01"}),
+        ("user", "All certificates of a user", {"user": "ann"}),
+    )
+
     endpoint: str | None = Field(
         None,
         max_length=40,
@@ -92,7 +97,10 @@ class CertificateHolder(Input):
 
 
 class HolderRevocation(CertificateHolder, Revocation):
-    pass
+    model_config = body_examples(
+        ("device", "All certificates of a device", {"endpoint": "00:00:5e:00:53:01", "reason": "superseded"}),
+        ("user", "All certificates of a user", {"user": "ann", "reason": "superseded"}),
+    )
 
 
 class RevocationResult(BaseModel):

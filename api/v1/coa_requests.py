@@ -8,7 +8,7 @@ from pydantic import Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.routes import NounRouter
 from api.v1.coa_models import CoaRequest, CreatedCoaRequests, build_coa_request
-from api.v1.inputs import Input, body_references
+from api.v1.inputs import Input, body_examples, body_references
 from api.v1.list_parameters import Mac, RowNumber, User
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -45,6 +45,15 @@ class CoaAttribute(Input):
 
 class CoaRequestsInput(Input):
     """Requests for the live sessions that match all fields; 1,000 at most."""
+
+    model_config = body_examples(
+        ("disconnect", "Disconnect the sessions of a device", {"kind": "disconnect", "mac": "00:00:5e:00:53:01"}),
+        (
+            "change",
+            "Change sessions until their next authentication",
+            {"kind": "change", "user": "ann", "attributes": [{"attribute": "Session-Timeout", "value": "600"}]},
+        ),
+    )
 
     kind: CoaKind = Field(
         description="Kind of request: end the session, reauthenticate, bounce the port, or change attributes."

@@ -12,7 +12,7 @@ from api.change import ObservedModel
 from api.routes import NounRouter
 from api.v1.certificate_models import Sans
 from api.v1.certificate_settings import Manages
-from api.v1.inputs import Input, Text, body_references
+from api.v1.inputs import Input, Text, body_example, body_examples, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.certificates.enrolment import service as enrolment
 from nac.certificates.enrolment.repository import ORDERS
@@ -93,10 +93,25 @@ class _EnrolmentInput(Input):
 
 
 class EnrolmentLinkInput(_EnrolmentInput):
+    model_config = body_example(
+        {
+            "common_name": "laptop-1",
+            "endpoint_mac": "00:00:5e:00:53:01",
+            "owner": "Ann",
+            "life_seconds": 86400,
+            "ssid": "Acme",
+        }
+    )
+
     ssid: Text = Field("", description='SSID of the Wi-Fi network to set up; "" for none.')
 
 
 class EnrolmentSecretInput(_EnrolmentInput):
+    model_config = body_examples(
+        ("est", "EST, for one device", {"kind": "est", "name": "laptop-1", "endpoint_mac": "00:00:5e:00:53:01"}),
+        ("scep", "SCEP, for many devices", {"kind": "scep", "owner": "Facilities", "uses": 20, "life_seconds": 86400}),
+    )
+
     kind: Literal["est", "scep"] = Field("est", description="Kind.")
     name: Text | None = Field(None, description="User name for EST; null to generate one.")
     uses: int = Field(1, ge=1, le=enrolment.MAX_USES, description="Maximum number of uses.")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
 from api.routes import NounRouter
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_example
 from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
@@ -82,6 +82,10 @@ class Export(ObservedModel):
 
 
 class ExportInput(Input):
+    model_config = body_example(
+        {"log": "auth", "since": "2026-01-31T08:00:00Z", "until": "2026-02-01T08:00:00Z", "format": "csv"}
+    )
+
     log: Literal["auth", "accounting", "sessions", "usage"] = Field(description="Name of the log.")
     since: PastMoment = Field(description="Start of the period.")
     until: PastMoment | None = Field(None, description="End of the period, exclusive; null for now.")

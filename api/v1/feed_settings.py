@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from api.v1.inputs import Input, Omittable, Slug
+from api.v1.inputs import Input, Omittable, Slug, body_example
 
 _Words = tuple[Annotated[str, Field(max_length=100)], ...]
 _Kinds = Annotated[_Words, Field(max_length=50, examples=[["authentication"]])]
@@ -67,6 +67,8 @@ class FeedSettingsUpdate(_FeedSettings):
 
     Use rotate-secret to change a client certificate and its key.
     """
+
+    model_config = body_example({"url": "https://siem.example/admit", "batch": 100})
 
     name: Omittable[Slug] = Field(None, description="New name, also in the path.")
     url: Omittable[_Url] = Field(None, description="URL.")

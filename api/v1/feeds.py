@@ -13,7 +13,7 @@ from api.change import Change, ObservedModel
 from api.routes import NounRouter
 from api.server_tests import limit_server_tests
 from api.v1.feed_settings import FeedSettingsUpdate, SyslogFeedSettings, WebhookFeedSettings, dump_given_settings
-from api.v1.inputs import Input, Slug
+from api.v1.inputs import Input, Slug, body_example, body_examples
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
 from nac.core.access.effects import Effect
@@ -88,12 +88,40 @@ class CreatedFeed(FeedDetail):
 
 
 class WebhookFeedInput(Input):
+    model_config = body_examples(
+        (
+            "webhook",
+            "A webhook",
+            {
+                "kind": "webhook",
+                "name": "siem",
+                "settings": {
+                    "url": "https://siem.example/admit",
+                    "kinds": ["authentication"],
+                    "headers": {"Authorization": "Bearer k3m9pq7r2xw4"},
+                },
+            },
+        )
+    )
+
     kind: Literal["webhook"] = Field(description="Kind.")
     name: Slug = Field(examples=["siem"], description="Name.")
     settings: WebhookFeedSettings = Field(description="Settings.")
 
 
 class SyslogFeedInput(Input):
+    model_config = body_examples(
+        (
+            "syslog",
+            "A syslog server",
+            {
+                "kind": "syslog",
+                "name": "siem",
+                "settings": {"host": "siem.example", "port": 6514, "kinds": ["authentication"]},
+            },
+        )
+    )
+
     kind: Literal["syslog"] = Field(description="Kind.")
     name: Slug = Field(examples=["siem"], description="Name.")
     settings: SyslogFeedSettings = Field(description="Settings.")
@@ -105,11 +133,15 @@ class FeedPause(Input):
 
 
 class FeedReplay(Input):
+    model_config = body_example({"since": "2026-11-01T08:00:00Z", "until": "2026-11-01T09:00:00Z"})
+
     since: PastMoment = Field(description="Start of the period.")
     until: PastMoment | None = Field(None, description="End of the period, exclusive; null for now.")
 
 
 class FeedSecretRotation(Input):
+    model_config = body_example({"keep_seconds": 3600})
+
     keep_seconds: int = Field(
         86_400, ge=0, le=30 * 86_400, description="Time in seconds for which the previous secret signs too."
     )

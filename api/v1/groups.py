@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.routes import NounRouter
-from api.v1.inputs import GeneratedPassphrase, Input, Name, Omittable, PassphraseInput
+from api.v1.inputs import GeneratedPassphrase, Input, Name, Omittable, PassphraseInput, body_example, body_examples
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import ENDPOINT_EFFECTS, USER_EFFECTS
 from nac.core.access.permissions import Permission
@@ -51,6 +51,15 @@ class UserGroupInput(Input):
 
 
 class EndpointGroupInput(Input):
+    model_config = body_examples(
+        ("chosen", "Members chosen by people", {"name": "printers"}),
+        (
+            "rule",
+            "Members selected by a rule",
+            {"name": "hp-printers", "rule": {"attribute": "endpoint.vendor", "operator": "contains", "value": "HP"}},
+        ),
+    )
+
     name: Name = Field(examples=["printers"], description="Name.")
     rule: _Rule | None = Field(None, description="Condition that selects the members; null if people choose them.")
 
@@ -60,6 +69,8 @@ class UserGroupUpdate(Input):
 
 
 class EndpointGroupUpdate(Input):
+    model_config = body_example({"rule": {"attribute": "endpoint.vendor", "operator": "contains", "value": "HP"}})
+
     name: Omittable[Name] = Field(None, examples=["cameras"], description="Name.")
     rule: _Rule | None = Field(
         None,

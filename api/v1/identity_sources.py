@@ -10,7 +10,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.routes import NounRouter
 from api.server_tests import limit_server_tests
-from api.v1.inputs import Input, Omittable, Slug
+from api.v1.inputs import Input, Omittable, Slug, body_example, body_examples
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -52,6 +52,33 @@ class IdentitySource(BaseModel):
 
 
 class IdentitySourceInput(Input):
+    model_config = body_examples(
+        (
+            "ldap",
+            "A directory",
+            {
+                "name": "directory",
+                "kind": "ldap",
+                "secret": "four words of mine",
+                "settings": {
+                    "urls": ["ldaps://ldap.example.net"],
+                    "base_dn": "ou=people,dc=example,dc=net",
+                    "bind_dn": "cn=admit,dc=example,dc=net",
+                },
+            },
+        ),
+        (
+            "oidc",
+            "An OpenID Connect provider",
+            {
+                "name": "provider",
+                "kind": "oidc",
+                "secret": "four words of mine",
+                "settings": {"issuer": "https://login.acme.example", "client_id": "admit"},
+            },
+        ),
+    )
+
     name: Slug = Field(examples=["directory"], description="Name.")
     kind: _Kind = Field(description="Kind.")
     settings: dict[str, Any] = Field(
@@ -67,6 +94,8 @@ class IdentitySourceInput(Input):
 
 
 class IdentitySourceUpdate(Input):
+    model_config = body_example({"position": 10, "enabled": True})
+
     settings: Omittable[dict[str, Any]] = Field(
         None, max_length=50, description="Settings to change; null resets one to its default."
     )

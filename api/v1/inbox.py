@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.routes import NounRouter
 from api.v1.endpoints import EndpointFilter
-from api.v1.inputs import GroupNames, Input, body_references
+from api.v1.inputs import GroupNames, Input, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment, PastMoment
 from nac.core.access.effects import ENDPOINT_EFFECTS
@@ -54,6 +54,8 @@ class DiscoveredEndpoint(BaseModel):
 
 class Classification(Input):
     """Endpoints of the inbox to classify: by address, or by the other fields."""
+
+    model_config = body_example({"action": "approve", "macs": ["00:00:5e:00:53:01"], "groups": ["printers"]})
 
     action: inbox.InboxAction = Field(description="Action: approve, block or ignore.")
     macs: list[Annotated[str, Field(max_length=40)]] = Field(

@@ -11,7 +11,7 @@ from api.access import Access, RequiresPermission
 from api.change import Change, ObservedModel
 from api.described.described_routes import describe_level
 from api.routes import NounRouter
-from api.v1.inputs import Input, Slug
+from api.v1.inputs import Input, Slug, body_example
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.account_mails import service as account_mails
@@ -42,6 +42,8 @@ class Member(ObservedModel):
 
 
 class MemberUpdate(Input):
+    model_config = body_example({"role": "auditor"})
+
     role: Slug = Field(examples=["msp-technician"], description="Slug of the role.")
     tenants: list[Slug] | None = Field(
         None,
@@ -51,6 +53,8 @@ class MemberUpdate(Input):
 
 
 class MemberInput(MemberUpdate):
+    model_config = body_example({"email": "ann@example.com", "role": "auditor", "invite": True})
+
     email: str = Field(max_length=255, examples=["ann@example.com"], description="E-mail address.")
     invite: bool = Field(
         True, description="Whether to mail the sign-in address, or a link to set a password for a new account."

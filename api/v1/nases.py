@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
 from api.routes import NounRouter
-from api.v1.inputs import Input, Name, Omittable, Slug, body_references
+from api.v1.inputs import Input, Name, Omittable, Slug, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import NAS_EFFECTS
 from nac.core.access.permissions import Permission
@@ -101,6 +101,16 @@ class NasDetail(Nas, ObservedModel):
 
 
 class NasInput(Input):
+    model_config = body_example(
+        {
+            "name": "Switch North 1",
+            "site": "main",
+            "identifier": "sw-north-1",
+            "address": "192.0.2.7",
+            "vendor": "cisco",
+        }
+    )
+
     name: Name = Field(examples=["Switch North 1"], description="Name.")
     site: Slug | None = Field(None, description="Slug of the site; null for the default site.")
     identifier: _Identifier | None = Field(
@@ -143,6 +153,8 @@ class NasInput(Input):
 
 
 class NasUpdate(Input):
+    model_config = body_example({"name": "Switch North 1", "address": "192.0.2.7", "secret": "k3m9pq7r2xw4a1b2abcd"})
+
     name: Omittable[Name] = Field(None, description="Name.")
     site: Omittable[Slug] = Field(None, description="Slug of the site.")
     identifier: _Identifier | None = Field(None, description="NAS-Identifier; null removes it.")

@@ -13,7 +13,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.bodies import BodyTooLarge
 from api.change import Change, HasChanged
 from api.routes import NounRouter
-from api.v1.inputs import Comment, Input, Name, Slug, body_references
+from api.v1.inputs import Comment, Input, Name, Slug, body_example, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -116,6 +116,8 @@ class PolicyUpdate(Input):
 
 
 class PublicationInput(Input):
+    model_config = body_example({"version": 1})
+
     version: VersionNumber | None = Field(
         None,
         examples=[3],
@@ -132,6 +134,8 @@ class PublicationInput(Input):
 
 
 class PolicyRollback(Input):
+    model_config = body_example({"version": 1, "comment": "Restore the guest rules"})
+
     version: VersionNumber = Field(examples=[2], description="Number of an earlier published version.")
     comment: Comment = Field("", description='Comment; "" if none.')
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
 from api.routes import NounRouter
-from api.v1.inputs import Input, Omittable, Slug, body_references
+from api.v1.inputs import Input, Omittable, Slug, body_example, body_examples, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -88,6 +88,19 @@ class PoolOptions(Input):
 
 
 class PoolInput(PoolOptions):
+    model_config = body_examples(
+        (
+            "ipv4",
+            "Addresses",
+            {"name": "devices", "ranges": ["10.1.0.0/24"], "exclusions": ["10.1.0.1"], "when_empty": "deny"},
+        ),
+        (
+            "delegated",
+            "Delegated prefixes of a site",
+            {"name": "branches", "site": "main", "kind": "delegated", "ranges": ["2001:db8::/48"], "prefix_length": 56},
+        ),
+    )
+
     name: Slug = Field(examples=["devices"], description="Name.")
     site: Slug | None = Field(None, description="Slug of the site; null for the whole tenant.")
     kind: PoolKind = Field("ipv4", description="Kind of pool.")
@@ -99,6 +112,8 @@ class PoolInput(PoolOptions):
 
 
 class PoolUpdate(PoolOptions):
+    model_config = body_example({"stock": 64, "grace_seconds": 300})
+
     name: Omittable[Slug] = Field(
         None,
         description="New name, also in the path. Fails with 409 if a policy or fallback uses the pool.",

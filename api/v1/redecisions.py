@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
 from api.routes import NounRouter
-from api.v1.inputs import Input, Omittable, Slug, body_references
+from api.v1.inputs import Input, Omittable, Slug, body_example, body_references
 from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -125,6 +125,8 @@ class CancelledRedecision(Redecision):
 class RedecisionPreviewInput(Input):
     """Policy to preview. Without `draft` and `version`, the newest version."""
 
+    model_config = body_example({"policy": "office", "version": 2})
+
     policy: Slug | None = Field(None, description="Slug of the policy; null for the tenant's only one.")
     version: RowNumber | None = Field(None, description="Number of the version; null for the newest.")
     draft: dict[str, Any] | None = Field(None, description="Policy document; null for a stored version.")
@@ -160,6 +162,8 @@ class RedecisionSettings(BaseModel):
 
 
 class RedecisionSettingsUpdate(Input):
+    model_config = body_example({"mode": "preview", "per_second": 20, "ceiling_percent": 10, "every_minutes": 60})
+
     mode: Omittable[RedecisionMode] = Field(
         None, description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
     )

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesPlatform, ChangesTenant, ReadsPlatform, ReadsTenant
 from api.change import Change, ObservedModel
 from api.routes import NounRouter
-from api.v1.inputs import Input, Omittable
+from api.v1.inputs import Input, Omittable, body_example
 from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -85,6 +85,8 @@ class RetentionUpdate(Input):
     no exports.
     """
 
+    model_config = body_example({"days": 90, "export": "csv"})
+
     days: Omittable[_Days | Literal["default"]] = Field(
         None, description='Days of retention; "default" for the platform\'s value. Unchanged if omitted.'
     )
@@ -115,6 +117,8 @@ class RetentionHold(BaseModel):
 
 
 class RetentionHoldInput(Input):
+    model_config = body_example({"reason": "Case 2026-17", "log": "auth", "since": "2026-01-05", "until": "2026-01-31"})
+
     reason: str = Field(max_length=200, examples=["Case 2026-17"], description="Reason.")
     log: LogName | None = Field(None, description="Log on hold; null for all.")
     since: date | None = Field(None, description="First day on hold; null for no bound.")
@@ -134,6 +138,8 @@ class RetentionLimitsList(BaseModel):
 
 
 class RetentionLimitsInput(Input):
+    model_config = body_example({"floor_days": 7, "default_days": 90, "ceiling_days": 730})
+
     floor_days: _Days = Field(description="Minimum days of retention.")
     default_days: _Days = Field(description="Default days of retention.")
     ceiling_days: _Days = Field(description="Maximum days of retention.")

@@ -12,7 +12,7 @@ from api.access import Access, ChangesTenant
 from api.openapi_document import error_responses
 from api.routes import NounRouter
 from api.v1.enrolment import Reads
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_example
 from nac.certificates.issuance import ClientProfile
 from nac.certificates.scep import registration_authority, webhook_config
 from nac.certificates.scep.service import build_scep_url
@@ -50,6 +50,15 @@ class ScepSettings(BaseModel):
 
 
 class ScepWebhookInput(Input):
+    model_config = body_example(
+        {
+            "url": "https://mdm.acme.example/scep",
+            "profile": "eap-client-device",
+            "timeout_seconds": 5.0,
+            "networks": ["192.0.2.0/24"],
+        }
+    )
+
     url: str = Field(max_length=1_000, examples=["https://mdm.acme.example/scep"], description="URL.")
     profile: ClientProfile = Field("eap-client-device", description="Certificate profile.")
     timeout_seconds: float = Field(5.0, ge=0.5, le=10.0, description="Timeout in seconds.")

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
 from api.routes import NounRouter
-from api.v1.inputs import Input, body_references
+from api.v1.inputs import Input, body_example, body_references
 from api.v1.paging import Page, Paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -32,6 +32,8 @@ NasState = Literal["unseen", "old", "new", "back"]
 
 
 class SecretRotationInput(Input):
+    model_config = body_example({"hours": 168, "at_end": "finish"})
+
     nas: str = Field("", max_length=253, description='NAS with its own secret; "" for the tenant\'s secret.')
     secret: str | None = Field(None, max_length=128, description="New secret; null to generate one.")
     hours: int = Field(168, ge=1, le=720, examples=[168], description="Hours for which both secrets work.")
@@ -43,6 +45,8 @@ class SecretRotationInput(Input):
 
 
 class SecretRotationEnd(Input):
+    model_config = body_example({"leave_behind": False})
+
     nas: str = Field("", max_length=253, description='NAS with its own secret; "" for the tenant\'s secret.')
     leave_behind: bool = Field(
         False, description="Whether to end it even if NASes still use the ending secret. They get no response then."

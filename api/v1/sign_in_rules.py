@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, RequiresPermission
 from api.described.described_routes import describe_level
 from api.routes import NounRouter
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_example
 from api.v1.owner_routes import list_owner_routes
 from nac.accounts.sign_in import rules
 from nac.core.access.effects import Effect
@@ -32,6 +32,8 @@ class SignInRules(BaseModel):
 
 
 class SignInRulesUpdate(Input):
+    model_config = body_example({"two_factors": True})
+
     two_factors: bool = Field(
         description="Whether members need two factors. For an MSP, this includes its tenants; for the "
         "platform, everything."

@@ -16,7 +16,7 @@ from api.openapi_document import error_responses
 from api.routes import NounRouter
 from api.sign_in_flow import SignInFlow
 from api.sign_on_flow import ProviderCallback
-from api.v1.inputs import Input, Slug
+from api.v1.inputs import Input, Slug, body_example
 from api.v1.owner_routes import list_tenant_and_msp_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import open_sign_in_flow
@@ -82,6 +82,15 @@ class SignOnSettings(Input):
 
 
 class SignOnUpdate(SignOnSettings):
+    model_config = body_example(
+        {
+            "issuer": "https://login.acme.example",
+            "client_id": "admit",
+            "client_secret": "four words of mine",
+            "joins": [{"domain": "acme.example", "role": "help-desk"}],
+        }
+    )
+
     client_secret: str | None = Field(
         None,
         max_length=1_000,

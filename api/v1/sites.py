@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.routes import NounRouter
-from api.v1.inputs import Input, Name, Omittable, Slug, body_references
+from api.v1.inputs import Input, Name, Omittable, Slug, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -63,6 +63,10 @@ class SiteInput(Input):
 
 
 class SiteUpdate(Input):
+    model_config = body_example(
+        {"name": "Main site", "time_zone": "Europe/Berlin", "policy": "office", "monitor": False}
+    )
+
     name: Omittable[Name] = Field(None, description="Name.")
     time_zone: Omittable[_TimeZone] = Field(None, description="IANA time zone, in which policies evaluate times.")
     monitor: Omittable[bool] = Field(

@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from api.change import ObservedModel
-from api.v1.inputs import Input, Name, Slug
+from api.v1.inputs import Input, Name, Slug, body_example
 from nac.onboarding.templates import service as templates
 from nac.onboarding.templates.rollouts import MAX_MINUTES, MAX_STAGES, MIN_MINUTES
 
@@ -95,6 +95,14 @@ class StageInput(Input):
 
 
 class RolloutInput(Input):
+    model_config = body_example(
+        {
+            "version": 1,
+            "stages": [{"tenants": ["hill-school"], "minutes": 60}, {"share": 100, "minutes": 60}],
+            "most_moved": 0.05,
+        }
+    )
+
     version: int = Field(ge=1, le=2**31 - 1, description="Number of the version.")
     stages: list[StageInput] = Field(
         min_length=1,

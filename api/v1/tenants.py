@@ -22,7 +22,7 @@ from api.application_state import get_settings, get_signing
 from api.caller import Caller
 from api.change import Change
 from api.routes import NounRouter
-from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_references
+from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.cellformat.methods import MethodOffer, parse_offer
 from nac.core.access.effects import Effect
@@ -148,6 +148,17 @@ class MspTenantInput(TenantInput):
 
 
 class TenantUpdate(Input):
+    model_config = body_example(
+        {
+            "name": "Hill School",
+            "methods": ["eap-tls", "mab"],
+            "tls_versions": ["1.2", "1.3"],
+            "replay_days": 7,
+            "nat_session_seconds": 3600,
+            "silent_days": 7,
+        }
+    )
+
     name: Omittable[Name] = Field(None, description="Name.")
     methods: Omittable[_Words] = Field(
         None,

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.routes import NounRouter
-from api.v1.inputs import GroupNames, Input, Omittable, body_references
+from api.v1.inputs import GroupNames, Input, Omittable, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
 from nac.core.access.effects import USER_EFFECTS
@@ -62,12 +62,24 @@ class UserPasswordInput(Input):
 
 
 class UserInput(UserPasswordInput):
+    model_config = body_example(
+        {
+            "name": "ann",
+            "password": "four words of mine",
+            "groups": ["staff"],
+            "mschap": True,
+            "valid_until": "2027-01-31T18:00:00Z",
+        }
+    )
+
     name: str = Field(max_length=253, examples=["ann"], description="Name.")
     groups: GroupNames = Field(default=[], description="Group names.")
     valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
 
 
 class UserUpdate(Input):
+    model_config = body_example({"groups": ["staff"], "disabled": False})
+
     groups: Omittable[GroupNames] = Field(
         None, description="Groups that replace the user's groups. Unchanged if omitted."
     )
