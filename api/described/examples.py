@@ -31,7 +31,7 @@ def add_examples(document: dict[str, Any]) -> None:
     for schema in schemas.values():
         for field, field_schema in schema.get("properties", {}).items():
             if "examples" not in field_schema and "$ref" not in field_schema and "example" not in field_schema:
-                value = maker.of(field_schema, field, schema.get("title", ""))
+                value = maker.of(field_schema, field)
                 if value is not None:
                     field_schema["examples"] = [value]
     for path in document["paths"].values():
@@ -49,7 +49,7 @@ def _add_operation_examples(operation: dict[str, Any], maker: "_ExampleBuilder",
             media["example"] = maker.of(media["schema"])
     for parameter in operation.get("parameters", ()):
         if "example" not in parameter and parameter.get("required"):
-            parameter["example"] = maker.of(parameter["schema"], parameter["name"], "parameter")
+            parameter["example"] = maker.of(parameter["schema"], parameter["name"])
 
 
 def _build_request_examples(
@@ -71,23 +71,22 @@ class _ExampleBuilder:
     def __init__(self, schemas: Mapping[str, Any]) -> None:
         self._schemas = schemas
 
-    def of(self, schema: Mapping[str, Any], name: str = "", owner: str = "", depth: int = 0) -> Any:  # noqa: ANN401 -- JSON
+    def of(self, schema: Mapping[str, Any], name: str = "", depth: int = 0) -> Any:  # noqa: ANN401 -- JSON
         """Return an example; None for null or for deep recursion."""
         if "$ref" in schema:
-            name_of = schema["$ref"].rpartition("/")[2]
             if depth > _MAX_DEPTH:
                 return None
-            return self.of(self._schemas[name_of], name, name_of, depth + 1)
-        example = self._given(schema, name, owner)
+            return self.of(self._schemas[schema["$ref"].removeprefix(_SCHEMA_PREFIX)], name, depth + 1)
+        example = self._find(schema, name)
         if example is not _MISSING:
             return example
         for choices in ("anyOf", "oneOf"):
             ways = [way for way in schema.get(choices, ()) if way.get("type") != "null"]
             if ways:
-                return self.of(ways[0], name, owner, depth)
-        return self._made(schema, name, owner, depth)
+                return self.of(ways[0], name, depth)
+        return self._build(schema, name, depth)
 
-    def _given(self, schema: Mapping[str, Any], name: str, owner: str) -> Any:  # noqa: ANN401 -- JSON
+    def _find(self, schema: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 -- JSON
         if schema.get("examples"):
             return schema["examples"][0]
         if "example" in schema:
@@ -96,22 +95,18 @@ class _ExampleBuilder:
             return schema["const"]
         if schema.get("enum"):
             return next((value for value in schema["enum"] if value != ""), "")
-        words = _load_examples()
-        for value in (words.get(owner, {}).get(name, _MISSING), words["any"].get(name, _MISSING)):
-            if value is not _MISSING and _matches_schema(schema, value):
-                return value
-        return _MISSING
+        value = _load_examples().get(name, _MISSING)
+        return value if value is not _MISSING and _matches_schema(schema, value) else _MISSING
 
-    def _made(self, schema: Mapping[str, Any], name: str, owner: str, depth: int) -> Any:  # noqa: ANN401 -- JSON
+    def _build(self, schema: Mapping[str, Any], name: str, depth: int) -> Any:  # noqa: ANN401 -- JSON
         kind = schema.get("type")
         if kind == "object" or "properties" in schema:
             example: dict[str, Any] = {
-                field: self.of(part, field, schema.get("title") or owner, depth + 1)
-                for field, part in schema.get("properties", {}).items()
+                field: self.of(part, field, depth + 1) for field, part in schema.get("properties", {}).items()
             }
             return example
         if kind == "array":
-            item = self.of(schema.get("items", {}), name, owner, depth + 1)
+            item = self.of(schema.get("items", {}), name, depth + 1)
             return [] if item is None else [item] * max(1, schema.get("minItems", 1))
         if kind == "string":
             return _FORMAT_EXAMPLES.get(schema.get("format", ""), "text")

@@ -54,7 +54,8 @@ class AccountingRecordDetail(AccountingRecord):
 
 class Usage(BaseModel):
     what: str = Field(
-        description='Key of the total: start of the hour, MAC address, NAS name or site slug; "" if none.'
+        examples=["main"],
+        description='Key of the total: start of the hour, MAC address, NAS name or site slug; "" if none.',
     )
     sessions: int = Field(description="Number of sessions.")
     seconds: int = Field(description="Duration in seconds.")
@@ -104,7 +105,8 @@ def list_accounting(
 
 @router.get("/accounting/{record}", operation_id="getAccountingRecord")
 def get_accounting_record(
-    access: Reads, record: Annotated[str, Path(max_length=40, description="Id of the record.")]
+    access: Reads,
+    record: Annotated[str, Path(max_length=40, examples=["1767225600000000-1"], description="Id of the record.")],
 ) -> AccountingRecordDetail:
     """Get an accounting record, with all attributes as received."""
     with access.read() as session:

@@ -58,7 +58,7 @@ class AuditEntry(BaseModel):
     tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
     address: str | None = Field(description="IP address of the request; null if no request caused the entry.")
-    request_id: str | None = Field(description="X-Request-Id of the request.")
+    request_id: str | None = Field(examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request.")
     before: dict[str, Any] | None = Field(description="Changed values before the change; null if there were none.")
     after: dict[str, Any] | None = Field(description="Changed values after the change; null if there are none.")
     differences: list[AuditDifference] = Field(description="Differences between before and after.")

@@ -57,7 +57,7 @@ class StatusSources(BaseModel):
 
     crl_url: str = Field(description="URL of the certificate revocation list (CRL).")
     ocsp_url: str = Field(description="URL of the OCSP responder.")
-    crl_number: str | None = Field(description="CRL number, in decimal.")
+    crl_number: str | None = Field(examples=["42"], description="CRL number, in decimal.")
     crl_this_update: datetime | None = Field(description="Issue time of the CRL (thisUpdate).")
     crl_next_update: datetime | None = Field(description="Announced time of the next CRL (nextUpdate).")
     crl_checked_at: datetime | None = Field(description="Time of the last CRL download.")
@@ -84,11 +84,16 @@ class Authority(BaseModel):
     )
     signs_here: bool = Field(description="Whether Admit holds its key.")
     key_store: Literal["sealed", "pkcs11"] | None = Field(description="Key store; null if Admit does not hold the key.")
-    key_id: str = Field(description="Subject key identifier, in hex.")
+    key_id: str = Field(
+        examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"], description="Subject key identifier, in hex."
+    )
     sha256: str = Field(description="SHA-256, in hex.")
     revoked_at: datetime | None = Field(description="Time of revocation.")
     revocation_reason: str = Field(description='Revocation reason (RFC 5280 5.3.1); "" if not revoked.')
-    certificate_url: str | None = Field(description="Public URL of its certificate; null for an external authority.")
+    certificate_url: str | None = Field(
+        examples=["http://pki.example.com/ca/5f3a9c.cer"],
+        description="Public URL of its certificate; null for an external authority.",
+    )
     ocsp_url: str | None = Field(description="URL of the OCSP responder.")
     crl_url: str | None = Field(description="URL of the certificate revocation list (CRL).")
     sources: StatusSources | None = Field(
@@ -119,7 +124,9 @@ class RolloverResult(BaseModel):
     issuing: Authority = Field(description="New issuing authority.")
     root: UUID = Field(description="Id of the root authority.")
     retired: list[UUID] = Field(description="Ids of the retired authorities.")
-    server_certificate: str = Field(description='Serial number of the new server certificate; "" if none was issued.')
+    server_certificate: str = Field(
+        examples=["5f3a9c0e1b7d2468"], description='Serial number of the new server certificate; "" if none was issued.'
+    )
 
 
 class KeyStoreUpdate(Input):

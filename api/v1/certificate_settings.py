@@ -39,7 +39,7 @@ class CertificateProfile(BaseModel):
     validity_days: int = Field(description="Validity in days.")
     most_days: int = Field(description="Maximum validity in days.")
     key: str = Field(description="Type of generated keys.")
-    usages: list[str] = Field(description="Extended key usages.")
+    usages: list[str] = Field(examples=[["clientAuth"]], description="Extended key usages.")
 
 
 class CertificateProfiles(BaseModel):

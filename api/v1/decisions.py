@@ -49,8 +49,9 @@ class Decision(BaseModel):
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     user: str = Field(description='User name; null or "" if unknown.')
     outer_user: str = Field(
+        examples=["anonymous"],
         description="User-Name as sent, if it differs from `user`: an outer identity or a name with a "
-        'realm. "" otherwise.'
+        'realm. "" otherwise.',
     )
     nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
@@ -69,8 +70,10 @@ class Decision(BaseModel):
     rule: str = Field(description='Name of the rule; "" for the fallback.')
     policy_version: int = Field(description="Number of the policy version that decided; 0 or null if none did.")
     vlan: str = Field(description='VLAN of the device; "" if none.')
-    certificate: str = Field(description='Common name of the presented certificate; "" if none.')
-    certificate_serial: str = Field(description='Serial number in hex of the presented certificate; "" if none.')
+    certificate: str = Field(examples=["laptop-1"], description='Common name of the presented certificate; "" if none.')
+    certificate_serial: str = Field(
+        examples=["5f3a9c0e1b7d2468"], description='Serial number in hex of the presented certificate; "" if none.'
+    )
     resumed: bool = Field(description="Whether a TLS session was resumed.")
     suppressed: int = Field(description="Number of similar rejects that were not logged individually.")
 
@@ -82,16 +85,16 @@ class ReplyAttribute(BaseModel):
 
 
 class DecisionDetail(Decision):
-    rule_id: str = Field(description='Id of the rule; "" for the fallback.')
+    rule_id: str = Field(examples=["printers"], description='Id of the rule; "" for the fallback.')
     policy: str | None = Field(description="Slug of the policy.")
     nas_address: str | None = Field(description="IP address of the NAS.")
-    nas_identifier: str = Field(description='NAS-Identifier of the request; "" if absent.')
-    tls_version: str = Field(description='TLS version; "" if none.')
+    nas_identifier: str = Field(examples=["sw-2og-1"], description='NAS-Identifier of the request; "" if absent.')
+    tls_version: str = Field(examples=["1.3"], description='TLS version; "" if none.')
     reply: list[ReplyAttribute] = Field(description="Reply to the NAS.")
     request: dict[str, Any] = Field(
         description="Input of the decision: attributes of the request, device, user and certificate."
     )
-    microseconds: int = Field(description="Duration of the decision in microseconds.")
+    microseconds: int = Field(examples=[850], description="Duration of the decision in microseconds.")
 
 
 @router.get("", operation_id="listDecisions")
@@ -136,7 +139,8 @@ def list_decisions(
 
 @router.get("/{decision}", operation_id="getDecision")
 def get_decision(
-    access: Reads, decision: Annotated[str, Path(max_length=40, description="Id of the decision.")]
+    access: Reads,
+    decision: Annotated[str, Path(max_length=40, examples=["1767225600000000-1"], description="Id of the decision.")],
 ) -> DecisionDetail:
     """Get a decision, with its input and the reply to the NAS."""
     with access.read() as session:

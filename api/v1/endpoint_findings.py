@@ -55,8 +55,10 @@ class EndpointFindings(BaseModel):
     )
     posture: dict[str, dict[str, Any]] = Field(description="Posture by name: value, source and expiry (epoch seconds).")
     site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
-    port: str = Field(description='SSID, or port of the NAS; "" if unknown.')
-    method: str = Field(description='Authentication method, such as eap-tls or mab; "" if unknown.')
+    port: str = Field(examples=["Acme-Guest"], description='SSID, or port of the NAS; "" if unknown.')
+    method: str = Field(
+        examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
+    )
     identity: str = Field(description="Identity that the device or user sent.")
     permitted: bool | None = Field(
         description="Whether the last request was admitted; null if only accounting reported the device."

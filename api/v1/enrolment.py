@@ -86,8 +86,10 @@ class _EnrolmentInput(Input):
         default=[],
         description="Alternative names of the certificate with their type, such as dns:laptop-1.acme.example.",
     )
-    endpoint_mac: str | None = Field(None, max_length=40, description="MAC address of the device.")
-    user_name: str | None = Field(None, max_length=256, description="Name of the user.")
+    endpoint_mac: str | None = Field(
+        None, max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address of the device."
+    )
+    user_name: str | None = Field(None, max_length=256, examples=["ann"], description="Name of the user.")
     owner: Text = Field("", description='Owner, as text; "" if none.')
     life_seconds: int = _LIFETIME_FIELD
 
@@ -126,11 +128,11 @@ class RenewalSettings(Input):
 
 class DeviceSetUpFile(BaseModel):
     name: str = Field(description="Name.")
-    content: str = Field(description="Content of the file, in base64.")
+    content: str = Field(examples=["SGVsbG8="], description="Content of the file, in base64.")
 
 
 class DeviceSetUp(BaseModel):
-    network: str = Field(description='SSID of the network; "" for a wired one.')
+    network: str = Field(examples=["Acme"], description='SSID of the network; "" for a wired one.')
     server_names: list[str] = Field(description="Names that devices check in the RADIUS server's certificate.")
     files: list[DeviceSetUpFile] = Field(description="Files.")
 

@@ -39,12 +39,14 @@ Downloads = Annotated[
 ]
 Starts = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.RECORDS))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.WORK, Effect.ERASURE))]
-_File = Annotated[str, Path(max_length=200, description="Name from `files`, or manifest.json.")]
+_File = Annotated[
+    str, Path(max_length=200, examples=["auth-2027-01-30.parquet"], description="Name from `files`, or manifest.json.")
+]
 _Export = Annotated[RowNumber, Path(description="Id of the export.")]
 
 
 class ExportFile(BaseModel):
-    file: str = Field(description="Name of the file.")
+    file: str = Field(examples=["auth-2027-01-30.parquet"], description="Name of the file.")
     since: datetime = Field(description="Start of the period.")
     until: datetime = Field(description="End of the period, exclusive.")
     rows: int = Field(description="Number of rows.")

@@ -41,7 +41,9 @@ _ExternalId = Annotated[
 class CertificateFile(Input):
     name: str = Field("", max_length=200, examples=["root.pem"], description="File name for error messages.")
     content: str = Field(
-        max_length=MAX_FILE_BYTES * 4 // 3 + 4, description="Content: PEM, or DER or PKCS#7 in base64."
+        max_length=MAX_FILE_BYTES * 4 // 3 + 4,
+        examples=["SGVsbG8="],
+        description="Content: PEM, or DER or PKCS#7 in base64.",
     )
 
     @property

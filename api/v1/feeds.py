@@ -43,7 +43,7 @@ Redirects = Annotated[
     ),
 ]
 Tests = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE, Effect.CONNECTION))]
-_Name = Annotated[str, Path(max_length=63, description="Name of the feed.")]
+_Name = Annotated[str, Path(max_length=63, examples=["siem"], description="Name of the feed.")]
 _Pem = Annotated[str, Field(max_length=100_000)]
 _PEM = ("ca_certificate", "client_certificate")
 # Settings. All other fields are observed.
@@ -125,7 +125,11 @@ class SyslogFeedInput(Input):
     kind: Literal["syslog"] = Field(description="Kind.")
     name: Slug = Field(examples=["siem"], description="Name.")
     settings: SyslogFeedSettings = Field(description="Settings.")
-    client_key: _Pem = Field("", description="Key of `client_certificate` (PEM); stored encrypted and never returned.")
+    client_key: _Pem = Field(
+        "",
+        examples=["-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n"],
+        description="Key of `client_certificate` (PEM); stored encrypted and never returned.",
+    )
 
 
 class FeedPause(Input):
@@ -145,8 +149,16 @@ class FeedSecretRotation(Input):
     keep_seconds: int = Field(
         86_400, ge=0, le=30 * 86_400, description="Time in seconds for which the previous secret signs too."
     )
-    client_certificate: _Pem = Field("", description="For syslog: new client certificate with its chain (PEM).")
-    client_key: _Pem = Field("", description="Key of `client_certificate` (PEM); stored encrypted and never returned.")
+    client_certificate: _Pem = Field(
+        "",
+        examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
+        description="For syslog: new client certificate with its chain (PEM).",
+    )
+    client_key: _Pem = Field(
+        "",
+        examples=["-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n"],
+        description="Key of `client_certificate` (PEM); stored encrypted and never returned.",
+    )
 
 
 class RotatedFeedSecret(BaseModel):

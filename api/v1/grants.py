@@ -21,7 +21,7 @@ class Grant(BaseModel):
     on: Literal["platform", "msp", "tenant"] = Field(description="Level of the grant: platform, MSP or tenant.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
     tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
-    msp: str | None = Field(description="Slug of the MSP.")
+    msp: str | None = Field(examples=["acme"], description="Slug of the MSP.")
     tenant: str | None = Field(description="Slug of the tenant.")
     tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the grant covers; null for all.")
     tenant_slugs: list[str] | None = Field(description="Slugs of these tenants; null for all.")

@@ -115,7 +115,7 @@ class IdentitySourceTestResult(BaseModel):
     verified: bool = Field(description="Whether the password is correct.")
     reason: str = Field(description='Reason as in the authentication log; "" if the password is correct.')
     detail: str = Field(description='Explanation in one sentence; "" if none.')
-    advice: str = Field(description='What to do; "" if nothing.')
+    advice: str = Field(examples=["Check the password of the account."], description='What to do; "" if nothing.')
     name: str = Field(description='Name as the source spells it; "" if the user is unknown.')
     groups: list[str] = Field(description="Group names.")
     attributes: dict[str, list[str]] = Field(description="Attributes of the user in the source.")

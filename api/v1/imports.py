@@ -58,7 +58,7 @@ class ImportNote(BaseModel):
 
 class ImportMistake(BaseModel):
     line: int = Field(description="Line number, from 1.")
-    field: str = Field(description='Field; "" for the whole row.')
+    field: str = Field(examples=["mac"], description='Field; "" for the whole row.')
     detail: str = Field(description='Explanation in one sentence; "" if none.')
     remedy: str = Field(description='What to do; "" if nothing.')
 

@@ -42,8 +42,10 @@ class DiscoveredEndpoint(BaseModel):
     profile: str = Field(description='Device profile, such as printer; "" if unknown.')
     profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set it.")
     site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
-    port: str = Field(description='SSID, or port of the NAS; "" if unknown.')
-    method: str = Field(description='Authentication method, such as eap-tls or mab; "" if unknown.')
+    port: str = Field(examples=["Acme-Guest"], description='SSID, or port of the NAS; "" if unknown.')
+    method: str = Field(
+        examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
+    )
     permitted: bool | None = Field(
         description="Whether the last request was admitted; null if only accounting reported the device."
     )

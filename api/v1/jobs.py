@@ -54,7 +54,7 @@ class Job(ObservedModel):
         description="Problem details (RFC 9457) of the failure; for a queued job, the reason of the retry."
     )
     asked_by: str = Field(description="Actor who started it, such as token:setup.")
-    request_id: str | None = Field(description="X-Request-Id of the request.")
+    request_id: str | None = Field(examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request.")
     created_at: datetime = Field(description="Creation time.")
     started_at: datetime | None = Field(description="Start time; null while it waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")

@@ -33,7 +33,9 @@ class MyAccount(BaseModel):
     )
     is_own: bool = Field(description="Whether the account has its own password or passkey.")
     expires_at: datetime = Field(description="Expiry time.")
-    csrf_token: str = Field(description="Token for the header Admit-CSRF of changes by cookie.")
+    csrf_token: str = Field(
+        examples=["q83vEjRWeJASNFZ4kBI0Vg"], description="Token for the header Admit-CSRF of changes by cookie."
+    )
 
 
 class MyAccountUpdate(Input):

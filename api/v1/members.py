@@ -30,7 +30,7 @@ class Member(ObservedModel):
     email: str = Field(description="E-mail address.")
     name: str = Field(description="Name.")
     status: str = Field(description="Status.")
-    role: str = Field(description="Slug of the role.")
+    role: str = Field(examples=["tenant-admin"], description="Slug of the role.")
     permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
     tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the role covers; null for all.")
     created_by: str = Field(description="Actor who created it.")

@@ -29,7 +29,7 @@ _IgnoreSilentCell = Annotated[
         description="Whether to switch although the old cell does not report. It answers until its radiusd is stopped."
     ),
 ]
-_Tenant = Annotated[str, Path(description="Slug or id of the tenant.", max_length=63)]
+_Tenant = Annotated[str, Path(examples=["hill-school"], description="Slug or id of the tenant.", max_length=63)]
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE, Effect.PLATFORM))]
 ReadsOwn = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
@@ -60,8 +60,8 @@ class TenantMove(BaseModel):
 
 
 class Move(TenantMove, ObservedModel):
-    from_cell: str = Field(description="Name of the old cell.")
-    to_cell: str = Field(description="Name of the new cell.")
+    from_cell: str = Field(examples=["cell-1"], description="Name of the old cell.")
+    to_cell: str = Field(examples=["cell-2"], description="Name of the new cell.")
     ready: bool = Field(description="Whether it can be switched or finished.")
 
     def observed_fields(self) -> set[str]:

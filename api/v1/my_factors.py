@@ -54,7 +54,9 @@ class PasskeyInput(Input):
 
 
 class RecoveryCodes(BaseModel):
-    codes: list[str] = Field(description="Recovery codes for one use each, only in this response.")
+    codes: list[str] = Field(
+        examples=[["k3m9-pq7r-2xw4"]], description="Recovery codes for one use each, only in this response."
+    )
 
 
 @router.post("/me/confirmation", status_code=204, operation_id="confirmByPassword")

@@ -34,7 +34,7 @@ router = NounRouter(
     description="Network access servers: switches, access points and controllers that send RADIUS requests.",
 )
 
-_Key = Annotated[str, Path(max_length=253, description="Id, identifier, address or name.")]
+_Key = Annotated[str, Path(max_length=253, examples=["sw-2og-1"], description="Id, identifier, address or name.")]
 _Identifier = Annotated[str, Field(max_length=253, examples=["sw-north-1"])]
 _Address = Annotated[str, Field(max_length=45, examples=["192.0.2.7"])]
 _Vendor = Annotated[str, Field(max_length=200, examples=["cisco-ios"])]

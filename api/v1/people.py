@@ -75,7 +75,9 @@ class PersonMembership(BaseModel):
     id: UUID = Field(description="Permanent id.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
     tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
-    role: str | None = Field(description="Role; null for a custom role of the MSP or tenant.")
+    role: str | None = Field(
+        examples=["tenant-admin"], description="Role; null for a custom role of the MSP or tenant."
+    )
 
 
 class PersonDetail(Person, ObservedModel):

@@ -23,12 +23,12 @@ class Alarm(BaseModel):
     code: str = Field(description="Stable code for programs.")
     detail: str = Field(description='Explanation in one sentence; "" if none.')
     since: datetime | None = Field(description="Time since when the alarm is raised.")
-    cell: str | None = Field(description="Name of the cell that raised it; null for the platform.")
+    cell: str | None = Field(examples=["cell-1"], description="Name of the cell that raised it; null for the platform.")
 
 
 class PlatformCell(BaseModel):
     name: str = Field(description="Name.")
-    host: str = Field(description='Host of its agent; "" if the agent has left.')
+    host: str = Field(examples=["siem.example.com"], description='Host of its agent; "" if the agent has left.')
     status: str = Field(description="Status. A `draining` cell takes no new tenants.")
     silent: bool = Field(description="Whether its agent did not report for a minute.")
     heard_at: datetime | None = Field(description="Time of the last report.")

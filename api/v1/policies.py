@@ -66,7 +66,9 @@ class Policy(BaseModel):
     slug: str = Field(description="Slug: a DNS label.")
     name: str = Field(description="Name.")
     published_version: int | None = Field(description="Number of the published version; null if everything is denied.")
-    sites: list[str] = Field(description="Slugs of the sites that use it. Update a site to assign it.")
+    sites: list[str] = Field(
+        examples=[["main"]], description="Slugs of the sites that use it. Update a site to assign it."
+    )
 
 
 class PolicyVersionSummary(BaseModel):

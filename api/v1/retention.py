@@ -128,7 +128,7 @@ class RetentionHoldInput(Input):
 class RetentionLimits(BaseModel):
     log: LogName = Field(description="Name of the log.")
     floor_days: int = Field(description="Minimum days of retention.")
-    default_days: int = Field(description="Default days of retention.")
+    default_days: int = Field(examples=[90], description="Default days of retention.")
     ceiling_days: int = Field(description="Maximum days of retention.")
     ceiling_bytes: int | None = Field(description="Maximum bytes of a tenant's log; null for no limit.")
 
@@ -141,7 +141,7 @@ class RetentionLimitsInput(Input):
     model_config = body_example({"floor_days": 7, "default_days": 90, "ceiling_days": 730})
 
     floor_days: _Days = Field(description="Minimum days of retention.")
-    default_days: _Days = Field(description="Default days of retention.")
+    default_days: _Days = Field(examples=[90], description="Default days of retention.")
     ceiling_days: _Days = Field(description="Maximum days of retention.")
     ceiling_bytes: _Bytes | None = Field(None, description="Maximum bytes of a tenant's log; null for no limit.")
 

@@ -46,8 +46,10 @@ class Session(BaseModel):
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
     site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
     address: str | None = Field(description="IPv4 address of the device.")
-    ipv6_address: str | None = Field(description="IPv6 address of the device.")
-    ipv6_prefix: str | None = Field(description="IPv6 prefix of the device's network, as CIDR.")
+    ipv6_address: str | None = Field(examples=["2001:db8::10"], description="IPv6 address of the device.")
+    ipv6_prefix: str | None = Field(
+        examples=["2001:db8::/64"], description="IPv6 prefix of the device's network, as CIDR."
+    )
     delegated_prefix: str | None = Field(description="IPv6 prefix that was delegated to the device, as CIDR.")
     session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
     chargeable_user: str = Field(description='Chargeable-User-Identity (RFC 4372); "" if absent.')

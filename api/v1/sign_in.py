@@ -72,7 +72,9 @@ class PasswordLinkResponse(BaseModel):
 
 class SignedIn(BaseModel):
     state: Literal["signed-in"] = Field(default="signed-in", description="State.")
-    csrf_token: str = Field(description="Token for the header Admit-CSRF of changes by cookie.")
+    csrf_token: str = Field(
+        examples=["q83vEjRWeJASNFZ4kBI0Vg"], description="Token for the header Admit-CSRF of changes by cookie."
+    )
 
 
 class SecondFactorRequired(BaseModel):

@@ -46,7 +46,7 @@ class SignOnRule(Input):
     domain: str = Field(
         "", max_length=253, examples=["acme.example"], description='Domain of e-mail addresses; "" for any.'
     )
-    group: str = Field("", max_length=300, description='Value of the groups claim; "" for any.')
+    group: str = Field("", max_length=300, examples=["printers"], description='Value of the groups claim; "" for any.')
     tenants: list[Slug] | None = Field(
         None, max_length=1_000, description="Slugs of the MSP's tenants that the role covers; null for all."
     )
@@ -68,7 +68,10 @@ class SignOnSettings(Input):
         description='CA certificates for the server (PEM); null or "" for those of the system.',
     )
     groups_claim: str = Field(
-        "groups", max_length=200, description='Claim of the ID token that lists groups; "" for none.'
+        "groups",
+        max_length=200,
+        examples=["groups"],
+        description='Claim of the ID token that lists groups; "" for none.',
     )
     trusts_email: bool = Field(
         False, description="Whether to accept e-mail addresses without `email_verified`, which some providers omit."
@@ -101,8 +104,14 @@ class SignOnUpdate(SignOnSettings):
 
 class SignOn(SignOnSettings):
     id: UUID = Field(description="Permanent id.")
-    begin_url: str = Field(description="URL that starts a sign-in; `?next=/...` sets the page afterwards.")
-    callback_url: str = Field(description="Redirect URI for the provider's settings.")
+    begin_url: str = Field(
+        examples=["https://admit.example.com/v1/sign-on/0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10?next=/"],
+        description="URL that starts a sign-in; `?next=/...` sets the page afterwards.",
+    )
+    callback_url: str = Field(
+        examples=["https://admit.example.com/v1/sign-on/0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10/callback"],
+        description="Redirect URI for the provider's settings.",
+    )
 
 
 class SignOnSession(BaseModel):

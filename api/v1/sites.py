@@ -44,7 +44,7 @@ class Site(BaseModel):
     id: UUID = Field(description="Permanent id.")
     slug: str = Field(description="Slug: a DNS label.")
     name: str = Field(description="Name.")
-    time_zone: str = Field(description="IANA time zone, in which policies evaluate times.")
+    time_zone: str = Field(examples=["Europe/Berlin"], description="IANA time zone, in which policies evaluate times.")
     policy: str | None = Field(description="Slug of the policy; null to deny everything.")
     default: bool = Field(description="Whether unregistered NASes belong to it.")
     monitor: bool = Field(

@@ -60,7 +60,9 @@ RollsOut = Annotated[
 ]
 _COMPUTED_FIELDS = {"tenant", "state"}
 _Slug = Annotated[str, Path(description="Slug.")]
-_Follower = Annotated[str, Path(description="Slug or id of the tenant that follows the template.")]
+_Follower = Annotated[
+    str, Path(examples=["hill-school"], description="Slug or id of the tenant that follows the template.")
+]
 _RolloutId = Annotated[UUID, Path(description="Id of the roll-out.")]
 
 

@@ -28,7 +28,7 @@ router = NounRouter(
     tag="tenant-files", description="Tenant files: export of a whole tenant, and import as a new tenant."
 )
 
-_Tenant = Annotated[str, Path(description="Slug or id of the tenant.", max_length=63)]
+_Tenant = Annotated[str, Path(examples=["hill-school"], description="Slug or id of the tenant.", max_length=63)]
 _Job = Annotated[UUID, Path(description="Id of the job that created the file.")]
 _ALL_PERMISSIONS = tables.export_permissions(logs=True, secrets=True)
 _EXPORT_PERMISSIONS = {

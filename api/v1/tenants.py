@@ -87,7 +87,7 @@ class Listeners(BaseModel):
 
 class TenantSettings(BaseModel):
     methods: list[str] = Field(description="Offered authentication methods.")
-    tls_versions: list[str] = Field(description="Offered TLS versions.")
+    tls_versions: list[str] = Field(examples=[["1.2", "1.3"]], description="Offered TLS versions.")
     replay_days: int = Field(description="Days of requests to replay before publication of a policy; 0 for no replay.")
     renewal_keeps_key: bool = Field(description="Whether devices can renew a certificate with the same key.")
     status_failure: str = Field(

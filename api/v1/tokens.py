@@ -29,12 +29,12 @@ _TokenId = Annotated[UUID, Path(description="Id of the token.")]
 class Token(ObservedModel):
     id: UUID = Field(description="Permanent id.")
     name: str = Field(description="Name.")
-    prefix: str = Field(description="Beginning of the token's text.")
+    prefix: str = Field(examples=["admit_k3m9pq7r2xw4"], description="Beginning of the token's text.")
     permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
     expires_at: datetime = Field(description="Expiry time.")
     revoked_at: datetime | None = Field(description="Time of revocation.")
     last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
-    last_used_from: str | None = Field(description="IP address of the last use.")
+    last_used_from: str | None = Field(examples=["192.0.2.77"], description="IP address of the last use.")
     created_by: str = Field(description="Actor who created it.")
     maker: str | None = Field(
         description="E-mail address of the person who created it; null for a token of the command line or the platform."

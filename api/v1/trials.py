@@ -37,7 +37,7 @@ _TenantId = Annotated[UUID, Path(description="Id of the tenant.")]
 class Trial(ObservedModel):
     tenant_id: UUID = Field(description="Id of the tenant; null if none.")
     tenant: str = Field(description="Slug of the tenant.")
-    organisation: str = Field(description="Name of the organisation.")
+    organisation: str = Field(examples=["Hill School"], description="Name of the organisation.")
     email: str = Field(description="E-mail address.")
     state: TrialState = Field(description="State.")
     ends_at: datetime = Field(description="End of the trial.")
