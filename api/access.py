@@ -42,11 +42,10 @@ from nac.tenancy.tenants.service import TenantNotFound
 
 _SIGN_ON_REMEDY = "Use single sign-on. Exempt members can also sign in with two factors of their own."
 _SUSPENDED_REMEDY = "Contact the platform's operator."
-_SLUG_OR_ID = Path(description="Slug or id.", max_length=63)
 _CallerDependency = Annotated[Caller, Depends(require_caller)]
 _RequestDigest = Annotated[bytes, Depends(compute_request_digest)]
-_TenantKey = Annotated[str, _SLUG_OR_ID]
-_MspKey = Annotated[str, _SLUG_OR_ID]
+_TenantKey = Annotated[str, Path(max_length=63, examples=["hill-school"], description="Slug or id.")]
+_MspKey = Annotated[str, Path(max_length=63, examples=["acme"], description="Slug or id.")]
 _WaitQuery = Annotated[
     Literal["live"] | None, Query(description="`live` to respond only when the change is live in the tenant's cell.")
 ]

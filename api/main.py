@@ -54,7 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     add_routes(app, ROUTES)
     add_routes(app, PAGE_ROUTES)
     add_routes(app, limit_routes(openapi_document.router.routes))
-    install_openapi(app)
+    install_openapi(app, V1)
     prepare_signing(app, settings)
     prepare_read_threads(app)
     prepare_request_limit(app, MAX_THREADS)

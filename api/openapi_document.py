@@ -5,19 +5,20 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, FastAPI, Request, Response
 
 from api.described.described_routes import DescribedRoute, collect_routes
-from api.described.descriptions import add_field_descriptions, add_operation_descriptions
+from api.described.descriptions import add_field_descriptions, add_summary
 from api.described.examples import add_examples
 from api.described.field_values import add_closed_sets, add_number_formats
 from api.described.headers import add_if_match, add_if_none_match, add_response_headers, build_error_headers
 from api.described.headers import build_header_components as headers
 from api.described.info import add_info, add_permission, add_security_schemes
+from api.routes import NounRouter
 
 _PROBLEM = "Problem"
 _PROBLEM_SCHEMA: dict[str, Any] = {
@@ -84,8 +85,9 @@ class _OpenApiDocument(NamedTuple):
     tag: str
 
 
-def install_openapi(app: FastAPI) -> None:
-    """Extend the OpenAPI document of an application."""
+def install_openapi(app: FastAPI, routers: Iterable[NounRouter]) -> None:
+    """Extend the OpenAPI document of an application with these routers."""
+    app.openapi_tags = [router.tag for router in routers]
     plain = app.openapi
 
     def described() -> dict[str, Any]:
@@ -123,7 +125,7 @@ def _complete_document(document: dict[str, Any], routes: Mapping[tuple[str, str]
             add_if_match(operation, route)
             add_if_none_match(operation, route)
             add_response_headers(operation, route)
-            add_operation_descriptions(operation)
+            add_summary(operation)
             add_permission(operation, route)
     components["schemas"] = dict(sorted(schemas.items()))
     add_closed_sets(components["schemas"])

@@ -1,14 +1,25 @@
-"""Adds existing routes to applications.
+"""Routers of nouns, and functions that add existing routes to applications.
 
 FastAPI's include_router would create each route again for each application, with its dependencies and models. That
 would double the start-up time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 
 from fastapi import APIRouter, FastAPI
+from fastapi.params import Depends
 from starlette.routing import BaseRoute, Route, compile_path
+
+
+class NounRouter(APIRouter):
+    """Routes of a noun under /v1. Their operations have one tag, which /openapi.json describes."""
+
+    def __init__(
+        self, *, tag: str, description: str, prefix: str = "", dependencies: Sequence[Depends] | None = None
+    ) -> None:
+        super().__init__(prefix=prefix, tags=[tag], dependencies=dependencies)
+        self.tag = {"name": tag, "description": description}
 
 
 def add_routes(app: FastAPI, routes: Iterable[BaseRoute]) -> None:

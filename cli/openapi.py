@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from api.openapi_document import install_openapi
 from api.routes import add_routes
-from api.v1.routers import ROUTES
+from api.v1.routers import ROUTES, V1
 
 
 def description() -> dict[str, Any]:
@@ -20,7 +20,7 @@ def description() -> dict[str, Any]:
 def application() -> FastAPI:
     app = FastAPI(title="Admit")
     add_routes(app, ROUTES)
-    install_openapi(app)
+    install_openapi(app, V1)
     return app
 
 

@@ -1,14 +1,10 @@
-"""Descriptions of fields, parameters and operations that the code lacks: from TOML files."""
+"""Summaries of operations, and the meaning of null and defaults in the descriptions of fields."""
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-_FOLDER = Path(__file__).parent
 _SENTENCE = re.compile(r"(?P<first>.+?)[.](?:\s|$)", re.DOTALL)
 _MAX_SUMMARY_LENGTH = 100
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
@@ -24,16 +20,8 @@ _SPELLINGS = {
 _UNCHANGED_SENTENCE = "Unchanged if omitted."
 
 
-def add_operation_descriptions(operation: dict[str, Any]) -> None:
-    """Set the description and summary of an operation, and describe its parameters."""
-    name = operation.get("operationId", "")
-    description = operation.setdefault("description", _load_operations().get(name, ""))
-    operation["summary"] = _build_summary(name, description)
-    words = _load_parameters()
-    for parameter in operation.get("parameters", ()):
-        own = words.get(name, {})
-        if not parameter.get("description"):
-            parameter["description"] = own.get(parameter["name"]) or words.get(parameter["name"], "")
+def add_summary(operation: dict[str, Any]) -> None:
+    operation["summary"] = _build_summary(operation["operationId"], operation.get("description", ""))
 
 
 def _build_summary(name: str, description: str) -> str:
@@ -71,17 +59,3 @@ def _append_null_meaning(text: str, field: Mapping[str, Any], *, changes: bool) 
 def _append_default(text: str, field: Mapping[str, Any]) -> str:
     default = field.get("default")
     return text if default in (None, "", [], {}) else f"{text} Default: {json.dumps(default)}."
-
-
-@cache
-def _load_parameters() -> Mapping[str, Any]:
-    return _read_toml("parameters.toml")
-
-
-@cache
-def _load_operations() -> Mapping[str, str]:
-    return _read_toml("operations.toml")
-
-
-def _read_toml(name: str) -> dict[str, Any]:
-    return tomllib.loads((_FOLDER / name).read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
-"""Examples of bodies and successful responses, from the fields' own examples and examples.toml.
+"""Examples of bodies and successful responses, from the examples of models and fields.
 
-bodies.toml replaces whole bodies where generated ones would be unrealistic.
+examples.toml has the common examples of fields by their names.
 """
 
 import re
@@ -10,8 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+# Key of a model's schema with examples of the whole body by name; the only one of a schema can have the name "".
+BODY_EXAMPLES: Final = "x-body-examples"
 _JSON_MEDIA_TYPE = "application/json"
-_FOLDER = Path(__file__).parent
+_EXAMPLES_FILE = Path(__file__).with_name("examples.toml")
 _SCHEMA_PREFIX = "#/components/schemas/"
 _MAX_DEPTH = 8
 _FORMAT_EXAMPLES: Final[dict[str, Any]] = {
@@ -24,39 +26,42 @@ _MISSING = object()
 
 def add_examples(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
+    bodies = {name: schema.pop(BODY_EXAMPLES) for name, schema in schemas.items() if BODY_EXAMPLES in schema}
     maker = _ExampleBuilder(schemas)
     for schema in schemas.values():
         for field, field_schema in schema.get("properties", {}).items():
             if "examples" not in field_schema and "$ref" not in field_schema and "example" not in field_schema:
-                value = maker.of(field_schema, field, schema.get("title", ""))
+                value = maker.of(field_schema, field)
                 if value is not None:
                     field_schema["examples"] = [value]
     for path in document["paths"].values():
         for operation in path.values():
-            _add_operation_examples(operation, maker)
+            _add_operation_examples(operation, maker, bodies)
 
 
-def _add_operation_examples(operation: dict[str, Any], maker: "_ExampleBuilder") -> None:
+def _add_operation_examples(operation: dict[str, Any], maker: "_ExampleBuilder", bodies: Mapping[str, Any]) -> None:
     content = operation.get("requestBody", {}).get("content", {}).get(_JSON_MEDIA_TYPE)
     if content is not None and "example" not in content:
-        content |= _build_request_examples(content["schema"], maker)
+        content |= _build_request_examples(content["schema"], maker, bodies)
     for status, answer in operation["responses"].items():
         media = answer.get("content", {}).get(_JSON_MEDIA_TYPE)
         if status < "4" and media is not None and media.get("schema"):
             media["example"] = maker.of(media["schema"])
     for parameter in operation.get("parameters", ()):
         if "example" not in parameter and parameter.get("required"):
-            parameter["example"] = maker.of(parameter["schema"], parameter["name"], "parameter")
+            parameter["example"] = maker.of(parameter["schema"], parameter["name"])
 
 
-def _build_request_examples(schema: Mapping[str, Any], maker: "_ExampleBuilder") -> dict[str, Any]:
+def _build_request_examples(
+    schema: Mapping[str, Any], maker: "_ExampleBuilder", bodies: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return `example`, or `examples` by name if there are several."""
     examples: dict[str, dict[str, Any]] = {}
     ways = [way for way in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), schema) if "$ref" in way]
     for way in ways:
         name = way["$ref"].removeprefix(_SCHEMA_PREFIX)
-        named = _load_examples("bodies").get(name, {"value": maker.of(way)})
-        examples |= {name: named} if "value" in named else named
+        for own_name, example in (bodies.get(name) or {"": {"value": maker.of(way)}}).items():
+            examples[own_name or name] = example
     if len(examples) > 1:
         return {"examples": examples}
     return {"example": next(iter(examples.values()))["value"] if examples else maker.of(schema)}
@@ -66,23 +71,22 @@ class _ExampleBuilder:
     def __init__(self, schemas: Mapping[str, Any]) -> None:
         self._schemas = schemas
 
-    def of(self, schema: Mapping[str, Any], name: str = "", owner: str = "", depth: int = 0) -> Any:  # noqa: ANN401 -- JSON
+    def of(self, schema: Mapping[str, Any], name: str = "", depth: int = 0) -> Any:  # noqa: ANN401 -- JSON
         """Return an example; None for null or for deep recursion."""
         if "$ref" in schema:
-            name_of = schema["$ref"].rpartition("/")[2]
             if depth > _MAX_DEPTH:
                 return None
-            return self.of(self._schemas[name_of], name, name_of, depth + 1)
-        example = self._given(schema, name, owner)
+            return self.of(self._schemas[schema["$ref"].removeprefix(_SCHEMA_PREFIX)], name, depth + 1)
+        example = self._find(schema, name)
         if example is not _MISSING:
             return example
         for choices in ("anyOf", "oneOf"):
             ways = [way for way in schema.get(choices, ()) if way.get("type") != "null"]
             if ways:
-                return self.of(ways[0], name, owner, depth)
-        return self._made(schema, name, owner, depth)
+                return self.of(ways[0], name, depth)
+        return self._build(schema, name, depth)
 
-    def _given(self, schema: Mapping[str, Any], name: str, owner: str) -> Any:  # noqa: ANN401 -- JSON
+    def _find(self, schema: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 -- JSON
         if schema.get("examples"):
             return schema["examples"][0]
         if "example" in schema:
@@ -91,22 +95,18 @@ class _ExampleBuilder:
             return schema["const"]
         if schema.get("enum"):
             return next((value for value in schema["enum"] if value != ""), "")
-        words = _load_examples("examples")
-        for value in (words.get(owner, {}).get(name, _MISSING), words["any"].get(name, _MISSING)):
-            if value is not _MISSING and _matches_schema(schema, value):
-                return value
-        return _MISSING
+        value = _load_examples().get(name, _MISSING)
+        return value if value is not _MISSING and _matches_schema(schema, value) else _MISSING
 
-    def _made(self, schema: Mapping[str, Any], name: str, owner: str, depth: int) -> Any:  # noqa: ANN401 -- JSON
+    def _build(self, schema: Mapping[str, Any], name: str, depth: int) -> Any:  # noqa: ANN401 -- JSON
         kind = schema.get("type")
         if kind == "object" or "properties" in schema:
             example: dict[str, Any] = {
-                field: self.of(part, field, schema.get("title") or owner, depth + 1)
-                for field, part in schema.get("properties", {}).items()
+                field: self.of(part, field, depth + 1) for field, part in schema.get("properties", {}).items()
             }
             return example
         if kind == "array":
-            item = self.of(schema.get("items", {}), name, owner, depth + 1)
+            item = self.of(schema.get("items", {}), name, depth + 1)
             return [] if item is None else [item] * max(1, schema.get("minItems", 1))
         if kind == "string":
             return _FORMAT_EXAMPLES.get(schema.get("format", ""), "text")
@@ -141,5 +141,5 @@ def _matches_schema(schema: Mapping[str, Any], value: object) -> bool:
 
 
 @cache
-def _load_examples(name: str) -> Mapping[str, Any]:
-    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+def _load_examples() -> Mapping[str, Any]:
+    return tomllib.loads(_EXAMPLES_FILE.read_text(encoding="utf-8"))

@@ -1,8 +1,6 @@
-"""Title, tags and authentication of the API, and the required permission of each operation."""
+"""Title and authentication of the API, and the required permission of each operation."""
 
-import tomllib
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any, Final
 
 from api.access import AllowsAnyone, RequiresPermission, RequiresSelf
@@ -10,7 +8,6 @@ from api.cookies import CSRF_HEADER, SESSION_COOKIE
 from api.described.described_routes import DescribedRoute, describe_level
 from nac.core.access.permissions import Permission, permissions_at
 
-_TAGS_FILE = Path(__file__).with_name("tags.toml")
 SUMMARY: Final = "Network access control for many tenants: devices, policies, certificates, sessions, logs."
 DESCRIPTION: Final = """\
 Admit decides which devices can access the networks of many tenants, and with which restrictions.
@@ -34,11 +31,6 @@ def add_info(document: dict[str, Any]) -> None:
         "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
     }
     document["servers"] = [{"url": "/", "description": "This installation."}]
-    words: dict[str, str] = tomllib.loads(_TAGS_FILE.read_text(encoding="utf-8"))
-    used = {tag for path in document["paths"].values() for operation in path.values() for tag in operation["tags"]}
-    document["tags"] = [
-        {"name": name, "description": description} for name, description in words.items() if name in used
-    ]
 
 
 def add_security_schemes(document: dict[str, Any]) -> None:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
 from api.application_state import get_usage_cache
+from api.routes import NounRouter
 from api.v1.list_parameters import LogPage, Mac, Since, SiteSlug, Until, User, build_log_page, build_log_range
 from api.v1.paging import MAX_ROWS, SortedPaging, require_time_paging
 from api.v1.timestamps import PastMoment
@@ -19,7 +20,9 @@ from nac.sessions import accounting
 from nac.sessions.accounting import LoggedAccounting
 from nac.sessions.usage import UsageDimension, UsageRow, list_usage
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["accounting"])
+router = NounRouter(
+    prefix="/tenants/{tenant}", tag="accounting", description="Accounting log as received, and usage totals."
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
 ReadsUsage = Annotated[Access, Depends(ReadsTenant(Permission.USAGE_READ))]
@@ -51,7 +54,8 @@ class AccountingRecordDetail(AccountingRecord):
 
 class Usage(BaseModel):
     what: str = Field(
-        description='Key of the total: start of the hour, MAC address, NAS name or site slug; "" if none.'
+        examples=["main"],
+        description='Key of the total: start of the hour, MAC address, NAS name or site slug; "" if none.',
     )
     sessions: int = Field(description="Number of sessions.")
     seconds: int = Field(description="Duration in seconds.")
@@ -100,7 +104,11 @@ def list_accounting(
 
 
 @router.get("/accounting/{record}", operation_id="getAccountingRecord")
-def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=40)]) -> AccountingRecordDetail:
+def get_accounting_record(
+    access: Reads,
+    record: Annotated[str, Path(max_length=40, examples=["1767225600000000-1"], description="Id of the record.")],
+) -> AccountingRecordDetail:
+    """Get an accounting record, with all attributes as received."""
     with access.read() as session:
         logged = accounting.require_accounting(session, tenant_id=access.tenant_id, reference=record)
     return AccountingRecordDetail(**_describe_record(logged), attributes=logged.log.attributes)
@@ -109,7 +117,7 @@ def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=
 @router.get("/usage", operation_id="listUsage")
 def list_used(
     access: ReadsUsage,
-    by: UsageDimension = "hour",
+    by: Annotated[UsageDimension, Query(description="Key of the totals: hour, device, NAS or site.")] = "hour",
     since: Annotated[
         PastMoment | None, Query(description="Start of the period, rounded down to the hour. Default: one day ago.")
     ] = None,

@@ -4,11 +4,13 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from api.access import Access, RequiresPermission
+from api.described.described_routes import describe_level
+from api.routes import NounRouter
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
@@ -22,7 +24,7 @@ from nac.kit.validation import require_address
 from nac.models import AuditEntry as AuditEntryRow
 from nac.models import AuditSeal as AuditSealRow
 
-router = APIRouter(tags=["audit"])
+router = NounRouter(tag="audit", description="Audit log of changes, in chains that anyone can verify.")
 
 _JSON_LINES = "application/jsonl"
 _MAX_BIGINT = 2**63 - 1
@@ -56,7 +58,7 @@ class AuditEntry(BaseModel):
     tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
     address: str | None = Field(description="IP address of the request; null if no request caused the entry.")
-    request_id: str | None = Field(description="X-Request-Id of the request.")
+    request_id: str | None = Field(examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request.")
     before: dict[str, Any] | None = Field(description="Changed values before the change; null if there were none.")
     after: dict[str, Any] | None = Field(description="Changed values after the change; null if there are none.")
     differences: list[AuditDifference] = Field(description="Differences between before and after.")
@@ -79,13 +81,13 @@ class AuditFilter:
 
     def __init__(
         self,
-        actor: Annotated[str, Query(max_length=300)] = "",
+        actor: Annotated[str, Query(max_length=300, description="Exact actor, such as token:setup.")] = "",
         action: Annotated[str, Query(max_length=100, description="Action, such as endpoint.set.")] = "",
         target: Annotated[str, Query(max_length=500, description="Exact target.")] = "",
         text: Annotated[str, Query(max_length=200, description="Part of the target.")] = "",
-        request_id: Annotated[str, Query(max_length=100)] = "",
+        request_id: Annotated[str, Query(max_length=100, description="X-Request-Id of the request.")] = "",
         address: Annotated[str, Query(max_length=45, description="IP address of the request.")] = "",
-        since: PastMoment | None = None,
+        since: Annotated[PastMoment | None, Query(description="Start of the period (RFC 3339).")] = None,
         until: Annotated[PastMoment | None, Query(description="End of the period (RFC 3339, exclusive).")] = None,
     ) -> None:
         self.filter = AuditEntryFilter(
@@ -145,8 +147,15 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
             chain_export.export_chain(access.read, owner=access.owner, behind=after), media_type=_JSON_LINES
         )
 
-    @router.get(f"{prefix}/audit/{{entry_id}}", operation_id=f"get{noun}AuditEntry")
-    def get_entry(access: Annotated[Access, read], entry_id: Annotated[int, Path(ge=1, le=_MAX_BIGINT)]) -> AuditEntry:
+    @router.get(
+        f"{prefix}/audit/{{entry_id}}",
+        operation_id=f"get{noun}AuditEntry",
+        description=f"Get an entry of {describe_level(reads)}'s audit log.",
+    )
+    def get_entry(
+        access: Annotated[Access, read],
+        entry_id: Annotated[int, Path(ge=1, le=_MAX_BIGINT, description="Id of the entry.")],
+    ) -> AuditEntry:
         with access.read() as session:
             row = audit.require_entry(session, owner=access.owner, entry_id=entry_id)
             return _build_entry(row, audit.seals_by_entry_id(session, [row]).get(row.id))

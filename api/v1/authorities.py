@@ -7,14 +7,15 @@ from uuid import UUID
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.certificates import PEM, RevocationResult
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_example
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
 from nac.certificates import bulk_revocation, external_authorities, offline_root, profiles, rollover, status_refresh
@@ -29,7 +30,9 @@ from nac.kit.errors import InvalidInput
 from nac.models import CertificateAuthority, StatusSource
 from pki.bundles import certificates_pem
 
-router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/authorities", tag="authorities", description="Certificate authorities of a tenant."
+)
 
 AuthorityKey = Annotated[
     str,
@@ -54,7 +57,7 @@ class StatusSources(BaseModel):
 
     crl_url: str = Field(description="URL of the certificate revocation list (CRL).")
     ocsp_url: str = Field(description="URL of the OCSP responder.")
-    crl_number: str | None = Field(description="CRL number, in decimal.")
+    crl_number: str | None = Field(examples=["42"], description="CRL number, in decimal.")
     crl_this_update: datetime | None = Field(description="Issue time of the CRL (thisUpdate).")
     crl_next_update: datetime | None = Field(description="Announced time of the next CRL (nextUpdate).")
     crl_checked_at: datetime | None = Field(description="Time of the last CRL download.")
@@ -81,11 +84,16 @@ class Authority(BaseModel):
     )
     signs_here: bool = Field(description="Whether Admit holds its key.")
     key_store: Literal["sealed", "pkcs11"] | None = Field(description="Key store; null if Admit does not hold the key.")
-    key_id: str = Field(description="Subject key identifier, in hex.")
+    key_id: str = Field(
+        examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"], description="Subject key identifier, in hex."
+    )
     sha256: str = Field(description="SHA-256, in hex.")
     revoked_at: datetime | None = Field(description="Time of revocation.")
     revocation_reason: str = Field(description='Revocation reason (RFC 5280 5.3.1); "" if not revoked.')
-    certificate_url: str | None = Field(description="Public URL of its certificate; null for an external authority.")
+    certificate_url: str | None = Field(
+        examples=["http://pki.example.com/ca/5f3a9c.cer"],
+        description="Public URL of its certificate; null for an external authority.",
+    )
     ocsp_url: str | None = Field(description="URL of the OCSP responder.")
     crl_url: str | None = Field(description="URL of the certificate revocation list (CRL).")
     sources: StatusSources | None = Field(
@@ -104,6 +112,8 @@ class AuthorityDetail(Authority, ObservedModel):
 
 
 class Rollover(Input):
+    model_config = body_example({"root": True, "present_from": "2027-01-31T18:00:00Z"})
+
     root: bool = Field(False, description="Whether to create a new root too.")
     present_from: Moment | None = Field(
         None, description="Time from which devices see a server certificate of the new root; null for immediately."
@@ -114,7 +124,9 @@ class RolloverResult(BaseModel):
     issuing: Authority = Field(description="New issuing authority.")
     root: UUID = Field(description="Id of the root authority.")
     retired: list[UUID] = Field(description="Ids of the retired authorities.")
-    server_certificate: str = Field(description='Serial number of the new server certificate; "" if none was issued.')
+    server_certificate: str = Field(
+        examples=["5f3a9c0e1b7d2468"], description='Serial number of the new server certificate; "" if none was issued.'
+    )
 
 
 class KeyStoreUpdate(Input):
@@ -145,8 +157,8 @@ def list_authorities(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(AUTHORITY_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name or subject.")] = "",
-    kind: _Kind | None = None,
-    status: _Status | None = None,
+    kind: Annotated[_Kind | None, Query(description="Kind.")] = None,
+    status: Annotated[_Status | None, Query(description="Status.")] = None,
 ) -> Page[Authority]:
     """List authorities, newest first by default."""
     with access.read() as session:
@@ -262,13 +274,18 @@ def import_root_key(access: Manages, body: RootKey) -> Authority:
 
 @router.get("/{authority}", operation_id="getAuthority")
 def get_authority(access: Reads, authority: AuthorityKey) -> AuthorityDetail:
+    """Get an authority, with the known status of its certificates."""
     with access.read() as session:
         row = certificates.require_authority(session, tenant_id=access.tenant_id, which=authority)
         return access.shown(build_authority_detail(session, access, row))
 
 
 @router.get("/{authority}/download", operation_id="downloadAuthority", response_class=Response)
-def download(access: Reads, authority: AuthorityKey, form: Literal["pem", "chain"] = "pem") -> Response:
+def download(
+    access: Reads,
+    authority: AuthorityKey,
+    form: Annotated[Literal["pem", "chain"], Query(description="Format of the file.")] = "pem",
+) -> Response:
     """Download the certificate of an authority.
 
     `pem` is its certificate. `chain` includes the authorities above it, up to the root. Devices must trust the root.

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Depends
+from fastapi import Body, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
 from api.json_input import accept_body
-from api.v1.inputs import BoundedMistakes, GroupNames, Input, body_references
+from api.routes import NounRouter
+from api.v1.inputs import BoundedMistakes, GroupNames, Input, body_example, body_examples, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.nases import NasInput
 from api.v1.timestamps import Moment
@@ -17,7 +18,9 @@ from nac.core.access.permissions import Permission
 from nac.kit.bulk_rows import OnExisting
 from nac.onboarding.imports import jobs
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["bulk"])
+router = NounRouter(
+    prefix="/tenants/{tenant}", tag="bulk", description="Changes of many endpoints, users or NASes: all or none."
+)
 
 MAX_ROWS = 10_000
 _Macs = Annotated[list[Annotated[str, Field(max_length=40)]], Field(min_length=1, max_length=MAX_ROWS)]
@@ -55,6 +58,19 @@ class BulkEndpoint(Input):
 class PutEndpoints(Input):
     """Endpoints to approve or block. `existing` decides about those that exist."""
 
+    model_config = body_examples(
+        (
+            "put",
+            "Approve or update",
+            {
+                "operation": "put",
+                "existing": "update",
+                "make_groups": True,
+                "items": [{"mac": "00:00:5e:00:53:01", "name": "Printer, 2nd floor", "groups": ["printers"]}],
+            },
+        )
+    )
+
     operation: Literal["put"] = Field(description="Operation.")
     items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(
         min_length=1, max_length=MAX_ROWS, description="Items."
@@ -71,12 +87,22 @@ class PutEndpoints(Input):
 
 
 class ChangeEndpoints(Input):
+    model_config = body_examples(("block", "Block", {"operation": "block", "macs": ["00:00:5e:00:53:01"]}))
+
     operation: Literal["delete", "block", "unblock"] = Field(description="Operation.")
     macs: _Macs = Field(description="MAC addresses, in any notation.")
 
 
 class GroupEndpoints(Input):
     """Endpoints whose groups are replaced, extended or reduced."""
+
+    model_config = body_examples(
+        (
+            "join-groups",
+            "Add to groups",
+            {"operation": "join-groups", "macs": ["00:00:5e:00:53:01"], "groups": ["printers"]},
+        )
+    )
 
     operation: Literal["set-groups", "join-groups", "leave-groups"] = Field(description="Operation.")
     macs: _Macs = Field(description="MAC addresses, in any notation.")
@@ -100,6 +126,15 @@ class BulkUser(Input):
 
 
 class PutUsers(Input):
+    model_config = body_example(
+        {
+            "operation": "put",
+            "existing": "update",
+            "make_groups": True,
+            "items": [{"name": "ann", "password": "four words of mine", "groups": ["staff"]}],
+        }
+    )
+
     operation: Literal["put"] = Field(description="Operation.")
     items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MAX_ROWS, description="Items.")
     existing: OnExisting = Field(
@@ -114,6 +149,14 @@ class PutUsers(Input):
 
 class PutNases(Input):
     """NASes. An existing one is matched by identifier, then by address."""
+
+    model_config = body_example(
+        {
+            "operation": "put",
+            "existing": "update",
+            "items": [{"name": "Switch North 1", "site": "main", "identifier": "sw-north-1", "vendor": "cisco"}],
+        }
+    )
 
     operation: Literal["put"] = Field(description="Operation.")
     items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MAX_ROWS, description="Items.")
@@ -155,6 +198,7 @@ def update_users(access: ChangesUsers, body: PutUsers) -> BulkResult | Job:
 
 @router.post("/nases/bulk", operation_id="updateNasesInBulk", responses=_ACCEPTED, openapi_extra=_BULK_BODY)
 def update_nases(access: ChangesNases, body: PutNases) -> BulkResult | Job:
+    """Create or change up to 10,000 NASes: all or none."""
     return _run_or_queue(access, "nases.put", _dump_given_fields(body), len(body.items))
 
 

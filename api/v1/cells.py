@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -15,9 +16,11 @@ from nac.core.access.permissions import Permission
 from nac.tenancy.cells import cell_admin
 from nac.tenancy.cells.cell_admin import CellState, CellStatus
 
-router = APIRouter(prefix="/cells", tags=["cells"])
+router = NounRouter(
+    prefix="/cells", tag="cells", description="RADIUS servers of the platform. Each tenant has a slot in a cell."
+)
 
-_Name = Annotated[str, Path(description="Name of the cell.", max_length=200)]
+_Name = Annotated[str, Path(max_length=200, examples=["cell-1"], description="Name of the cell.")]
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE, Effect.PLATFORM))]
 
@@ -32,9 +35,11 @@ class Slots(BaseModel):
 class Cell(ObservedModel):
     name: str = Field(description="Name.")
     status: str = Field(description="Status. A `draining` cell takes no new tenants.")
-    labels: list[str] = Field(description="Labels for the placement of new tenants, such as frankfurt.")
+    labels: list[str] = Field(
+        examples=[["frankfurt"]], description="Labels for the placement of new tenants, such as frankfurt."
+    )
     address: str = Field(description='IP address for NASes; "" for the address that it listens on.')
-    host: str = Field(description="Host name or IP address.")
+    host: str = Field(examples=["siem.example.com"], description="Host name or IP address.")
     seen: bool = Field(description="Whether its agent reported within the last minute.")
     seen_at: datetime | None = Field(description="Time of the last report.")
     first_port: int | None = Field(description="First UDP port of the cell's slots.")
@@ -75,6 +80,7 @@ def list_cells(
 
 @router.get("/{cell}", operation_id="getCell")
 def get_cell(access: Reads, cell: _Name) -> Cell:
+    """Get a cell."""
     with access.read() as session:
         return access.shown(_build_cell(cell_admin.require_state(session, name=cell)))
 

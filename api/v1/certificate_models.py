@@ -11,7 +11,7 @@ from cryptography import x509
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
-from api.v1.inputs import Input, Text
+from api.v1.inputs import Input, Text, body_example, body_examples
 from nac.certificates import service as certificates
 from nac.certificates.errors import translate_pki_errors
 from nac.certificates.holders import describe_holder
@@ -46,10 +46,13 @@ class Certificate(BaseModel):
 
 
 class CertificateDetail(Certificate):
-    endpoint: str | None = Field(description="MAC address of the device that holds it.")
+    endpoint: str | None = Field(examples=["00:00:5e:00:53:01"], description="MAC address of the device that holds it.")
     user: str | None = Field(description="Name of the user who holds it.")
     subject: str = Field(description="Subject (RFC 4514).")
-    names: list[str] = Field(description="Alternative names with their type, such as dns:laptop-1.acme.example.")
+    names: list[str] = Field(
+        examples=[["dns:laptop-1.acme.example"]],
+        description="Alternative names with their type, such as dns:laptop-1.acme.example.",
+    )
     revoked_at: datetime | None = Field(description="Time of revocation.")
     revocation_reason: str = Field(description='Revocation reason (RFC 5280 5.3.1); "" if not revoked.')
     renewed_by: list[str] = Field(description="Serial numbers of the certificates that renewed it.")
@@ -64,8 +67,14 @@ class IssuedCertificate(BaseModel):
     """An issued certificate. A generated key is only in this response."""
 
     certificate: CertificateDetail = Field(description="Certificate.")
-    pem: str = Field(description="Certificate and its chain, without the root (PEM).")
-    chain: str = Field(description="Chain between the certificate and the root (PEM).")
+    pem: str = Field(
+        examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
+        description="Certificate and its chain, without the root (PEM).",
+    )
+    chain: str = Field(
+        examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
+        description="Chain between the certificate and the root (PEM).",
+    )
     ca: str = Field(description="Root certificate, which the peer must trust (PEM).")
     key: str | None = Field(description="Private key (PEM), if Admit created it and you did not request PKCS#12.")
     pkcs12: str | None = Field(description="PKCS#12 file with key, certificate, chain and root, in base64.")
@@ -80,11 +89,43 @@ class Pkcs12(Input):
 
 
 class CertificateRenewal(Input):
-    csr: Csr | None = Field(None, description="Certificate request (PKCS#10, PEM); null to generate a key.")
+    model_config = body_example({"pkcs12": {"password": "four words of mine"}})
+
+    csr: Csr | None = Field(
+        None,
+        examples=["-----BEGIN CERTIFICATE REQUEST-----\n...\n-----END CERTIFICATE REQUEST-----\n"],
+        description="Certificate request (PKCS#10, PEM); null to generate a key.",
+    )
     pkcs12: Pkcs12 | None = Field(None, description="PKCS#12 options for a generated key; null for PEM.")
 
 
+_CSR_EXAMPLE = """\
+-----BEGIN CERTIFICATE REQUEST-----
+MIHOMHUCAQAwEzERMA8GA1UEAwwIbGFwdG9wLTEwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAARyvFgg1ZhagRicipReW+LyrZXYjDfl2ivC37sm6ERvQ+gDlqLJrr3p
+hahqTdpg26vuAa7Y+4E4j0Apre85b9feoAAwCgYIKoZIzj0EAwIDSQAwRgIhAKjq
+QbW1x+TXF6tblc8xBe2vFoHpofJ70P9b99CXByomAiEAwmKXsz8FU/cqhO0E4ZaW
+NrSiQ0JxquWZNru5sGfCh9g=
+-----END CERTIFICATE REQUEST-----
+"""
+
+
 class CertificateInput(CertificateRenewal):
+    model_config = body_examples(
+        (
+            "made-here",
+            "With a generated key, as PKCS#12",
+            {
+                "profile": "eap-client-device",
+                "name": "laptop-1",
+                "names": ["dns:laptop-1.acme.example"],
+                "endpoint": "00:00:5e:00:53:01",
+                "pkcs12": {"password": "four words of mine"},
+            },
+        ),
+        ("request", "For a signing request", {"name": "laptop-1", "user": "ann", "csr": _CSR_EXAMPLE}),
+    )
+
     profile: IssuableProfile = Field("eap-client-device", description="Certificate profile.")
     name: Text = Field(examples=["laptop-1"], description="Common name; for a radsec-server, its DNS name.")
     names: Sans = Field(
@@ -95,6 +136,7 @@ class CertificateInput(CertificateRenewal):
     endpoint: str | None = Field(
         None,
         max_length=40,
+        examples=["00:00:5e:00:53:01"],
         description="MAC address of the device that holds it. The certificate is revoked with the device.",
     )
     user: str | None = Field(

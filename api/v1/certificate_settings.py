@@ -4,13 +4,14 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
+from api.routes import NounRouter
 from api.v1.certificate_models import CertificateDetail, build_certificate_detail
 from api.v1.certificates import Reads, Serial
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_example
 from api.v1.paging import Page, SortedPaging, require_time_paging
 from api.v1.timestamps import Moment
 from nac.certificates import expiry, profiles, server_renewal
@@ -23,11 +24,13 @@ from nac.kit.errors import InvalidInput
 from pki.keys import KeyKind
 from pki.profiles import CertificateProfile as ProfileRules
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["certificate settings"])
+router = NounRouter(
+    prefix="/tenants/{tenant}", tag="certificate settings", description="Settings for new certificates."
+)
 
 # These changes affect every device of the tenant.
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST))]
-_ProfileName = Annotated[str, Path(max_length=100, examples=["eap-client-device"])]
+_ProfileName = Annotated[str, Path(max_length=100, examples=["eap-client-device"], description="Name.")]
 _DnsName = Annotated[str, Field(max_length=253)]
 
 
@@ -36,7 +39,7 @@ class CertificateProfile(BaseModel):
     validity_days: int = Field(description="Validity in days.")
     most_days: int = Field(description="Maximum validity in days.")
     key: str = Field(description="Type of generated keys.")
-    usages: list[str] = Field(description="Extended key usages.")
+    usages: list[str] = Field(examples=[["clientAuth"]], description="Extended key usages.")
 
 
 class CertificateProfiles(BaseModel):
@@ -44,6 +47,8 @@ class CertificateProfiles(BaseModel):
 
 
 class CertificateProfileUpdate(Input):
+    model_config = body_example({"validity_days": 365, "key": "ecdsa-p256"})
+
     validity_days: int | None = Field(
         None, ge=1, le=36_525, description="Validity in days; null for the built-in value."
     )
@@ -77,6 +82,7 @@ class PresentedCertificate(BaseModel):
 
 @router.get("/certificate-profiles", operation_id="listCertificateProfiles")
 def list_profiles(access: Reads) -> CertificateProfiles:
+    """List certificate profiles."""
     with access.read() as session:
         rows = profiles.list_profiles(session, tenant_id=access.tenant_id)
         return CertificateProfiles(items=[_build_profile(row) for row in rows])
@@ -84,6 +90,7 @@ def list_profiles(access: Reads) -> CertificateProfiles:
 
 @router.get("/certificate-profiles/{name}", operation_id="getCertificateProfile")
 def get_profile(access: Reads, name: _ProfileName) -> CertificateProfile:
+    """Get a certificate profile."""
     with access.read() as session:
         return access.shown(_build_profile(profiles.require_profile(session, access.tenant_id, name)))
 
@@ -113,7 +120,7 @@ def list_expiring(
     access: Reads,
     paging: Annotated[SortedPaging, Depends(require_time_paging("not_after", newest_first=False))],
     days: Annotated[int, Query(ge=1, le=36_525, description="Days within which they expire.")] = 60,
-    kind: Annotated[list[expiry.ExpiringKind] | None, Query()] = None,
+    kind: Annotated[list[expiry.ExpiringKind] | None, Query(description="Kind.")] = None,
 ) -> Page[ExpiringCertificate]:
     """List authorities and certificates that expire soon and have no successor."""
     after = _parse_place(paging.after())

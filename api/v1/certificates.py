@@ -3,13 +3,14 @@
 from dataclasses import asdict
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 from pydantic import BaseModel, Field
 from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.routes import NounRouter
 from api.v1.certificate_models import (
     Certificate,
     CertificateDetail,
@@ -23,7 +24,7 @@ from api.v1.certificate_models import (
     parse_alternative_names,
     parse_signing_request,
 )
-from api.v1.inputs import Input, body_references
+from api.v1.inputs import Input, body_examples, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.certificates import bulk_revocation
 from nac.certificates import service as certificates
@@ -39,7 +40,11 @@ from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
 from pki.signing_requests import SigningRequest
 
-router = APIRouter(prefix="/tenants/{tenant}/certificates", tags=["certificates"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/certificates",
+    tag="certificates",
+    description="Certificates of devices, users, NASes and servers: issue, renew and revoke.",
+)
 
 Serial = Annotated[
     str, Path(description="Serial number in hex; colons are allowed.", max_length=100, examples=["3f:09:ab"])
@@ -66,6 +71,11 @@ class Revocation(Input):
 class CertificateHolder(Input):
     """A device or a user."""
 
+    model_config = body_examples(
+        ("device", "All certificates of a device", {"endpoint": "00:00:5e:00:53:01"}),
+        ("user", "All certificates of a user", {"user": "ann"}),
+    )
+
     endpoint: str | None = Field(
         None,
         max_length=40,
@@ -87,7 +97,10 @@ class CertificateHolder(Input):
 
 
 class HolderRevocation(CertificateHolder, Revocation):
-    pass
+    model_config = body_examples(
+        ("device", "All certificates of a device", {"endpoint": "00:00:5e:00:53:01", "reason": "superseded"}),
+        ("user", "All certificates of a user", {"user": "ann", "reason": "superseded"}),
+    )
 
 
 class RevocationResult(BaseModel):
@@ -100,7 +113,7 @@ class RevocationResult(BaseModel):
 def list_certificates(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    status: Status | None = None,
+    status: Annotated[Status | None, Query(description="Status.")] = None,
     profile: Annotated[str, Query(max_length=100, description="Certificate profile, such as eap-client-device.")] = "",
     name: Annotated[str, Query(max_length=200, description="Beginning of the common name.")] = "",
     endpoint: Annotated[
@@ -204,13 +217,18 @@ def reinstate_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
 
 @router.get("/{serial}", operation_id="getCertificate")
 def get_certificate(access: Reads, serial: Serial) -> CertificateDetail:
+    """Get a certificate, with its names and holder."""
     with access.read() as session:
         row = certificates.require_by_serial(session, tenant_id=access.tenant_id, serial=serial)
         return access.shown(build_certificate_detail(session, row))
 
 
 @router.get("/{serial}/download", operation_id="downloadCertificate", response_class=Response)
-def download(access: Reads, serial: Serial, form: Literal["pem", "chain", "ca", "der"] = "pem") -> Response:
+def download(
+    access: Reads,
+    serial: Serial,
+    form: Annotated[Literal["pem", "chain", "ca", "der"], Query(description="Format of the file.")] = "pem",
+) -> Response:
     """Download a certificate.
 
     `pem` is the certificate with its chain, without the root. `chain` is only the chain. `ca` is the root. `der` is

@@ -2,13 +2,14 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Path, Query
 from pydantic import Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.routes import NounRouter
 from api.v1.coa_models import CoaRequest, CreatedCoaRequests, build_coa_request
-from api.v1.inputs import Input, body_references
-from api.v1.list_parameters import Mac, RowId, RowNumber, User
+from api.v1.inputs import Input, body_examples, body_references
+from api.v1.list_parameters import Mac, RowNumber, User
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -16,7 +17,11 @@ from nac.models.coa_request import CoaKind, CoaReason, CoaState
 from nac.sessions.coa_requests import service as coa_requests
 from nac.sessions.coa_requests.repository import ORDERS
 
-router = APIRouter(prefix="/tenants/{tenant}/coa-requests", tags=["CoA requests"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/coa-requests",
+    tag="CoA requests",
+    description="Requests to NASes about sessions (RFC 5176): disconnect, reauthenticate, bounce, change.",
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SESSION_READ))]
 SendsCoa = Annotated[
@@ -29,6 +34,7 @@ SendsCoa = Annotated[
         )
     ),
 ]
+_Request = Annotated[RowNumber, Path(description="Id of the request.")]
 
 
 class CoaAttribute(Input):
@@ -39,6 +45,15 @@ class CoaAttribute(Input):
 
 class CoaRequestsInput(Input):
     """Requests for the live sessions that match all fields; 1,000 at most."""
+
+    model_config = body_examples(
+        ("disconnect", "Disconnect the sessions of a device", {"kind": "disconnect", "mac": "00:00:5e:00:53:01"}),
+        (
+            "change",
+            "Change sessions until their next authentication",
+            {"kind": "change", "user": "ann", "attributes": [{"attribute": "Session-Timeout", "value": "600"}]},
+        ),
+    )
 
     kind: CoaKind = Field(
         description="Kind of request: end the session, reauthenticate, bounce the port, or change attributes."
@@ -64,7 +79,7 @@ Withdraws = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNEC
 def list_coa_requests(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    state: Annotated[list[CoaState] | None, Query()] = None,
+    state: Annotated[list[CoaState] | None, Query(description="State.")] = None,
     session: Annotated[RowNumber | None, Query(description="Id of the session.")] = None,
     mac: Mac = "",
     user: User = "",
@@ -115,13 +130,14 @@ def create_coa_requests(access: SendsCoa, body: CoaRequestsInput) -> CreatedCoaR
 
 
 @router.get("/{request}", operation_id="getCoaRequest")
-def get_coa_request(access: Reads, request: RowId) -> CoaRequest:
+def get_coa_request(access: Reads, request: _Request) -> CoaRequest:
+    """Get a request to a NAS, with its result."""
     with access.read() as session:
         return build_coa_request(coa_requests.require_request(session, tenant_id=access.tenant_id, request_id=request))
 
 
 @router.post("/{request}/retry", status_code=202, operation_id="retryCoaRequest")
-def retry_coa_request(access: SendsCoa, request: RowId) -> CoaRequest:
+def retry_coa_request(access: SendsCoa, request: _Request) -> CoaRequest:
     """Retry a failed request.
 
     The response is the new request.
@@ -137,7 +153,7 @@ def retry_coa_request(access: SendsCoa, request: RowId) -> CoaRequest:
 
 
 @router.post("/{request}/withdraw", operation_id="cancelCoaRequest")
-def withdraw_coa_request(access: Withdraws, request: RowId) -> CoaRequest:
+def withdraw_coa_request(access: Withdraws, request: _Request) -> CoaRequest:
     """Cancel a request, so that nothing more is sent."""
     with access.change() as change:
         row = coa_requests.withdraw_request(

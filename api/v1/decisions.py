@@ -3,10 +3,11 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
+from api.routes import NounRouter
 from api.v1.list_parameters import LogPage, Mac, Since, SiteSlug, Until, build_log_page, build_log_range
 from api.v1.paging import SortedPaging, require_time_paging
 from nac.cellformat.methods import METHODS
@@ -16,7 +17,11 @@ from nac.kit.mac import display_mac
 from nac.sessions.decisions import service as decisions
 from nac.sessions.decisions.service import LoggedDecision
 
-router = APIRouter(prefix="/tenants/{tenant}/decisions", tags=["decisions"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/decisions",
+    tag="decisions",
+    description="Authentication log: requests, results and reasons.",
+)
 
 Verdict = Literal["permit", "quarantine", "deny"]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
@@ -44,8 +49,9 @@ class Decision(BaseModel):
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     user: str = Field(description='User name; null or "" if unknown.')
     outer_user: str = Field(
+        examples=["anonymous"],
         description="User-Name as sent, if it differs from `user`: an outer identity or a name with a "
-        'realm. "" otherwise.'
+        'realm. "" otherwise.',
     )
     nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
@@ -64,8 +70,10 @@ class Decision(BaseModel):
     rule: str = Field(description='Name of the rule; "" for the fallback.')
     policy_version: int = Field(description="Number of the policy version that decided; 0 or null if none did.")
     vlan: str = Field(description='VLAN of the device; "" if none.')
-    certificate: str = Field(description='Common name of the presented certificate; "" if none.')
-    certificate_serial: str = Field(description='Serial number in hex of the presented certificate; "" if none.')
+    certificate: str = Field(examples=["laptop-1"], description='Common name of the presented certificate; "" if none.')
+    certificate_serial: str = Field(
+        examples=["5f3a9c0e1b7d2468"], description='Serial number in hex of the presented certificate; "" if none.'
+    )
     resumed: bool = Field(description="Whether a TLS session was resumed.")
     suppressed: int = Field(description="Number of similar rejects that were not logged individually.")
 
@@ -77,16 +85,16 @@ class ReplyAttribute(BaseModel):
 
 
 class DecisionDetail(Decision):
-    rule_id: str = Field(description='Id of the rule; "" for the fallback.')
+    rule_id: str = Field(examples=["printers"], description='Id of the rule; "" for the fallback.')
     policy: str | None = Field(description="Slug of the policy.")
     nas_address: str | None = Field(description="IP address of the NAS.")
-    nas_identifier: str = Field(description='NAS-Identifier of the request; "" if absent.')
-    tls_version: str = Field(description='TLS version; "" if none.')
+    nas_identifier: str = Field(examples=["sw-2og-1"], description='NAS-Identifier of the request; "" if absent.')
+    tls_version: str = Field(examples=["1.3"], description='TLS version; "" if none.')
     reply: list[ReplyAttribute] = Field(description="Reply to the NAS.")
     request: dict[str, Any] = Field(
         description="Input of the decision: attributes of the request, device, user and certificate."
     )
-    microseconds: int = Field(description="Duration of the decision in microseconds.")
+    microseconds: int = Field(examples=[850], description="Duration of the decision in microseconds.")
 
 
 @router.get("", operation_id="listDecisions")
@@ -97,7 +105,7 @@ def list_decisions(
     user: Annotated[str, Query(max_length=253, description="User name, certificate name or serial number.")] = "",
     nas: Annotated[str, Query(max_length=253, description="Name, NAS-Identifier or address of the NAS.")] = "",
     site: SiteSlug = "",
-    verdict: Verdict | None = None,
+    verdict: Annotated[Verdict | None, Query(description="Verdict.")] = None,
     reason: Annotated[Reason | None, Query(description="Reason code.")] = None,
     method: Annotated[Method | None, Query(description="Authentication method.")] = None,
     rejects: Annotated[bool, Query(description="Whether to list only rejects.")] = False,
@@ -130,7 +138,10 @@ def list_decisions(
 
 
 @router.get("/{decision}", operation_id="getDecision")
-def get_decision(access: Reads, decision: Annotated[str, Path(max_length=40)]) -> DecisionDetail:
+def get_decision(
+    access: Reads,
+    decision: Annotated[str, Path(max_length=40, examples=["1767225600000000-1"], description="Id of the decision.")],
+) -> DecisionDetail:
     """Get a decision, with its input and the reply to the NAS."""
     with access.read() as session:
         logged = decisions.require_decision(session, tenant_id=access.tenant_id, reference=decision)

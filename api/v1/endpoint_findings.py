@@ -3,11 +3,12 @@
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.routes import NounRouter
 from api.v1.endpoints import get_endpoint_model
 from api.v1.inputs import GeneratedPassphrase, Input, PassphraseInput
 from nac.core.access.effects import ENDPOINT_EFFECTS
@@ -18,7 +19,11 @@ from nac.kit.mac import display_mac
 from nac.kit.validation import require_mac
 from nac.tenancy import sites
 
-router = APIRouter(prefix="/tenants/{tenant}/endpoints/{mac}", tags=["endpoint findings"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/endpoints/{mac}",
+    tag="endpoint findings",
+    description="Evidence about a device: its profile, groups by rule, posture and passphrase.",
+)
 
 _Mac = Annotated[
     str, Path(description="MAC address: 12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])
@@ -50,8 +55,10 @@ class EndpointFindings(BaseModel):
     )
     posture: dict[str, dict[str, Any]] = Field(description="Posture by name: value, source and expiry (epoch seconds).")
     site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
-    port: str = Field(description='SSID, or port of the NAS; "" if unknown.')
-    method: str = Field(description='Authentication method, such as eap-tls or mab; "" if unknown.')
+    port: str = Field(examples=["Acme-Guest"], description='SSID, or port of the NAS; "" if unknown.')
+    method: str = Field(
+        examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
+    )
     identity: str = Field(description="Identity that the device or user sent.")
     permitted: bool | None = Field(
         description="Whether the last request was admitted; null if only accounting reported the device."
@@ -81,6 +88,7 @@ class Posture(BaseModel):
 
 @router.get("/findings", operation_id="getEndpointFindings")
 def get_findings(access: Reads, mac: _Mac) -> EndpointFindings:
+    """Get the evidence about a device, and the reasons for its profile."""
     with access.read() as session:
         row, sighting = endpoints.require_with_sighting(session, tenant_id=access.tenant_id, mac=mac)
         ruled = endpoints.explain_rule_memberships(session, tenant_id=access.tenant_id, endpoint=row)
@@ -141,6 +149,7 @@ def update_passphrase(access: Changes, mac: _Mac, body: PassphraseInput) -> Gene
 
 @router.delete("/passphrase", status_code=204, operation_id="deleteEndpointPassphrase")
 def delete_passphrase(access: Changes, mac: _Mac) -> None:
+    """Delete the passphrase of a device."""
     with access.change() as change:
         _update_passphrase(change, access, mac, None)
         change.set_empty_response()

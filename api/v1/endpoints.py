@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, cast
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment, PastMoment
@@ -22,7 +23,11 @@ from nac.inventory.groups import ENDPOINT_GROUPS, is_by_rule
 from nac.kit.mac import display_mac, is_random_mac
 from nac.kit.validation import require_mac
 
-router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["endpoints"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/endpoints",
+    tag="endpoints",
+    description="Devices, by MAC address: approved, blocked, discovered or ignored.",
+)
 
 Status = Literal["active", "blocked", "discovered", "ignored"]
 _Mac = Annotated[
@@ -47,8 +52,8 @@ class Endpoint(ObservedModel):
     profile: str = Field(description='Device profile, such as printer; "" if unknown.')
     profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set it.")
     profile_set: bool = Field(description="Whether a person set the profile.")
-    os: str = Field(description='Operating system; "" if unknown.')
-    model: str = Field(description='Model of the device; "" if unknown.')
+    os: str = Field(examples=["Android 15"], description='Operating system; "" if unknown.')
+    model: str = Field(examples=["LaserJet M507"], description='Model of the device; "" if unknown.')
     psk: bool = Field(description="Whether it has its own passphrase, which is never returned.")
     first_seen_at: datetime | None = Field(description="Time of the first sighting; null if never seen.")
     last_seen_at: datetime | None = Field(description="Time when it was last seen; null if never.")
@@ -103,7 +108,9 @@ class EndpointFilter:
         vendor: Annotated[str, Query(max_length=200, description="Part of the vendor name.")] = "",
         profile: Annotated[str, Query(max_length=200, description="Device profile, such as printer.")] = "",
         site: Annotated[str, Query(max_length=63, description="Slug of the site of the last sighting.")] = "",
-        seen_since: Annotated[PastMoment | None, Query()] = None,
+        seen_since: Annotated[
+            PastMoment | None, Query(description="Start of the period in which they were seen (RFC 3339).")
+        ] = None,
         random: Annotated[bool | None, Query(description="Whether the MAC address is random.")] = None,
     ) -> None:
         self._asked: dict[str, Any] = {
@@ -124,8 +131,8 @@ def list_endpoints(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     filters: Annotated[EndpointFilter, Depends()],
-    status: Annotated[list[Status] | None, Query()] = None,
-    group: Annotated[str, Query(max_length=200)] = "",
+    status: Annotated[list[Status] | None, Query(description="Status.")] = None,
+    group: Annotated[str, Query(max_length=200, description="Name of the group.")] = "",
 ) -> Page[Endpoint]:
     """List endpoints, including discovered ones.
 
@@ -158,6 +165,7 @@ def create_endpoint(access: Changes, body: EndpointInput) -> Endpoint:
 
 @router.get("/{mac}", operation_id="getEndpoint")
 def get_endpoint(access: Reads, mac: _Mac) -> Endpoint:
+    """Get an endpoint."""
     with access.read() as session:
         return access.shown(get_endpoint_model(session, access, require_mac(mac)))
 
@@ -179,6 +187,7 @@ def update_endpoint(access: Changes, mac: _Mac, body: EndpointUpdate) -> Endpoin
 
 @router.delete("/{mac}", status_code=204, operation_id="deleteEndpoint")
 def delete_endpoint(access: Changes, mac: _Mac) -> None:
+    """Delete an endpoint. It is discovered again if it appears."""
     with access.change() as change:
         _require_match(change, access, mac)
         endpoints.delete_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
@@ -199,6 +208,7 @@ def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
 
 @router.post("/{mac}/unblock", operation_id="unblockEndpoint")
 def unblock_endpoint(access: Unblocks, mac: _Mac) -> Endpoint:
+    """Unblock an endpoint. The policy decides about it again."""
     with access.change() as change:
         _require_match(change, access, mac)
         row = endpoints.unblock_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)

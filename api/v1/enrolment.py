@@ -4,14 +4,15 @@ import base64
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import ObservedModel
+from api.routes import NounRouter
 from api.v1.certificate_models import Sans
 from api.v1.certificate_settings import Manages
-from api.v1.inputs import Input, Text, body_references
+from api.v1.inputs import Input, Text, body_example, body_examples, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.certificates.enrolment import service as enrolment
 from nac.certificates.enrolment.repository import ORDERS
@@ -26,7 +27,9 @@ from nac.models import EnrolmentSecret as EnrolmentSecretRow
 from nac.models.enrolment import EnrolmentKind
 from nac.tenancy.tenants import service as tenants
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["enrolment"])
+router = NounRouter(
+    prefix="/tenants/{tenant}", tag="enrolment", description="Enrolment of devices: links, EST, SCEP and their secrets."
+)
 
 SecretName = Annotated[str, Path(description="Id or name of the secret.", max_length=64)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
@@ -83,17 +86,34 @@ class _EnrolmentInput(Input):
         default=[],
         description="Alternative names of the certificate with their type, such as dns:laptop-1.acme.example.",
     )
-    endpoint_mac: str | None = Field(None, max_length=40, description="MAC address of the device.")
-    user_name: str | None = Field(None, max_length=256, description="Name of the user.")
+    endpoint_mac: str | None = Field(
+        None, max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address of the device."
+    )
+    user_name: str | None = Field(None, max_length=256, examples=["ann"], description="Name of the user.")
     owner: Text = Field("", description='Owner, as text; "" if none.')
     life_seconds: int = _LIFETIME_FIELD
 
 
 class EnrolmentLinkInput(_EnrolmentInput):
+    model_config = body_example(
+        {
+            "common_name": "laptop-1",
+            "endpoint_mac": "00:00:5e:00:53:01",
+            "owner": "Ann",
+            "life_seconds": 86400,
+            "ssid": "Acme",
+        }
+    )
+
     ssid: Text = Field("", description='SSID of the Wi-Fi network to set up; "" for none.')
 
 
 class EnrolmentSecretInput(_EnrolmentInput):
+    model_config = body_examples(
+        ("est", "EST, for one device", {"kind": "est", "name": "laptop-1", "endpoint_mac": "00:00:5e:00:53:01"}),
+        ("scep", "SCEP, for many devices", {"kind": "scep", "owner": "Facilities", "uses": 20, "life_seconds": 86400}),
+    )
+
     kind: Literal["est", "scep"] = Field("est", description="Kind.")
     name: Text | None = Field(None, description="User name for EST; null to generate one.")
     uses: int = Field(1, ge=1, le=enrolment.MAX_USES, description="Maximum number of uses.")
@@ -108,11 +128,11 @@ class RenewalSettings(Input):
 
 class DeviceSetUpFile(BaseModel):
     name: str = Field(description="Name.")
-    content: str = Field(description="Content of the file, in base64.")
+    content: str = Field(examples=["SGVsbG8="], description="Content of the file, in base64.")
 
 
 class DeviceSetUp(BaseModel):
-    network: str = Field(description='SSID of the network; "" for a wired one.')
+    network: str = Field(examples=["Acme"], description='SSID of the network; "" for a wired one.')
     server_names: list[str] = Field(description="Names that devices check in the RADIUS server's certificate.")
     files: list[DeviceSetUpFile] = Field(description="Files.")
 
@@ -129,6 +149,7 @@ def list_secrets(
 
 @router.get("/enrolment-secrets/{secret}", operation_id="getEnrolmentSecret")
 def get_secret(access: Reads, secret: SecretName) -> EnrolmentSecret:
+    """Get an enrolment link or secret, without the secret itself."""
     with access.read() as session:
         return access.shown(_build_secret(enrolment.require_secret(session, tenant_id=access.tenant_id, name=secret)))
 
@@ -201,6 +222,7 @@ def get_renewal(access: Reads) -> RenewalSettings:
 
 @router.put("/renewal-settings", operation_id="updateRenewalSettings")
 def update_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
+    """Set whether devices can renew a certificate with the same key."""
     with access.change() as change:
         row = tenants.require_tenant(change.session, tenant_id=access.tenant_id)
         lock_row(change.session, row)
@@ -212,12 +234,22 @@ def update_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
 @router.get("/device-set-up", operation_id="getDeviceSetUp")
 def get_set_up(
     access: Reads,
-    form: Annotated[Literal["apple", "windows", "wpa_supplicant", "networkmanager", "android"], Query()],
+    form: Annotated[
+        Literal["apple", "windows", "wpa_supplicant", "networkmanager", "android"],
+        Query(description="Format of the file."),
+    ],
     ssid: Annotated[
         str, Query(max_length=32, description="SSID of the Wi-Fi network. Omit it for a wired network.")
     ] = "",
     identity: Annotated[str, Query(max_length=200, description="Identity that devices send.")] = "device",
-    server_name: Annotated[list[Annotated[str, Field(max_length=253)]] | None, Query(max_length=20)] = None,
+    server_name: Annotated[
+        list[Annotated[str, Field(max_length=253)]] | None,
+        Query(
+            max_length=20,
+            description="Name in the RADIUS server's certificate that devices check; the default is all of the "
+            "tenant's names.",
+        ),
+    ] = None,
     device_folder: Annotated[
         str, Query(max_length=200, description="Folder for certificates on a Linux device.")
     ] = "/etc/admit",

@@ -4,14 +4,15 @@ from datetime import datetime
 from pathlib import Path as FilePath
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
-from api.v1.inputs import Input
-from api.v1.list_parameters import RowId
+from api.routes import NounRouter
+from api.v1.inputs import Input, body_example
+from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
 from nac.core.access.effects import Effect
@@ -23,7 +24,7 @@ from nac.logs.exports.repository import ORDERS
 from nac.models import ExportJob
 from nac.models.export import ExportFormat, ExportState
 
-router = APIRouter(prefix="/tenants/{tenant}/exports", tags=["exports"])
+router = NounRouter(prefix="/tenants/{tenant}/exports", tag="exports", description="Exports of logs to files.")
 
 # Permission to read each log.
 _READ_BY = {
@@ -38,11 +39,14 @@ Downloads = Annotated[
 ]
 Starts = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.RECORDS))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.WORK, Effect.ERASURE))]
-_File = Annotated[str, Path(max_length=200, description="Name from `files`, or manifest.json.")]
+_File = Annotated[
+    str, Path(max_length=200, examples=["auth-2027-01-30.parquet"], description="Name from `files`, or manifest.json.")
+]
+_Export = Annotated[RowNumber, Path(description="Id of the export.")]
 
 
 class ExportFile(BaseModel):
-    file: str = Field(description="Name of the file.")
+    file: str = Field(examples=["auth-2027-01-30.parquet"], description="Name of the file.")
     since: datetime = Field(description="Start of the period.")
     until: datetime = Field(description="End of the period, exclusive.")
     rows: int = Field(description="Number of rows.")
@@ -80,6 +84,10 @@ class Export(ObservedModel):
 
 
 class ExportInput(Input):
+    model_config = body_example(
+        {"log": "auth", "since": "2026-01-31T08:00:00Z", "until": "2026-02-01T08:00:00Z", "format": "csv"}
+    )
+
     log: Literal["auth", "accounting", "sessions", "usage"] = Field(description="Name of the log.")
     since: PastMoment = Field(description="Start of the period.")
     until: PastMoment | None = Field(None, description="End of the period, exclusive; null for now.")
@@ -90,7 +98,7 @@ class ExportInput(Input):
 def list_exports(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    state: Annotated[list[ExportState] | None, Query()] = None,
+    state: Annotated[list[ExportState] | None, Query(description="State.")] = None,
 ) -> Page[Export]:
     """List exports, on request and before deletion."""
     with access.read() as session:
@@ -125,7 +133,8 @@ def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
 
 
 @router.get("/{export}", operation_id="getExport")
-def get_export(access: Reads, export: RowId) -> Export:
+def get_export(access: Reads, export: _Export) -> Export:
+    """Get an export, with its progress."""
     with access.read() as session:
         return access.shown(_build_export(exports.require_export(session, tenant_id=access.tenant_id, job_id=export)))
 
@@ -139,7 +148,7 @@ def get_export(access: Reads, export: RowId) -> Export:
         206: {"description": "Requested range (RFC 9110 14)."},
     },
 )
-def download_export_file(request: Request, access: Downloads, export: RowId, file: _File) -> FileResponse:
+def download_export_file(request: Request, access: Downloads, export: _Export, file: _File) -> FileResponse:
     """Download a file of an export.
 
     `Range` is supported, so you can resume a download. Requires the permission to read the log too.
@@ -152,7 +161,7 @@ def download_export_file(request: Request, access: Downloads, export: RowId, fil
 
 
 @router.post("/{export}/cancel", operation_id="cancelExport")
-def cancel_export(access: Changes, export: RowId) -> Export:
+def cancel_export(access: Changes, export: _Export) -> Export:
     """Cancel an export and delete its files."""
     with access.change() as change:
         _require_match(change, access, export)
@@ -161,7 +170,7 @@ def cancel_export(access: Changes, export: RowId) -> Export:
 
 
 @router.post("/{export}/retry", status_code=202, operation_id="retryExport")
-def retry_export(access: Changes, export: RowId) -> Export:
+def retry_export(access: Changes, export: _Export) -> Export:
     """Retry a failed export now."""
     with access.change() as change:
         _require_match(change, access, export)
@@ -170,7 +179,7 @@ def retry_export(access: Changes, export: RowId) -> Export:
 
 
 @router.delete("/{export}", operation_id="deleteExport")
-def delete_export(access: Changes, export: RowId) -> Export:
+def delete_export(access: Changes, export: _Export) -> Export:
     """Delete the files of an export before they expire.
 
     The export stays in the list.

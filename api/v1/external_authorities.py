@@ -5,12 +5,13 @@ import binascii
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
+from api.routes import NounRouter
 from api.v1.authorities import Authority, AuthorityDetail, build_authority, build_authority_detail
-from api.v1.inputs import Input, Omittable
+from api.v1.inputs import Input, Omittable, body_example
 from nac.certificates import external_authorities, status_refresh
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -18,7 +19,11 @@ from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
 from pki.uploads import MAX_FILE_BYTES
 
-router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["external authorities"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/authorities",
+    tag="external authorities",
+    description="External authorities that issue certificates of a tenant's devices.",
+)
 
 Connects = Annotated[
     Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.REJECTION, Effect.CONNECTION))
@@ -36,7 +41,9 @@ _ExternalId = Annotated[
 class CertificateFile(Input):
     name: str = Field("", max_length=200, examples=["root.pem"], description="File name for error messages.")
     content: str = Field(
-        max_length=MAX_FILE_BYTES * 4 // 3 + 4, description="Content: PEM, or DER or PKCS#7 in base64."
+        max_length=MAX_FILE_BYTES * 4 // 3 + 4,
+        examples=["SGVsbG8="],
+        description="Content: PEM, or DER or PKCS#7 in base64.",
     )
 
     @property
@@ -49,7 +56,26 @@ class CertificateFile(Input):
             raise InvalidInput("The file is neither PEM nor base64.", place=self.name or "content") from exc
 
 
+_ROOT_EXAMPLE = """\
+-----BEGIN CERTIFICATE-----
+MIIBljCCATugAwIBAgIUX/eP93064zPGoplaj0lLqkqe1ZYwCgYIKoZIzj0EAwIw
+FzEVMBMGA1UEAwwMQWNtZSBSb290IENBMCAXDTI2MTEyMjE3MjEwNFoYDzIwNTkw
+OTMwMTcyMTA0WjAXMRUwEwYDVQQDDAxBY21lIFJvb3QgQ0EwWTATBgcqhkjOPQIB
+BggqhkjOPQMBBwNCAARqkD0jG1gOF2YWTRMDSIx/70CvrRpISmAE2Dy2UtyvkhiI
+P0NP8jb9MGPFURWJaPdtX5zCOGj4Kqa3HTBGampEo2MwYTAdBgNVHQ4EFgQUhzlj
+Md5G1bDvpfrsMQj673IdPqkwHwYDVR0jBBgwFoAUhzljMd5G1bDvpfrsMQj673Id
+PqkwDwYDVR0TAQH/BAUwAwEB/zAOBgNVHQ8BAf8EBAMCAQYwCgYIKoZIzj0EAwID
+SQAwRgIhAPaARpqLlwq/mmYlvZh3zhX93HNTTY3V33m0xrFO6hOfAiEAqGQJj4AS
+VcdqRyFt8i8mCY9Eqgs1gdDYkdB+OXR3E+M=
+-----END CERTIFICATE-----
+"""
+
+
 class AuthorityUpload(Input):
+    model_config = body_example(
+        {"files": [{"name": "root.pem", "content": _ROOT_EXAMPLE}], "crl_url": "http://crl.acme.example/root.crl"}
+    )
+
     files: list[CertificateFile] = Field(
         min_length=1,
         max_length=_MAX_FILES,

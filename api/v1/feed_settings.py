@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from api.v1.inputs import Input, Omittable, Slug
+from api.v1.inputs import Input, Omittable, Slug, body_example
 
 _Words = tuple[Annotated[str, Field(max_length=100)], ...]
 _Kinds = Annotated[_Words, Field(max_length=50, examples=[["authentication"]])]
@@ -50,15 +50,21 @@ class SyslogFeedSettings(_FeedSettings):
     host: _Host = Field(description="Host name or IP address.")
     port: _Port | None = Field(None, description="Port of the syslog server.")
     facility: _Text | None = Field(None, description="Facility of syslog messages (RFC 5424 6.2.1), such as local0.")
-    app_name: _Text | None = Field(None, description="APP-NAME of syslog messages (RFC 5424 6.2.5).")
-    hostname: _Text | None = Field(None, description="HOSTNAME of syslog messages (RFC 5424 6.2.4).")
+    app_name: _Text | None = Field(
+        None, examples=["admit"], description="APP-NAME of syslog messages (RFC 5424 6.2.5)."
+    )
+    hostname: _Text | None = Field(
+        None, examples=["admit-1"], description="HOSTNAME of syslog messages (RFC 5424 6.2.4)."
+    )
     enterprise: _Enterprise | None = Field(
         None, description="Private enterprise number in structured data (RFC 5424 7.2.2)."
     )
     severities: _Severities | None = Field(None, description="Syslog severity by kind of event.")
     bom: bool | None = Field(None, description="Whether messages begin with a byte order mark (RFC 5424 6.4).")
     client_certificate: _Pem | None = Field(
-        None, description='Client certificate with its chain (PEM); null or "" for none.'
+        None,
+        examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
+        description='Client certificate with its chain (PEM); null or "" for none.',
     )
 
 
@@ -67,6 +73,8 @@ class FeedSettingsUpdate(_FeedSettings):
 
     Use rotate-secret to change a client certificate and its key.
     """
+
+    model_config = body_example({"url": "https://siem.example/admit", "batch": 100})
 
     name: Omittable[Slug] = Field(None, description="New name, also in the path.")
     url: Omittable[_Url] = Field(None, description="URL.")
@@ -78,10 +86,10 @@ class FeedSettingsUpdate(_FeedSettings):
         None, description="Facility of syslog messages (RFC 5424 6.2.1), such as local0; null for the default."
     )
     app_name: _Text | None = Field(
-        None, description="APP-NAME of syslog messages (RFC 5424 6.2.5); null for the default."
+        None, examples=["admit"], description="APP-NAME of syslog messages (RFC 5424 6.2.5); null for the default."
     )
     hostname: _Text | None = Field(
-        None, description="HOSTNAME of syslog messages (RFC 5424 6.2.4); null for the default."
+        None, examples=["admit-1"], description="HOSTNAME of syslog messages (RFC 5424 6.2.4); null for the default."
     )
     enterprise: _Enterprise | None = Field(
         None, description="Private enterprise number in structured data (RFC 5424 7.2.2); null for the default."

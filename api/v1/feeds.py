@@ -3,16 +3,17 @@
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.application_state import get_settings, get_signing
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.server_tests import limit_server_tests
 from api.v1.feed_settings import FeedSettingsUpdate, SyslogFeedSettings, WebhookFeedSettings, dump_given_settings
-from api.v1.inputs import Input, Slug
+from api.v1.inputs import Input, Slug, body_example, body_examples
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
 from nac.core.access.effects import Effect
@@ -27,7 +28,9 @@ from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, parse_setti
 from nac.models import Feed as FeedRow
 from nac.tenancy.tenants import service as tenants
 
-router = APIRouter(prefix="/tenants/{tenant}/feeds", tags=["feeds"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/feeds", tag="feeds", description="Delivery of events by syslog or webhook."
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.FEED_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.FEED_MANAGE, Effect.RECORDS))]
@@ -40,7 +43,7 @@ Redirects = Annotated[
     ),
 ]
 Tests = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE, Effect.CONNECTION))]
-_Name = Annotated[str, Path(max_length=63)]
+_Name = Annotated[str, Path(max_length=63, examples=["siem"], description="Name of the feed.")]
 _Pem = Annotated[str, Field(max_length=100_000)]
 _PEM = ("ca_certificate", "client_certificate")
 # Settings. All other fields are observed.
@@ -85,16 +88,48 @@ class CreatedFeed(FeedDetail):
 
 
 class WebhookFeedInput(Input):
+    model_config = body_examples(
+        (
+            "webhook",
+            "A webhook",
+            {
+                "kind": "webhook",
+                "name": "siem",
+                "settings": {
+                    "url": "https://siem.example/admit",
+                    "kinds": ["authentication"],
+                    "headers": {"Authorization": "Bearer k3m9pq7r2xw4"},
+                },
+            },
+        )
+    )
+
     kind: Literal["webhook"] = Field(description="Kind.")
     name: Slug = Field(examples=["siem"], description="Name.")
     settings: WebhookFeedSettings = Field(description="Settings.")
 
 
 class SyslogFeedInput(Input):
+    model_config = body_examples(
+        (
+            "syslog",
+            "A syslog server",
+            {
+                "kind": "syslog",
+                "name": "siem",
+                "settings": {"host": "siem.example", "port": 6514, "kinds": ["authentication"]},
+            },
+        )
+    )
+
     kind: Literal["syslog"] = Field(description="Kind.")
     name: Slug = Field(examples=["siem"], description="Name.")
     settings: SyslogFeedSettings = Field(description="Settings.")
-    client_key: _Pem = Field("", description="Key of `client_certificate` (PEM); stored encrypted and never returned.")
+    client_key: _Pem = Field(
+        "",
+        examples=["-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n"],
+        description="Key of `client_certificate` (PEM); stored encrypted and never returned.",
+    )
 
 
 class FeedPause(Input):
@@ -102,16 +137,28 @@ class FeedPause(Input):
 
 
 class FeedReplay(Input):
+    model_config = body_example({"since": "2026-11-01T08:00:00Z", "until": "2026-11-01T09:00:00Z"})
+
     since: PastMoment = Field(description="Start of the period.")
     until: PastMoment | None = Field(None, description="End of the period, exclusive; null for now.")
 
 
 class FeedSecretRotation(Input):
+    model_config = body_example({"keep_seconds": 3600})
+
     keep_seconds: int = Field(
         86_400, ge=0, le=30 * 86_400, description="Time in seconds for which the previous secret signs too."
     )
-    client_certificate: _Pem = Field("", description="For syslog: new client certificate with its chain (PEM).")
-    client_key: _Pem = Field("", description="Key of `client_certificate` (PEM); stored encrypted and never returned.")
+    client_certificate: _Pem = Field(
+        "",
+        examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
+        description="For syslog: new client certificate with its chain (PEM).",
+    )
+    client_key: _Pem = Field(
+        "",
+        examples=["-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n"],
+        description="Key of `client_certificate` (PEM); stored encrypted and never returned.",
+    )
 
 
 class RotatedFeedSecret(BaseModel):
@@ -129,7 +176,7 @@ def list_feeds(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    kind: Literal["syslog", "webhook"] | None = None,
+    kind: Annotated[Literal["syslog", "webhook"] | None, Query(description="Kind.")] = None,
 ) -> Page[Feed]:
     """List feeds and their delivery state.
 

@@ -4,23 +4,24 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from api.access import RequiresSelf
 from api.caller import Caller, open_read_session
+from api.routes import NounRouter
 from nac.core.access.grants import Grant as GrantOf
 from nac.core.access.permissions import PermissionLevel
 from nac.core.access.tenant_lookup import slugs_by_id
 
-router = APIRouter(tags=["grants"])
+router = NounRouter(tag="grants", description="Permissions of the caller.")
 
 
 class Grant(BaseModel):
     on: Literal["platform", "msp", "tenant"] = Field(description="Level of the grant: platform, MSP or tenant.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
     tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
-    msp: str | None = Field(description="Slug of the MSP.")
+    msp: str | None = Field(examples=["acme"], description="Slug of the MSP.")
     tenant: str | None = Field(description="Slug of the tenant.")
     tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the grant covers; null for all.")
     tenant_slugs: list[str] | None = Field(description="Slugs of these tenants; null for all.")

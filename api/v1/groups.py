@@ -3,12 +3,13 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
-from api.v1.inputs import GeneratedPassphrase, Input, Name, Omittable, PassphraseInput
+from api.routes import NounRouter
+from api.v1.inputs import GeneratedPassphrase, Input, Name, Omittable, PassphraseInput, body_example, body_examples
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import ENDPOINT_EFFECTS, USER_EFFECTS
 from nac.core.access.permissions import Permission
@@ -18,8 +19,14 @@ from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.models import EndpointGroup as EndpointGroupRow
 from nac.models import UserGroup as UserGroupRow
 
-endpoint_group_router = APIRouter(prefix="/tenants/{tenant}/endpoint-groups", tags=["endpoint groups"])
-user_group_router = APIRouter(prefix="/tenants/{tenant}/user-groups", tags=["user groups"])
+endpoint_group_router = NounRouter(
+    prefix="/tenants/{tenant}/endpoint-groups",
+    tag="endpoint groups",
+    description="Groups of devices for policies, chosen by people or by a rule.",
+)
+user_group_router = NounRouter(
+    prefix="/tenants/{tenant}/user-groups", tag="user groups", description="Groups of users for policies."
+)
 
 _Key = Annotated[str, Path(max_length=200, description="Id or name.", examples=["printers"])]
 _Rule = dict[str, Any]
@@ -44,6 +51,15 @@ class UserGroupInput(Input):
 
 
 class EndpointGroupInput(Input):
+    model_config = body_examples(
+        ("chosen", "Members chosen by people", {"name": "printers"}),
+        (
+            "rule",
+            "Members selected by a rule",
+            {"name": "hp-printers", "rule": {"attribute": "endpoint.vendor", "operator": "contains", "value": "HP"}},
+        ),
+    )
+
     name: Name = Field(examples=["printers"], description="Name.")
     rule: _Rule | None = Field(None, description="Condition that selects the members; null if people choose them.")
 
@@ -53,6 +69,8 @@ class UserGroupUpdate(Input):
 
 
 class EndpointGroupUpdate(Input):
+    model_config = body_example({"rule": {"attribute": "endpoint.vendor", "operator": "contains", "value": "HP"}})
+
     name: Omittable[Name] = Field(None, examples=["cameras"], description="Name.")
     rule: _Rule | None = Field(
         None,
@@ -74,6 +92,7 @@ def list_endpoint_groups(
 
 @endpoint_group_router.post("", status_code=201, operation_id="createEndpointGroup")
 def create_endpoint_group(access: ChangesEndpoints, body: EndpointGroupInput) -> EndpointGroup:
+    """Create a group of endpoints, chosen by people or by a rule."""
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "name": body.name}
     with access.change() as change:
         row = ENDPOINT_GROUPS.create(change.session, **who)
@@ -85,6 +104,7 @@ def create_endpoint_group(access: ChangesEndpoints, body: EndpointGroupInput) ->
 
 @endpoint_group_router.get("/{group}", operation_id="getEndpointGroup")
 def get_endpoint_group(access: ReadsEndpoints, group: _Key) -> EndpointGroup:
+    """Get a group of endpoints."""
     with access.read() as session:
         row = ENDPOINT_GROUPS.require_by_key(session, tenant_id=access.tenant_id, key=group)
         return access.shown(_build_endpoint_group(row))
@@ -131,6 +151,7 @@ def update_passphrase(access: ChangesEndpoints, group: _Key, body: PassphraseInp
 
 @endpoint_group_router.delete("/{group}/passphrase", status_code=204, operation_id="deleteEndpointGroupPassphrase")
 def delete_passphrase(access: ChangesEndpoints, group: _Key) -> None:
+    """Delete the passphrase of a group."""
     with access.change() as change:
         _update_passphrase(change, access, group, None)
         change.set_empty_response()
@@ -150,6 +171,7 @@ def list_user_groups(
 
 @user_group_router.post("", status_code=201, operation_id="createUserGroup")
 def create_user_group(access: ChangesUsers, body: UserGroupInput) -> UserGroup:
+    """Create a group of users."""
     with access.change() as change:
         row = USER_GROUPS.create(change.session, actor=access.actor, tenant_id=access.tenant_id, name=body.name)
         change.located(row.id)
@@ -158,6 +180,7 @@ def create_user_group(access: ChangesUsers, body: UserGroupInput) -> UserGroup:
 
 @user_group_router.get("/{group}", operation_id="getUserGroup")
 def get_user_group(access: ReadsUsers, group: _Key) -> UserGroup:
+    """Get a group of users."""
     with access.read() as session:
         row = USER_GROUPS.require_by_key(session, tenant_id=access.tenant_id, key=group)
         return access.shown(_build_user_group(row))

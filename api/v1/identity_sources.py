@@ -3,13 +3,14 @@
 import asyncio
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.routes import NounRouter
 from api.server_tests import limit_server_tests
-from api.v1.inputs import Input, Omittable, Slug
+from api.v1.inputs import Input, Omittable, Slug, body_example, body_examples
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -21,9 +22,13 @@ from nac.kit.db import lock_row
 from nac.kit.outbound.reach import OutboundReach
 from nac.models import IdentitySource as SourceRow
 
-router = APIRouter(prefix="/tenants/{tenant}/identity-sources", tags=["identity sources"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/identity-sources",
+    tag="identity sources",
+    description="External directories and providers of users and groups.",
+)
 
-_Source = Annotated[str, Path(max_length=63)]
+_Source = Annotated[str, Path(max_length=63, description="Name of the identity source.")]
 _Kind = Literal["ldap", "oidc"]
 _Position = Annotated[int, Field(ge=1, le=1000)]
 _Secret = Annotated[str, Field(max_length=1024)]
@@ -47,6 +52,33 @@ class IdentitySource(BaseModel):
 
 
 class IdentitySourceInput(Input):
+    model_config = body_examples(
+        (
+            "ldap",
+            "A directory",
+            {
+                "name": "directory",
+                "kind": "ldap",
+                "secret": "four words of mine",
+                "settings": {
+                    "urls": ["ldaps://ldap.example.net"],
+                    "base_dn": "ou=people,dc=example,dc=net",
+                    "bind_dn": "cn=admit,dc=example,dc=net",
+                },
+            },
+        ),
+        (
+            "oidc",
+            "An OpenID Connect provider",
+            {
+                "name": "provider",
+                "kind": "oidc",
+                "secret": "four words of mine",
+                "settings": {"issuer": "https://login.acme.example", "client_id": "admit"},
+            },
+        ),
+    )
+
     name: Slug = Field(examples=["directory"], description="Name.")
     kind: _Kind = Field(description="Kind.")
     settings: dict[str, Any] = Field(
@@ -62,6 +94,8 @@ class IdentitySourceInput(Input):
 
 
 class IdentitySourceUpdate(Input):
+    model_config = body_example({"position": 10, "enabled": True})
+
     settings: Omittable[dict[str, Any]] = Field(
         None, max_length=50, description="Settings to change; null resets one to its default."
     )
@@ -81,7 +115,7 @@ class IdentitySourceTestResult(BaseModel):
     verified: bool = Field(description="Whether the password is correct.")
     reason: str = Field(description='Reason as in the authentication log; "" if the password is correct.')
     detail: str = Field(description='Explanation in one sentence; "" if none.')
-    advice: str = Field(description='What to do; "" if nothing.')
+    advice: str = Field(examples=["Check the password of the account."], description='What to do; "" if nothing.')
     name: str = Field(description='Name as the source spells it; "" if the user is unknown.')
     groups: list[str] = Field(description="Group names.")
     attributes: dict[str, list[str]] = Field(description="Attributes of the user in the source.")
@@ -93,7 +127,7 @@ def list_sources(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    kind: _Kind | None = None,
+    kind: Annotated[_Kind | None, Query(description="Kind.")] = None,
     enabled: Annotated[bool | None, Query(description="Whether they are queried.")] = None,
 ) -> Page[IdentitySource]:
     """List identity sources, in query order by default.
@@ -109,6 +143,7 @@ def list_sources(
 
 @router.post("", status_code=201, operation_id="createIdentitySource")
 def create_source(access: Changes, body: IdentitySourceInput) -> IdentitySource:
+    """Create an identity source: a directory or provider of users."""
     with access.change() as change:
         row = sources.create_source(
             change.session,
@@ -124,6 +159,7 @@ def create_source(access: Changes, body: IdentitySourceInput) -> IdentitySource:
 
 @router.get("/{source}", operation_id="getIdentitySource")
 def get_source(access: Reads, source: _Source) -> IdentitySource:
+    """Get an identity source."""
     with access.read() as session:
         return access.shown(_build_source(sources.require_by_name(session, tenant_id=access.tenant_id, name=source)))
 
@@ -150,6 +186,7 @@ def update_source(access: Changes, source: _Source, body: IdentitySourceUpdate) 
 
 @router.delete("/{source}", status_code=204, operation_id="deleteIdentitySource")
 def delete_source(access: Changes, source: _Source) -> None:
+    """Delete an identity source."""
     with access.change() as change:
         _require_match(change, access, source)
         sources.delete_source(change.session, actor=access.actor, tenant_id=access.tenant_id, name=source)

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.json_input import accept_body
+from api.routes import NounRouter
 from api.v1.jobs import Job, respond_accepted
 from nac.core.access.effects import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS
 from nac.core.access.permissions import Permission
@@ -17,7 +18,7 @@ from nac.kit.bulk_rows import OnExisting, RowAction
 from nac.onboarding.imports import csv_writer, jobs, service
 from nac.onboarding.imports.service import FormatName
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["imports"])
+router = NounRouter(prefix="/tenants/{tenant}", tag="imports", description="Imports of files from other programs.")
 
 Imports = Annotated[
     Access,
@@ -57,7 +58,7 @@ class ImportNote(BaseModel):
 
 class ImportMistake(BaseModel):
     line: int = Field(description="Line number, from 1.")
-    field: str = Field(description='Field; "" for the whole row.')
+    field: str = Field(examples=["mac"], description='Field; "" for the whole row.')
     detail: str = Field(description='Explanation in one sentence; "" if none.')
     remedy: str = Field(description='What to do; "" if nothing.')
 

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.routes import NounRouter
 from api.v1.endpoints import EndpointFilter
-from api.v1.inputs import GroupNames, Input, body_references
+from api.v1.inputs import GroupNames, Input, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment, PastMoment
 from nac.core.access.effects import ENDPOINT_EFFECTS
@@ -23,7 +24,9 @@ from nac.kit.mac import display_mac, is_random_mac
 from nac.tenancy import sites
 
 # Before the routes of one endpoint: "inbox" and "classify" are not addresses.
-router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["inbox"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/endpoints", tag="inbox", description="Discovered devices that wait for classification."
+)
 
 _Text = Annotated[str, Field(max_length=200)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
@@ -39,8 +42,10 @@ class DiscoveredEndpoint(BaseModel):
     profile: str = Field(description='Device profile, such as printer; "" if unknown.')
     profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set it.")
     site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
-    port: str = Field(description='SSID, or port of the NAS; "" if unknown.')
-    method: str = Field(description='Authentication method, such as eap-tls or mab; "" if unknown.')
+    port: str = Field(examples=["Acme-Guest"], description='SSID, or port of the NAS; "" if unknown.')
+    method: str = Field(
+        examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
+    )
     permitted: bool | None = Field(
         description="Whether the last request was admitted; null if only accounting reported the device."
     )
@@ -51,6 +56,8 @@ class DiscoveredEndpoint(BaseModel):
 
 class Classification(Input):
     """Endpoints of the inbox to classify: by address, or by the other fields."""
+
+    model_config = body_example({"action": "approve", "macs": ["00:00:5e:00:53:01"], "groups": ["printers"]})
 
     action: inbox.InboxAction = Field(description="Action: approve, block or ignore.")
     macs: list[Annotated[str, Field(max_length=40)]] = Field(

@@ -14,8 +14,10 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
+from pydantic.config import JsonDict
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from api.described.examples import BODY_EXAMPLES
 from nac.inventory.endpoints.passphrases import generate_passphrase
 from nac.kit.errors import InvalidInput, NotFound
 
@@ -77,6 +79,18 @@ class Input(BaseModel):
     """Base class of request bodies. Rejects unknown fields (422)."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def body_example(value: Any) -> ConfigDict:  # noqa: ANN401 -- JSON
+    """Configuration of a model whose fields' own examples do not fit together: example of the whole body."""
+    example: JsonDict = {"": {"value": value}}
+    return ConfigDict(json_schema_extra={BODY_EXAMPLES: example})
+
+
+def body_examples(*examples: tuple[str, str, Any]) -> ConfigDict:
+    """Configuration of a model with several kinds of bodies: name, summary and example of each."""
+    named: JsonDict = {name: {"summary": summary, "value": value} for name, summary, value in examples}
+    return ConfigDict(json_schema_extra={BODY_EXAMPLES: named})
 
 
 @contextmanager

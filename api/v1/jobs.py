@@ -5,11 +5,12 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Depends, Path, Query, Response
 from pydantic import Field
 
 from api.access import Access, RequiresPermission
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -19,7 +20,7 @@ from nac.core.jobs.repository import ORDERS
 from nac.core.jobs.service import JobKind
 from nac.models import Job as JobRow
 
-router = APIRouter(tags=["jobs"])
+router = NounRouter(tag="jobs", description="Background jobs: progress, result and retry.")
 
 # Permission to read a job's input and result without the permission to start it.
 _READ_BY: Mapping[str, Permission] = {
@@ -33,6 +34,7 @@ _READ_BY: Mapping[str, Permission] = {
 _PUBLIC_PROBLEM_FIELDS = ("code", "title")
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
+_JobId = Annotated[UUID, Path(description="Id of the job.")]
 
 
 class Job(ObservedModel):
@@ -52,7 +54,7 @@ class Job(ObservedModel):
         description="Problem details (RFC 9457) of the failure; for a queued job, the reason of the retry."
     )
     asked_by: str = Field(description="Actor who started it, such as token:setup.")
-    request_id: str | None = Field(description="X-Request-Id of the request.")
+    request_id: str | None = Field(examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request.")
     created_at: datetime = Field(description="Creation time.")
     started_at: datetime | None = Field(description="Start time; null while it waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
@@ -109,8 +111,8 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def list_jobs(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-        state: Annotated[list[State] | None, Query()] = None,
-        kind: JobKind | None = None,
+        state: Annotated[list[State] | None, Query(description="State.")] = None,
+        kind: Annotated[JobKind | None, Query(description="Kind.")] = None,
     ) -> Page[Job]:
         """List jobs.
 
@@ -121,7 +123,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return paging.ordered(page.rows, lambda row: build_job(row, access.held), searched=page.searched)
 
     @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")
-    def get_job(access: Annotated[Access, read], job_id: UUID) -> Job:
+    def get_job(access: Annotated[Access, read], job_id: _JobId) -> Job:
         """Get a job, with its progress and result.
 
         The result requires the permissions to start the job, or to read the same data.
@@ -130,7 +132,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return access.shown(build_job(jobs.require_job(session, owner=access.owner, job_id=job_id), access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/cancel", operation_id=f"cancel{noun}Job")
-    def cancel_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
+    def cancel_job(access: Annotated[Access, manage], job_id: _JobId) -> Job:
         """Cancel a job.
 
         A running job stops at its next step.
@@ -141,7 +143,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return change.answer(build_job(row, access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
-    def retry_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
+    def retry_job(access: Annotated[Access, manage], job_id: _JobId) -> Job:
         """Retry a failed job from where it stopped.
 
         Requires the permissions to start it too.

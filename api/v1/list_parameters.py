@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, TypedDict, TypeVar
 
-from fastapi import Path, Query
+from fastapi import Query
 from pydantic import Field
 
 from api.v1.paging import Item, Page, SortedPaging
@@ -14,7 +14,6 @@ from nac.sessions.log_search import LogKey, LogSearchResult
 
 # Maximum of bigint.
 _MAX_BIGINT = 2**63 - 1
-RowId = Annotated[int, Path(ge=1, le=_MAX_BIGINT)]
 RowNumber = Annotated[int, Field(ge=1, le=_MAX_BIGINT)]
 Mac = Annotated[str, Query(max_length=40, description="MAC address: 12 hex digits in any notation.")]
 User = Annotated[str, Query(max_length=253, description="User name; case is ignored.")]

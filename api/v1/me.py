@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field
 
 from api.own_account import OwnAccount
+from api.routes import NounRouter
 from api.v1.inputs import Input, Name
 from api.v1.paging import OrderedPaging, Page, Paging, require_paging
 from api.v1.sign_in import Password
@@ -17,7 +18,7 @@ from nac.accounts.sign_in.repository import ORDERS
 from nac.accounts.sign_in.second_factors import list_second_factors
 from nac.models import SignIn
 
-router = APIRouter(tags=["me"])
+router = NounRouter(tag="me", description="The caller: account, places and sign-ins.")
 
 _OwnAccount = Annotated[OwnAccount, Depends()]
 
@@ -32,7 +33,9 @@ class MyAccount(BaseModel):
     )
     is_own: bool = Field(description="Whether the account has its own password or passkey.")
     expires_at: datetime = Field(description="Expiry time.")
-    csrf_token: str = Field(description="Token for the header Admit-CSRF of changes by cookie.")
+    csrf_token: str = Field(
+        examples=["q83vEjRWeJASNFZ4kBI0Vg"], description="Token for the header Admit-CSRF of changes by cookie."
+    )
 
 
 class MyAccountUpdate(Input):
@@ -65,12 +68,14 @@ class PasswordUpdate(Input):
 
 @router.get("/me", operation_id="getMe")
 def get_me(me: _OwnAccount) -> MyAccount:
+    """Get your account, and how you signed in."""
     with me.session() as session:
         return _build_account(me, list_second_factors(session, person_id=me.signed_in.person_id), me.signed_in.name)
 
 
 @router.patch("/me", operation_id="updateMe")
 def update_me(me: _OwnAccount, body: MyAccountUpdate) -> MyAccount:
+    """Change the name that others see."""
     with me.account(confirmed=False) as (session, person):
         people.rename_person(session, actor=me.signed_in.actor, person_id=person.id, name=body.name)
         return _build_account(me, list_second_factors(session, person_id=person.id), person.name)
@@ -100,7 +105,7 @@ def list_my_sessions(
 
 
 @router.delete("/me/sessions/{session_id}", status_code=204, operation_id="deleteMySession")
-def end_my_session(me: _OwnAccount, session_id: UUID) -> None:
+def end_my_session(me: _OwnAccount, session_id: Annotated[UUID, Path(description="Id of the sign-in.")]) -> None:
     """Sign out one of your browsers."""
     with me.session() as session:
         sign_ins.end_own(session, signed_in=me.signed_in, sign_in_id=session_id)

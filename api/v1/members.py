@@ -4,12 +4,14 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Path, Query
 from pydantic import Field
 
 from api.access import Access, RequiresPermission
 from api.change import Change, ObservedModel
-from api.v1.inputs import Input, Slug
+from api.described.described_routes import describe_level
+from api.routes import NounRouter
+from api.v1.inputs import Input, Slug, body_example
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.account_mails import service as account_mails
@@ -17,9 +19,10 @@ from nac.accounts.members import service as members
 from nac.accounts.members.repository import ORDERS
 from nac.accounts.members.service import Member as MemberRow
 from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.core.access.permissions import Permission, PermissionLevel
 
-router = APIRouter(tags=["members"])
+router = NounRouter(tag="members", description="People with a role at a tenant, an MSP or the platform.")
+_MemberId = Annotated[UUID, Path(description="Id of the member.")]
 
 
 class Member(ObservedModel):
@@ -27,7 +30,7 @@ class Member(ObservedModel):
     email: str = Field(description="E-mail address.")
     name: str = Field(description="Name.")
     status: str = Field(description="Status.")
-    role: str = Field(description="Slug of the role.")
+    role: str = Field(examples=["tenant-admin"], description="Slug of the role.")
     permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
     tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the role covers; null for all.")
     created_by: str = Field(description="Actor who created it.")
@@ -39,6 +42,8 @@ class Member(ObservedModel):
 
 
 class MemberUpdate(Input):
+    model_config = body_example({"role": "auditor"})
+
     role: Slug = Field(examples=["msp-technician"], description="Slug of the role.")
     tenants: list[Slug] | None = Field(
         None,
@@ -48,6 +53,8 @@ class MemberUpdate(Input):
 
 
 class MemberInput(MemberUpdate):
+    model_config = body_example({"email": "ann@example.com", "role": "auditor", "invite": True})
+
     email: str = Field(max_length=255, examples=["ann@example.com"], description="E-mail address.")
     invite: bool = Field(
         True, description="Whether to mail the sign-in address, or a link to set a password for a new account."
@@ -56,8 +63,10 @@ class MemberInput(MemberUpdate):
 
 def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
+    owner = describe_level(reads)
+    changed = "role or the tenants" if reads.level is PermissionLevel.MSP else "role"
 
-    @router.get(f"{prefix}/members", operation_id=f"list{noun}Members")
+    @router.get(f"{prefix}/members", operation_id=f"list{noun}Members", description=f"List members of {owner}.")
     def list_members(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
@@ -68,8 +77,10 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             rows = members.list_members(session, owner=access.owner, span=paging.span, text=text, role=role)
             return paging.ordered(rows, _build_member, entity=lambda row: (row.membership, row.person))
 
-    @router.get(f"{prefix}/members/{{member_id}}", operation_id=f"get{noun}Member")
-    def get_member(access: Annotated[Access, read], member_id: UUID) -> Member:
+    @router.get(
+        f"{prefix}/members/{{member_id}}", operation_id=f"get{noun}Member", description=f"Get a member of {owner}."
+    )
+    def get_member(access: Annotated[Access, read], member_id: _MemberId) -> Member:
         with access.read() as session:
             return access.shown(
                 _build_member(members.require_member(session, owner=access.owner, membership_id=member_id))
@@ -95,7 +106,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return change.answer(member)
 
     @router.post(f"{prefix}/members/{{member_id}}/invitation", status_code=204, operation_id=f"invite{noun}Member")
-    def invite_member(access: Annotated[Access, manage], member_id: UUID) -> None:
+    def invite_member(access: Annotated[Access, manage], member_id: _MemberId) -> None:
         """Send the invitation again.
 
         The mail has a new link if the person has no password yet.
@@ -108,8 +119,12 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             )
             change.set_empty_response()
 
-    @router.patch(f"{prefix}/members/{{member_id}}", operation_id=f"update{noun}Member")
-    def change_member(access: Annotated[Access, manage], member_id: UUID, body: MemberUpdate) -> Member:
+    @router.patch(
+        f"{prefix}/members/{{member_id}}",
+        operation_id=f"update{noun}Member",
+        description=f"Change the {changed} of a member of {owner}.",
+    )
+    def change_member(access: Annotated[Access, manage], member_id: _MemberId, body: MemberUpdate) -> Member:
         with access.change() as change:
             _require_match(change, access, member_id)
             row = members.update_member(
@@ -125,7 +140,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return change.answer(_build_member(row))
 
     @router.delete(f"{prefix}/members/{{member_id}}", status_code=204, operation_id=f"delete{noun}Member")
-    def remove_member(access: Annotated[Access, manage], member_id: UUID) -> None:
+    def remove_member(access: Annotated[Access, manage], member_id: _MemberId) -> None:
         """Remove a member.
 
         The person's account and other memberships stay.

@@ -3,13 +3,14 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesPlatform, ReadsPlatform, ReadsTenant
 from api.application_state import get_settings, get_signing
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input, body_references
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -19,7 +20,7 @@ from nac.tenancy.tenants import moves
 from nac.tenancy.tenants.moves import MoveStatus
 from nac.tenancy.tenants.service import TenantNotFound
 
-router = APIRouter(tags=["moves"])
+router = NounRouter(tag="moves", description="Moves of tenants between cells.")
 
 _MOVE_PATH = "/cells/moves/{tenant}"
 _IgnoreSilentCell = Annotated[
@@ -28,7 +29,7 @@ _IgnoreSilentCell = Annotated[
         description="Whether to switch although the old cell does not report. It answers until its radiusd is stopped."
     ),
 ]
-_Tenant = Annotated[str, Path(description="Slug or id of the tenant.", max_length=63)]
+_Tenant = Annotated[str, Path(examples=["hill-school"], description="Slug or id of the tenant.", max_length=63)]
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE, Effect.PLATFORM))]
 ReadsOwn = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
@@ -59,8 +60,8 @@ class TenantMove(BaseModel):
 
 
 class Move(TenantMove, ObservedModel):
-    from_cell: str = Field(description="Name of the old cell.")
-    to_cell: str = Field(description="Name of the new cell.")
+    from_cell: str = Field(examples=["cell-1"], description="Name of the old cell.")
+    to_cell: str = Field(examples=["cell-2"], description="Name of the new cell.")
     ready: bool = Field(description="Whether it can be switched or finished.")
 
     def observed_fields(self) -> set[str]:

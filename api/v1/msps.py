@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesMsp, ChangesPlatform, OperatesMsp, ReadsMsp, RequiresSelf
 from api.caller import Caller
+from api.routes import NounRouter
 from api.v1.inputs import Input, Name, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -18,7 +19,9 @@ from nac.onboarding import msp_lifecycle
 from nac.tenancy.msps import service as msps
 from nac.tenancy.msps.repository import ORDERS
 
-router = APIRouter(prefix="/msps", tags=["msps"])
+router = NounRouter(
+    prefix="/msps", tag="msps", description="Managed service providers, who run Admit for their customers."
+)
 
 _Status = Literal["active", "suspended"]
 
@@ -66,7 +69,7 @@ def list_msps(
     asked: Annotated[Caller, Depends(RequiresSelf())],
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
-    status: Annotated[list[_Status] | None, Query()] = None,
+    status: Annotated[list[_Status] | None, Query(description="Status.")] = None,
 ) -> Page[Msp]:
     """List MSPs that you can read.
 
@@ -87,6 +90,7 @@ def list_msps(
 
 @router.post("", status_code=201, operation_id="createMsp")
 def create_msp(access: Creates, body: MspInput) -> Msp:
+    """Create an MSP."""
     with access.change() as change:
         row = msps.create_msp(change.session, actor=access.actor, slug=body.slug, name=body.name)
         change.located(row.slug)
@@ -95,6 +99,7 @@ def create_msp(access: Creates, body: MspInput) -> Msp:
 
 @router.get("/{msp}", operation_id="getMsp")
 def get_msp(access: Reads) -> Msp:
+    """Get an MSP."""
     with access.read() as session:
         return access.shown(_build_msp(msps.require_msp(session, msp_id=access.msp_id)))
 

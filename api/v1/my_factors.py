@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field
 
 from api.application_state import get_signing
 from api.own_account import OwnAccount
+from api.routes import NounRouter
 from api.sign_in_flow import SignInFlow
 from api.v1.inputs import Input, Name
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -19,7 +20,7 @@ from nac.accounts.sign_in.second_factors import Factor
 from nac.kit.clock import utc_now
 from nac.models import Passkey as PasskeyRow
 
-router = APIRouter(tags=["factors"])
+router = NounRouter(tag="factors", description="Your passkeys, one-time codes and recovery codes.")
 
 _OwnAccount = Annotated[OwnAccount, Depends()]
 _SignInFlow = Annotated[SignInFlow, Depends(open_sign_in_flow)]
@@ -53,7 +54,9 @@ class PasskeyInput(Input):
 
 
 class RecoveryCodes(BaseModel):
-    codes: list[str] = Field(description="Recovery codes for one use each, only in this response.")
+    codes: list[str] = Field(
+        examples=[["k3m9-pq7r-2xw4"]], description="Recovery codes for one use each, only in this response."
+    )
 
 
 @router.post("/me/confirmation", status_code=204, operation_id="confirmByPassword")
@@ -64,12 +67,14 @@ def confirm_by_password(me: _OwnAccount, desk: _SignInFlow, body: PasswordConfir
 
 @router.post("/me/confirmation/passkey/options", operation_id="startPasskeyConfirmation")
 def ask_for_confirmation_by_passkey(me: _OwnAccount, desk: _SignInFlow) -> PasskeyOptions:
+    """Get the options for confirming your identity with a passkey."""
     options, challenge = desk.create_confirmation_challenge(me.signed_in)
     return PasskeyOptions(options=options, challenge=challenge)
 
 
 @router.post("/me/confirmation/passkey", status_code=204, operation_id="confirmByPasskey")
 def confirm_by_passkey(me: _OwnAccount, desk: _SignInFlow, body: SignInByPasskey) -> None:
+    """Confirm your identity with a passkey."""
     desk.confirm_by_passkey(me.signed_in, body.challenge, body.credential)
 
 
@@ -102,6 +107,7 @@ def confirm_my_totp(me: _OwnAccount, desk: _SignInFlow, body: TotpCode) -> None:
 
 @router.delete("/me/totp", status_code=204, operation_id="deleteMyTotp")
 def delete_my_totp(me: _OwnAccount) -> None:
+    """Delete your authenticator app."""
     with me.account() as (session, person):
         totp.delete_totp(session, actor=me.signed_in.actor, person=person)
 
@@ -121,6 +127,7 @@ def list_my_passkeys(
 
 @router.post("/me/passkeys/options", operation_id="startMyPasskey")
 def offer_my_passkey(me: _OwnAccount, desk: _SignInFlow) -> PasskeyOptions:
+    """Get the options for creating a passkey in the browser."""
     with me.account() as (session, person):
         options, challenge = desk.create_passkey_registration(session, me.signed_in, person)
         return PasskeyOptions(options=options, challenge=challenge)
@@ -141,7 +148,8 @@ def create_my_passkey(me: _OwnAccount, desk: _SignInFlow, body: PasskeyInput) ->
 
 
 @router.delete("/me/passkeys/{passkey_id}", status_code=204, operation_id="deleteMyPasskey")
-def delete_my_passkey(me: _OwnAccount, passkey_id: UUID) -> None:
+def delete_my_passkey(me: _OwnAccount, passkey_id: Annotated[UUID, Path(description="Id of the passkey.")]) -> None:
+    """Delete one of your passkeys."""
     with me.account() as (session, person):
         passkeys.delete_passkey(session, actor=me.signed_in.actor, person=person, passkey_id=passkey_id)
 

@@ -3,15 +3,16 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from api.own_account import OwnAccount
+from api.routes import NounRouter
 from api.v1.paging import Page, SortedPaging, format_moment_key, parse_moment_key, require_time_paging
 from nac.accounts.sign_in import history
 from nac.accounts.sign_in.history import HistoryEntry
 
-router = APIRouter(tags=["my-sign-ins"])
+router = NounRouter(tag="my-sign-ins", description="Your sign-ins and failed attempts.")
 
 
 class SignInAttempt(BaseModel):

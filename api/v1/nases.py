@@ -4,13 +4,14 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
-from api.v1.inputs import Input, Name, Omittable, Slug, body_references
+from api.routes import NounRouter
+from api.v1.inputs import Input, Name, Omittable, Slug, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import NAS_EFFECTS
 from nac.core.access.permissions import Permission
@@ -27,9 +28,13 @@ from nac.tenancy.nases.mab import MabPassword
 from nac.tenancy.nases.repository import ORDERS
 from nac.tenancy.nases.signatures import SigningHistory, find_signing_histories, get_signing_history
 
-router = APIRouter(prefix="/tenants/{tenant}/nases", tags=["nases"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/nases",
+    tag="nases",
+    description="Network access servers: switches, access points and controllers that send RADIUS requests.",
+)
 
-_Key = Annotated[str, Path(max_length=253, description="Id, identifier, address or name.")]
+_Key = Annotated[str, Path(max_length=253, examples=["sw-2og-1"], description="Id, identifier, address or name.")]
 _Identifier = Annotated[str, Field(max_length=253, examples=["sw-north-1"])]
 _Address = Annotated[str, Field(max_length=45, examples=["192.0.2.7"])]
 _Vendor = Annotated[str, Field(max_length=200, examples=["cisco-ios"])]
@@ -96,6 +101,16 @@ class NasDetail(Nas, ObservedModel):
 
 
 class NasInput(Input):
+    model_config = body_example(
+        {
+            "name": "Switch North 1",
+            "site": "main",
+            "identifier": "sw-north-1",
+            "address": "192.0.2.7",
+            "vendor": "cisco",
+        }
+    )
+
     name: Name = Field(examples=["Switch North 1"], description="Name.")
     site: Slug | None = Field(None, description="Slug of the site; null for the default site.")
     identifier: _Identifier | None = Field(
@@ -138,6 +153,8 @@ class NasInput(Input):
 
 
 class NasUpdate(Input):
+    model_config = body_example({"name": "Switch North 1", "address": "192.0.2.7", "secret": "k3m9pq7r2xw4a1b2abcd"})
+
     name: Omittable[Name] = Field(None, description="Name.")
     site: Omittable[Slug] = Field(None, description="Slug of the site.")
     identifier: _Identifier | None = Field(None, description="NAS-Identifier; null removes it.")
@@ -191,8 +208,8 @@ def list_nases(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     site: Annotated[str, Query(max_length=63, description="Slug of the site.")] = "",
-    vendor: Annotated[str, Query(max_length=200)] = "",
-    address: Annotated[str, Query(max_length=45)] = "",
+    vendor: Annotated[str, Query(max_length=200, description="Name of the vendor.")] = "",
+    address: Annotated[str, Query(max_length=45, description="IP address, or its beginning.")] = "",
     text: Annotated[str, Query(max_length=200, description="Part of the name or identifier.")] = "",
 ) -> Page[Nas]:
     """List registered NASes."""
@@ -233,6 +250,7 @@ def list_vendors(access: Reads) -> VendorList:
 
 @router.get("/{nas}", operation_id="getNas")
 def get_nas(access: Reads, nas: _Key) -> NasDetail:
+    """Get a NAS, with notes on unsupported results."""
     with access.read() as session:
         return access.shown(
             _build_detail(session, nases.require_nas(session, tenant_id=access.tenant_id, reference=nas))
@@ -267,6 +285,7 @@ def update_nas(access: Changes, nas: _Key, body: NasUpdate) -> NasDetail:
 
 @router.delete("/{nas}", status_code=204, operation_id="deleteNas")
 def delete_nas(access: Changes, nas: _Key) -> None:
+    """Delete a NAS. Its requests are rejected from now on."""
     with access.change() as change:
         nas_id = _require_match(change, access, nas)
         nases.delete_nas(change.session, actor=access.actor, tenant_id=access.tenant_id, reference=nas_id)

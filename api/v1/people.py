@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.application_state import get_settings
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.v1.inputs import Input
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import Email
@@ -27,9 +28,10 @@ from nac.kit.clock import utc_now
 from nac.models import Membership, SignIn
 from nac.models import Person as PersonRow
 
-router = APIRouter(prefix="/platform/people", tags=["people"])
+router = NounRouter(prefix="/platform/people", tag="people", description="All people of the platform, for operators.")
 
 Status = Literal["active", "disabled"]
+_PersonId = Annotated[UUID, Path(description="Id of the person.")]
 
 
 def _require_confirmed(
@@ -73,7 +75,9 @@ class PersonMembership(BaseModel):
     id: UUID = Field(description="Permanent id.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
     tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
-    role: str | None = Field(description="Role; null for a custom role of the MSP or tenant.")
+    role: str | None = Field(
+        examples=["tenant-admin"], description="Role; null for a custom role of the MSP or tenant."
+    )
 
 
 class PersonDetail(Person, ObservedModel):
@@ -110,7 +114,7 @@ def list_people(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the e-mail address or name.")] = "",
-    status: Status | None = None,
+    status: Annotated[Status | None, Query(description="Status.")] = None,
 ) -> Page[Person]:
     """List accounts of people."""
     with access.read() as session:
@@ -134,13 +138,14 @@ def create_person(access: Manages, body: PersonInput) -> Person:
 
 
 @router.get("/{person_id}", operation_id="getPerson")
-def get_person(access: Reads, person_id: UUID) -> PersonDetail:
+def get_person(access: Reads, person_id: _PersonId) -> PersonDetail:
+    """Get a person of the platform, with sign-in methods and memberships."""
     with access.read() as session:
         return access.shown(_build_detail(account_admin.get_account(session, person_id=person_id)))
 
 
 @router.patch("/{person_id}", operation_id="updatePerson")
-def update_person(access: Manages, person_id: UUID, body: PersonUpdate) -> PersonDetail:
+def update_person(access: Manages, person_id: _PersonId, body: PersonUpdate) -> PersonDetail:
     """Disable or enable an account.
 
     A disabled person is signed out and cannot sign in. You cannot disable the last operator.
@@ -154,7 +159,7 @@ def update_person(access: Manages, person_id: UUID, body: PersonUpdate) -> Perso
 
 
 @router.delete("/{person_id}/sessions", status_code=204, operation_id="deletePersonSessions")
-def end_person_sessions(access: Manages, person_id: UUID) -> None:
+def end_person_sessions(access: Manages, person_id: _PersonId) -> None:
     """Sign a person out everywhere."""
     with access.change() as change:
         account_admin.end_sign_ins(change.session, actor=access.actor, held=access.held, person_id=person_id)
@@ -162,7 +167,7 @@ def end_person_sessions(access: Manages, person_id: UUID) -> None:
 
 
 @router.delete("/{person_id}/factors", status_code=204, operation_id="resetPersonFactors")
-def reset_person_factors(access: Manages, person_id: UUID) -> None:
+def reset_person_factors(access: Manages, person_id: _PersonId) -> None:
     """Delete the second factors of a person who lost them.
 
     The app, passkeys and recovery codes are deleted; the password stays. The person is signed out.
@@ -173,7 +178,7 @@ def reset_person_factors(access: Manages, person_id: UUID) -> None:
 
 
 @router.post("/{person_id}/password-link", status_code=201, operation_id="createPasswordLink")
-def create_password_link(access: Manages, person_id: UUID, body: PasswordLinkInput) -> PasswordLink:
+def create_password_link(access: Manages, person_id: _PersonId, body: PasswordLinkInput) -> PasswordLink:
     """Create a link to set a person's password, which works once.
 
     Earlier links stop working. Requires every permission that the person has anywhere.

@@ -3,17 +3,18 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsPlatform
+from api.routes import NounRouter
 from nac.core import alarms
 from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
 from nac.models import Cell
 from nac.tenancy.cells import service as cells
 
-router = APIRouter(prefix="/platform", tags=["platform"])
+router = NounRouter(prefix="/platform", tag="platform", description="Status of the installation: cells and alarms.")
 
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 
@@ -22,12 +23,12 @@ class Alarm(BaseModel):
     code: str = Field(description="Stable code for programs.")
     detail: str = Field(description='Explanation in one sentence; "" if none.')
     since: datetime | None = Field(description="Time since when the alarm is raised.")
-    cell: str | None = Field(description="Name of the cell that raised it; null for the platform.")
+    cell: str | None = Field(examples=["cell-1"], description="Name of the cell that raised it; null for the platform.")
 
 
 class PlatformCell(BaseModel):
     name: str = Field(description="Name.")
-    host: str = Field(description='Host of its agent; "" if the agent has left.')
+    host: str = Field(examples=["siem.example.com"], description='Host of its agent; "" if the agent has left.')
     status: str = Field(description="Status. A `draining` cell takes no new tenants.")
     silent: bool = Field(description="Whether its agent did not report for a minute.")
     heard_at: datetime | None = Field(description="Time of the last report.")

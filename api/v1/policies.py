@@ -5,14 +5,15 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.bodies import BodyTooLarge
 from api.change import Change, HasChanged
-from api.v1.inputs import Comment, Input, Name, Slug, body_references
+from api.routes import NounRouter
+from api.v1.inputs import Comment, Input, Name, Slug, body_example, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
@@ -29,9 +30,13 @@ from nac.policies.json_rows import decode_policy_text, order_keys
 from nac.policies.replay_jobs import PUBLISH_JOB, is_publishing_slow
 from nac.policies.repository import ORDERS, VERSION_ORDERS
 
-router = APIRouter(prefix="/tenants/{tenant}/policies", tags=["policies"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/policies", tag="policies", description="Policies with rules: drafts, versions and hits."
+)
 
-PolicySlug = Annotated[str, Path(max_length=63, pattern=r"^[a-z0-9-]+$", examples=["office"])]
+PolicySlug = Annotated[
+    str, Path(max_length=63, pattern=r"^[a-z0-9-]+$", examples=["office"], description="Slug of the policy.")
+]
 VersionNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.POLICY_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_MANAGE, Effect.DRAFT))]
@@ -61,7 +66,9 @@ class Policy(BaseModel):
     slug: str = Field(description="Slug: a DNS label.")
     name: str = Field(description="Name.")
     published_version: int | None = Field(description="Number of the published version; null if everything is denied.")
-    sites: list[str] = Field(description="Slugs of the sites that use it. Update a site to assign it.")
+    sites: list[str] = Field(
+        examples=[["main"]], description="Slugs of the sites that use it. Update a site to assign it."
+    )
 
 
 class PolicyVersionSummary(BaseModel):
@@ -111,6 +118,8 @@ class PolicyUpdate(Input):
 
 
 class PublicationInput(Input):
+    model_config = body_example({"version": 1})
+
     version: VersionNumber | None = Field(
         None,
         examples=[3],
@@ -127,6 +136,8 @@ class PublicationInput(Input):
 
 
 class PolicyRollback(Input):
+    model_config = body_example({"version": 1, "comment": "Restore the guest rules"})
+
     version: VersionNumber = Field(examples=[2], description="Number of an earlier published version.")
     comment: Comment = Field("", description='Comment; "" if none.')
 
@@ -176,6 +187,7 @@ def create_policy(access: Changes, body: PolicyInput) -> Policy:
 
 @router.get("/{policy}", operation_id="getPolicy")
 def get_policy(access: Reads, policy: PolicySlug) -> Policy:
+    """Get a policy, with the sites that use it."""
     with access.read() as session:
         return access.shown(_get_policy(session, access, policy))
 
@@ -216,7 +228,11 @@ def list_versions(
 
 
 @router.get("/{policy}/versions/{version}", operation_id="getPolicyVersion")
-def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> PolicyVersion:
+def get_version(
+    access: Reads,
+    policy: PolicySlug,
+    version: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version.")],
+) -> PolicyVersion:
     """Get one version, with its document."""
     with access.read() as session:
         row = policies.require_version(session, tenant_id=access.tenant_id, slug=policy, number=version)

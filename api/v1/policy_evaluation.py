@@ -3,12 +3,13 @@
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.v1.inputs import Input, Slug, body_references
+from api.routes import NounRouter
+from api.v1.inputs import Input, Slug, body_example, body_examples, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.policies import POLICY_EXAMPLE, Reads, VersionNumber
 from api.v1.policy_evaluation_models import PolicyCheck, PolicyMistake, PolicyReplay, PolicySimulation, PolicyTestResult
@@ -32,7 +33,9 @@ from nac.policies.simulation import recorded_row, simulate, simulation_row
 from nac.sessions.decisions import service as decisions
 from nac.tenancy.nases import service as nases
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["policy trials"])
+router = NounRouter(
+    prefix="/tenants/{tenant}", tag="policy trials", description="Checks, tests, simulations and replays of policies."
+)
 
 # The response contains decisions about real devices.
 ReadsLog = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
@@ -47,6 +50,8 @@ class PolicyCheckInput(Input):
 
 class PolicyTestInput(Input):
     """A document, or a version of a policy; the newest by default."""
+
+    model_config = body_examples(("version", "A version of a policy", {"policy": "office", "version": 2}))
 
     document: Document | None = Field(None, description="Policy document (docs/reference/policy.schema.json).")
     policy: Slug | None = Field(
@@ -64,6 +69,20 @@ class PolicyTestInput(Input):
 
 
 class PolicySimulationInput(Input):
+    model_config = body_examples(
+        (
+            "request",
+            "A new request",
+            {
+                "policy": "office",
+                "site": "main",
+                "request": {"method": "mab", "mac": "00:00:5e:00:53:01", "nas.identifier": "sw-north-1"},
+                "at": "2026-01-05T09:00:00Z",
+            },
+        ),
+        ("decision", "A logged decision", {"decision": "1767225600000000-4711"}),
+    )
+
     request: dict[str, Any] | None = Field(
         None,
         examples=[{"method": "mab", "mac": "00:00:5e:00:53:01", "nas.identifier": "switch-1"}],
@@ -89,6 +108,8 @@ class PolicySimulationInput(Input):
 
 
 class PolicyReplayInput(PolicyTestInput):
+    model_config = body_example({"policy": "office", "site": "main", "days": 7, "against": "recorded"})
+
     days: int = Field(ge=1, le=MAX_DAYS, examples=[7], description="Number of past days to replay.")
     site: Slug | None = Field(None, description="Slug of the site; null for all sites that use the policy.")
     against: Literal["recorded", "published"] = Field(

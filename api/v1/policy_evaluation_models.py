@@ -50,7 +50,7 @@ class PolicyDecision(BaseModel):
 
 
 class UnmetExpectation(BaseModel):
-    what: str = Field(description="Compared part.")
+    what: str = Field(examples=["main"], description="Compared part.")
     expected: str = Field(description="Expected result.")
     came: str = Field(description="Actual result.")
 
@@ -101,7 +101,7 @@ class RecordedDecision(BaseModel):
 
 
 class PolicySimulation(PolicyDecision):
-    rule_name: str = Field(description='Name of the rule; "" for the fallback.')
+    rule_name: str = Field(examples=["Printers"], description='Name of the rule; "" for the fallback.')
     detail: str = Field(description='Explanation in one sentence; "" if none.')
     why: str = Field(description="Rule that decided and what matched, in one sentence.")
     trace: list[TriedRule] = Field(description="Rules in order of evaluation.")
@@ -162,7 +162,7 @@ class UnrecordedAttribute(BaseModel):
 class PolicyReplay(BaseModel):
     since: datetime = Field(description="Start of the period.")
     until: datetime = Field(description="End of the period, exclusive.")
-    sites: list[str] = Field(description="Slugs of the sites whose requests were replayed.")
+    sites: list[str] = Field(examples=[["main"]], description="Slugs of the sites whose requests were replayed.")
     against: Literal["recorded", "published"] = Field(
         description="Baseline: recorded results (recorded), or results of the published policy (published)."
     )
@@ -174,4 +174,7 @@ class PolicyReplay(BaseModel):
     groups: int = Field(description="Total number of differences, including those not listed.")
     differences: list[ReplayDifference] = Field(description="Differences between before and after.")
     unrecorded: list[UnrecordedAttribute] = Field(description="Attributes that rules use and the log lacks.")
-    digest: str = Field(description="Digest of the draft and these differences, for `acknowledge`.")
+    digest: str = Field(
+        examples=["9f86d081884c7d659a2feaa0c55ad015"],
+        description="Digest of the draft and these differences, for `acknowledge`.",
+    )

@@ -4,13 +4,14 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
-from api.v1.inputs import Input, Omittable, Slug, body_references
+from api.routes import NounRouter
+from api.v1.inputs import Input, Omittable, Slug, body_example, body_examples, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -20,9 +21,11 @@ from nac.pools import service as pools
 from nac.pools.extent import ATTRIBUTE_BY_KIND, MAX_RANGES, PoolKind
 from nac.pools.repository import LEASE_ORDERS, POOL_ORDERS
 
-router = APIRouter(prefix="/tenants/{tenant}/pools", tags=["pools"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/pools", tag="pools", description="Addresses and prefixes that policies assign to devices."
+)
 
-_Pool = Annotated[str, Path(max_length=63)]
+_Pool = Annotated[str, Path(max_length=63, description="Name of the pool.")]
 _Site = Annotated[
     str,
     Query(max_length=63, description="Slug of the site that owns the pool. Omit it for a pool of the whole tenant."),
@@ -85,6 +88,19 @@ class PoolOptions(Input):
 
 
 class PoolInput(PoolOptions):
+    model_config = body_examples(
+        (
+            "ipv4",
+            "Addresses",
+            {"name": "devices", "ranges": ["10.1.0.0/24"], "exclusions": ["10.1.0.1"], "when_empty": "deny"},
+        ),
+        (
+            "delegated",
+            "Delegated prefixes of a site",
+            {"name": "branches", "site": "main", "kind": "delegated", "ranges": ["2001:db8::/48"], "prefix_length": 56},
+        ),
+    )
+
     name: Slug = Field(examples=["devices"], description="Name.")
     site: Slug | None = Field(None, description="Slug of the site; null for the whole tenant.")
     kind: PoolKind = Field("ipv4", description="Kind of pool.")
@@ -96,6 +112,8 @@ class PoolInput(PoolOptions):
 
 
 class PoolUpdate(PoolOptions):
+    model_config = body_example({"stock": 64, "grace_seconds": 300})
+
     name: Omittable[Slug] = Field(
         None,
         description="New name, also in the path. Fails with 409 if a policy or fallback uses the pool.",
@@ -129,7 +147,7 @@ def list_pools(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(POOL_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    kind: PoolKind | None = None,
+    kind: Annotated[PoolKind | None, Query(description="Kind.")] = None,
     site: Annotated[str, Query(max_length=63, description="Slug of the site that owns the pools.")] = "",
 ) -> Page[Pool]:
     """List pools, with their address counts.
@@ -167,10 +185,10 @@ def create_pool(access: Changes, body: PoolInput) -> PoolDetail:
 def list_leases(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(LEASE_ORDERS))],
-    pool: Annotated[str, Query(max_length=63)] = "",
+    pool: Annotated[str, Query(max_length=63, description="Name of the pool.")] = "",
     site: _Site = "",
-    mac: Annotated[str, Query(max_length=40)] = "",
-    address: Annotated[str, Query(max_length=100)] = "",
+    mac: Annotated[str, Query(max_length=40, description="MAC address, in any notation.")] = "",
+    address: Annotated[str, Query(max_length=100, description="IP address, or its beginning.")] = "",
 ) -> Page[PoolLease]:
     """List leases, and quarantined addresses with their last device."""
     with access.read() as session:
@@ -203,6 +221,7 @@ def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
 
 @router.get("/{pool}", operation_id="getPool")
 def get_pool(access: Reads, pool: _Pool, site: _Site = "") -> PoolDetail:
+    """Get a pool, with its address counts."""
     with access.read() as session:
         return access.shown(_build_detail(session, access, pool, site))
 

@@ -2,18 +2,19 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
 from api.application_state import get_settings
+from api.routes import NounRouter
 from api.v1.inputs import Input, body_references
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.onboarding.snippets import service as snippets
 from nac.tenancy.cells import service as cells
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["secret"])
+router = NounRouter(prefix="/tenants/{tenant}", tag="secret", description="RADIUS shared secret of a tenant.")
 
 Reveals = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_REVEAL, Effect.SECRETS))]
 

@@ -3,14 +3,15 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
-from api.v1.inputs import Input, Omittable, Slug, body_references
-from api.v1.list_parameters import RowId, RowNumber
+from api.routes import NounRouter
+from api.v1.inputs import Input, Omittable, Slug, body_example, body_references
+from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -21,10 +22,15 @@ from nac.redecisions import service as redecisions
 from nac.redecisions.repository import ORDERS
 from nac.redecisions.settings import TenantRedecisionSettings
 
-router = APIRouter(prefix="/tenants/{tenant}/redecisions", tags=["re-decisions"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/redecisions",
+    tag="re-decisions",
+    description="New decisions about live sessions after a change, and requests for the differences.",
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.REDECISION_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.REDECISION_MANAGE, Effect.SESSIONS))]
+_Redecision = Annotated[RowNumber, Path(description="Id of the re-decision.")]
 
 
 class Redecision(ObservedModel):
@@ -119,6 +125,8 @@ class CancelledRedecision(Redecision):
 class RedecisionPreviewInput(Input):
     """Policy to preview. Without `draft` and `version`, the newest version."""
 
+    model_config = body_example({"policy": "office", "version": 2})
+
     policy: Slug | None = Field(None, description="Slug of the policy; null for the tenant's only one.")
     version: RowNumber | None = Field(None, description="Number of the version; null for the newest.")
     draft: dict[str, Any] | None = Field(None, description="Policy document; null for a stored version.")
@@ -154,6 +162,8 @@ class RedecisionSettings(BaseModel):
 
 
 class RedecisionSettingsUpdate(Input):
+    model_config = body_example({"mode": "preview", "per_second": 20, "ceiling_percent": 10, "every_minutes": 60})
+
     mode: Omittable[RedecisionMode] = Field(
         None, description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
     )
@@ -185,7 +195,7 @@ class RedecisionSettingsUpdate(Input):
 def list_redecisions(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    state: Annotated[list[RedecisionState] | None, Query()] = None,
+    state: Annotated[list[RedecisionState] | None, Query(description="State.")] = None,
 ) -> Page[Redecision]:
     """List re-decisions, running and finished."""
     with access.read() as session:
@@ -235,6 +245,7 @@ def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> Redecisio
 
 @router.get("/settings", operation_id="getRedecisionSettings")
 def get_settings(access: Reads) -> RedecisionSettings:
+    """Get the settings of re-decisions."""
     with access.read() as session:
         return access.shown(_build_settings(redecisions.get_settings(session, tenant_id=access.tenant_id)))
 
@@ -254,7 +265,7 @@ def update_settings(access: Changes, body: RedecisionSettingsUpdate) -> Redecisi
 
 
 @router.get("/{redecision}", operation_id="getRedecision")
-def get_redecision(access: Reads, redecision: RowId) -> RedecisionDetail:
+def get_redecision(access: Reads, redecision: _Redecision) -> RedecisionDetail:
     """Get a re-decision, with its results and progress."""
     with access.read() as session:
         run = redecisions.require_redecision(session, tenant_id=access.tenant_id, number=redecision)
@@ -264,7 +275,7 @@ def get_redecision(access: Reads, redecision: RowId) -> RedecisionDetail:
 
 
 @router.post("/{redecision}/approve", status_code=202, operation_id="approveRedecision")
-def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
+def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
     """Approve a re-decision that waits because of a preview or the ceiling.
 
     Its requests are then sent.
@@ -278,7 +289,7 @@ def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
 
 
 @router.post("/{redecision}/stop", operation_id="cancelRedecision")
-def stop_redecision(access: Changes, redecision: RowId) -> CancelledRedecision:
+def stop_redecision(access: Changes, redecision: _Redecision) -> CancelledRedecision:
     """Stop a re-decision and cancel its queued requests.
 
     Completed requests are not reverted.

@@ -3,13 +3,14 @@
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ChangesTenant, ReadsPlatform, ReadsTenant
 from api.change import Change, ObservedModel
-from api.v1.inputs import Input, Omittable
-from api.v1.list_parameters import RowId
+from api.routes import NounRouter
+from api.v1.inputs import Input, Omittable, body_example
+from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -22,7 +23,7 @@ from nac.models import RetentionHold as RetentionHoldRow
 from nac.models import RetentionNotice as RetentionNoticeRow
 from nac.models.export import ExportFormat
 
-router = APIRouter(tags=["retention"])
+router = NounRouter(tag="retention", description="Retention of logs, and holds.")
 
 _TENANT_PATH = "/tenants/{tenant}/retention"
 _PLATFORM_PATH = "/platform/retention"
@@ -34,6 +35,8 @@ ChangesLimits = Annotated[
 ]
 _Days = Annotated[int, Field(ge=1, le=MAX_DAYS)]
 _Bytes = Annotated[int, Field(ge=1, le=1 << 60)]
+_Hold = Annotated[RowNumber, Path(description="Id of the hold.")]
+_Log = Annotated[LogName, Path(description="Name of the log.")]
 
 
 class RetentionNotice(BaseModel):
@@ -82,6 +85,8 @@ class RetentionUpdate(Input):
     no exports.
     """
 
+    model_config = body_example({"days": 90, "export": "csv"})
+
     days: Omittable[_Days | Literal["default"]] = Field(
         None, description='Days of retention; "default" for the platform\'s value. Unchanged if omitted.'
     )
@@ -112,6 +117,8 @@ class RetentionHold(BaseModel):
 
 
 class RetentionHoldInput(Input):
+    model_config = body_example({"reason": "Case 2026-17", "log": "auth", "since": "2026-01-05", "until": "2026-01-31"})
+
     reason: str = Field(max_length=200, examples=["Case 2026-17"], description="Reason.")
     log: LogName | None = Field(None, description="Log on hold; null for all.")
     since: date | None = Field(None, description="First day on hold; null for no bound.")
@@ -121,7 +128,7 @@ class RetentionHoldInput(Input):
 class RetentionLimits(BaseModel):
     log: LogName = Field(description="Name of the log.")
     floor_days: int = Field(description="Minimum days of retention.")
-    default_days: int = Field(description="Default days of retention.")
+    default_days: int = Field(examples=[90], description="Default days of retention.")
     ceiling_days: int = Field(description="Maximum days of retention.")
     ceiling_bytes: int | None = Field(description="Maximum bytes of a tenant's log; null for no limit.")
 
@@ -131,8 +138,10 @@ class RetentionLimitsList(BaseModel):
 
 
 class RetentionLimitsInput(Input):
+    model_config = body_example({"floor_days": 7, "default_days": 90, "ceiling_days": 730})
+
     floor_days: _Days = Field(description="Minimum days of retention.")
-    default_days: _Days = Field(description="Default days of retention.")
+    default_days: _Days = Field(examples=[90], description="Default days of retention.")
     ceiling_days: _Days = Field(description="Maximum days of retention.")
     ceiling_bytes: _Bytes | None = Field(None, description="Maximum bytes of a tenant's log; null for no limit.")
 
@@ -175,13 +184,14 @@ def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
 
 
 @router.get(f"{_TENANT_PATH}/holds/{{hold}}", operation_id="getRetentionHold")
-def get_hold(access: Reads, hold: RowId) -> RetentionHold:
+def get_hold(access: Reads, hold: _Hold) -> RetentionHold:
+    """Get a hold."""
     with access.read() as session:
         return access.shown(_build_hold(holds.require_hold(session, tenant_id=access.tenant_id, hold_id=hold)))
 
 
 @router.post(f"{_TENANT_PATH}/holds/{{hold}}/clear", operation_id="deleteRetentionHold")
-def clear_hold(access: Changes, hold: RowId) -> RetentionHold:
+def clear_hold(access: Changes, hold: _Hold) -> RetentionHold:
     """Clear a hold.
 
     Expired days are deleted after a week at the earliest.
@@ -194,7 +204,8 @@ def clear_hold(access: Changes, hold: RowId) -> RetentionHold:
 
 
 @router.get(f"{_TENANT_PATH}/{{log}}", operation_id="getRetention")
-def get_retention(access: Reads, log: LogName) -> Retention:
+def get_retention(access: Reads, log: _Log) -> Retention:
+    """Get the retention and usage of a log."""
     with access.read() as session:
         return access.shown(
             Retention(**_describe_retention(service.get_log_plans(session, tenant_id=access.tenant_id)[log]))
@@ -202,7 +213,7 @@ def get_retention(access: Reads, log: LogName) -> Retention:
 
 
 @router.patch(f"{_TENANT_PATH}/{{log}}", operation_id="updateRetention")
-def update_retention(access: Changes, log: LogName, body: RetentionUpdate) -> Retention:
+def update_retention(access: Changes, log: _Log, body: RetentionUpdate) -> Retention:
     """Update the retention of a log.
 
     Shorter retention takes effect a week later.
@@ -218,7 +229,7 @@ def update_retention(access: Changes, log: LogName, body: RetentionUpdate) -> Re
 
 
 @router.post(f"{_TENANT_PATH}/{{log}}/preview", operation_id="previewRetention")
-def preview_retention(access: Reads, log: LogName, body: RetentionUpdate) -> RetentionPreview:
+def preview_retention(access: Reads, log: _Log, body: RetentionUpdate) -> RetentionPreview:
     """Preview what a change would delete."""
     with access.read() as session:
         would_be = service.preview_change(session, tenant_id=access.tenant_id, change=_build_change(log, body))
@@ -231,6 +242,7 @@ def preview_retention(access: Reads, log: LogName, body: RetentionUpdate) -> Ret
 
 @router.get(f"{_PLATFORM_PATH}/limits", operation_id="listRetentionLimits")
 def list_limits(access: ReadsLimits) -> RetentionLimitsList:
+    """List the limits and default of each log's retention."""
     with access.read() as session:
         return RetentionLimitsList(
             items=[_build_limits(log, each) for log, each in service.get_limits(session).items()]
@@ -238,13 +250,14 @@ def list_limits(access: ReadsLimits) -> RetentionLimitsList:
 
 
 @router.get(f"{_PLATFORM_PATH}/limits/{{log}}", operation_id="getRetentionLimits")
-def get_retention_limits(access: ReadsLimits, log: LogName) -> RetentionLimits:
+def get_retention_limits(access: ReadsLimits, log: _Log) -> RetentionLimits:
+    """Get the limits and default of a log's retention."""
     with access.read() as session:
         return access.shown(_build_limits(log, service.get_limits(session)[log]))
 
 
 @router.put(f"{_PLATFORM_PATH}/limits/{{log}}", operation_id="updateRetentionLimits")
-def update_limits(access: ChangesLimits, log: LogName, body: RetentionLimitsInput) -> RetentionLimits:
+def update_limits(access: ChangesLimits, log: _Log, body: RetentionLimitsInput) -> RetentionLimits:
     """Update the limits of retention for tenants.
 
     Limits apply to existing settings too. Shorter retention takes effect a week later.
@@ -257,7 +270,7 @@ def update_limits(access: ChangesLimits, log: LogName, body: RetentionLimitsInpu
 
 
 @router.delete(f"{_PLATFORM_PATH}/limits/{{log}}", operation_id="deleteRetentionLimits")
-def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
+def reset_limits(access: ChangesLimits, log: _Log) -> RetentionLimits:
     """Reset the limits of a log to the built-in values."""
     with access.change() as change:
         _require_match(change, log)

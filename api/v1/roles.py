@@ -3,11 +3,13 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, RequiresPermission
 from api.change import Change
+from api.described.described_routes import describe_level
+from api.routes import NounRouter
 from api.v1.inputs import Input, Name, Omittable, PermissionNames, Slug
 from api.v1.owner_routes import list_tenant_and_msp_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -17,9 +19,9 @@ from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.models import CustomRole
 
-router = APIRouter(tags=["roles"])
+router = NounRouter(tag="roles", description="Sets of permissions.")
 
-_Slug = Annotated[str, Path(max_length=63)]
+_Slug = Annotated[str, Path(max_length=63, description="Slug.")]
 
 
 class Role(BaseModel):
@@ -99,7 +101,12 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             )
             return change.answer(_build_custom_role(row))
 
-    @router.delete(f"{prefix}/roles/{{slug}}", status_code=204, operation_id=f"delete{noun}Role")
+    @router.delete(
+        f"{prefix}/roles/{{slug}}",
+        status_code=204,
+        operation_id=f"delete{noun}Role",
+        description=f"Delete a custom role of {describe_level(manages)} that nobody has.",
+    )
     def remove_role(access: Annotated[Access, manage], slug: _Slug) -> None:
         with access.change() as change:
             _require_match(change, access, slug)

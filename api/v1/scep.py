@@ -5,13 +5,14 @@ from typing import Annotated
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
 from api.openapi_document import error_responses
+from api.routes import NounRouter
 from api.v1.enrolment import Reads
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_example
 from nac.certificates.issuance import ClientProfile
 from nac.certificates.scep import registration_authority, webhook_config
 from nac.certificates.scep.service import build_scep_url
@@ -22,7 +23,11 @@ from nac.kit.clock import utc_now
 from nac.models import ScepWebhook as ScepWebhookRow
 from nac.tenancy.tenants import service as tenants
 
-router = APIRouter(prefix="/tenants/{tenant}/scep", tags=["scep"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/scep",
+    tag="scep",
+    description="SCEP of a tenant: URL, registration authority, and webhook for challenges.",
+)
 
 Connects = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.CONNECTION))]
 
@@ -45,6 +50,15 @@ class ScepSettings(BaseModel):
 
 
 class ScepWebhookInput(Input):
+    model_config = body_example(
+        {
+            "url": "https://mdm.acme.example/scep",
+            "profile": "eap-client-device",
+            "timeout_seconds": 5.0,
+            "networks": ["192.0.2.0/24"],
+        }
+    )
+
     url: str = Field(max_length=1_000, examples=["https://mdm.acme.example/scep"], description="URL.")
     profile: ClientProfile = Field("eap-client-device", description="Certificate profile.")
     timeout_seconds: float = Field(5.0, ge=0.5, le=10.0, description="Timeout in seconds.")
@@ -102,6 +116,7 @@ def get_scep(access: Reads) -> ScepSettings:
 
 @router.get("/webhook", operation_id="getScepWebhook")
 def get_webhook(access: Reads) -> ScepWebhook:
+    """Get the webhook that checks challenges from other systems."""
     with access.read() as session:
         return access.shown(_build_webhook(webhook_config.require_webhook(session, tenant_id=access.tenant_id)))
 

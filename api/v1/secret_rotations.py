@@ -3,12 +3,13 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, ObservedModel
-from api.v1.inputs import Input, body_references
+from api.routes import NounRouter
+from api.v1.inputs import Input, body_example, body_references
 from api.v1.paging import Page, Paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -18,7 +19,11 @@ from nac.tenancy.secret_rotations.instructions import ChangeWay, advise_nas, lis
 from nac.tenancy.secret_rotations.repository import RotationNas
 from nac.tenancy.secret_rotations.service import RotationStage, RotationStatus
 
-router = APIRouter(prefix="/tenants/{tenant}/radius-secret/rotation", tags=["secret rotation"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/radius-secret/rotation",
+    tag="secret rotation",
+    description="Rotation of a RADIUS secret, with a time in which both secrets work.",
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 Rotates = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_ROTATE, Effect.TRUST))]
@@ -27,6 +32,8 @@ NasState = Literal["unseen", "old", "new", "back"]
 
 
 class SecretRotationInput(Input):
+    model_config = body_example({"hours": 168, "at_end": "finish"})
+
     nas: str = Field("", max_length=253, description='NAS with its own secret; "" for the tenant\'s secret.')
     secret: str | None = Field(None, max_length=128, description="New secret; null to generate one.")
     hours: int = Field(168, ge=1, le=720, examples=[168], description="Hours for which both secrets work.")
@@ -38,6 +45,8 @@ class SecretRotationInput(Input):
 
 
 class SecretRotationEnd(Input):
+    model_config = body_example({"leave_behind": False})
+
     nas: str = Field("", max_length=253, description='NAS with its own secret; "" for the tenant\'s secret.')
     leave_behind: bool = Field(
         False, description="Whether to end it even if NASes still use the ending secret. They get no response then."
@@ -119,7 +128,7 @@ def list_nases(
     access: Reads,
     paging: Annotated[Paging, Depends()],
     nas: _Nas = "",
-    state: Annotated[NasState | None, Query()] = None,
+    state: Annotated[NasState | None, Query(description="State.")] = None,
 ) -> Page[SecretRotationNas]:
     """List NASes of the last rotation, with the secret they use and how to change it."""
     with access.read() as session:

@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Annotated, Any, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.routes import NounRouter
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -17,7 +18,11 @@ from nac.models.self_test import SelfTestState
 from nac.onboarding.self_tests import service as self_tests
 from nac.onboarding.self_tests.repository import ORDERS
 
-router = APIRouter(prefix="/tenants/{tenant}/self-tests", tags=["self-tests"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/self-tests",
+    tag="self-tests",
+    description="Tests of a tenant's RADIUS ports with simulated devices.",
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
 Starts = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH, Effect.RECORDS))]
@@ -70,7 +75,8 @@ def startself_test_of(access: Starts) -> SelfTest:
 
 
 @router.get("/{self_test_id}", operation_id="getSelfTest")
-def getself_test_of(access: Reads, self_test_id: UUID) -> SelfTest:
+def getself_test_of(access: Reads, self_test_id: Annotated[UUID, Path(description="Id of the self-test.")]) -> SelfTest:
+    """Get a self-test, with its results."""
     with access.read() as session:
         return access.shown(
             build_self_test(self_tests.require_self_test(session, tenant_id=access.tenant_id, test_id=self_test_id))

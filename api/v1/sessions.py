@@ -4,12 +4,13 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.routes import NounRouter
 from api.v1.coa_models import CoaRequest, build_coa_request
-from api.v1.list_parameters import Mac, NasName, RowId, SiteSlug, User, format_moment_key, parse_moment_key
+from api.v1.list_parameters import Mac, NasName, RowNumber, SiteSlug, User, format_moment_key, parse_moment_key
 from api.v1.paging import Page, SortedPaging, require_time_paging
 from api.v1.timestamps import PastMoment
 from nac.core.access.effects import Effect
@@ -24,11 +25,14 @@ from nac.sessions.decisions.service import build_reference
 from nac.sessions.repository import SessionKey
 from nac.sessions.service import SessionView
 
-router = APIRouter(prefix="/tenants/{tenant}/sessions", tags=["sessions"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/sessions", tag="sessions", description="Live and ended sessions of devices."
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SESSION_READ))]
 Disconnects = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNECT, Effect.SESSIONS))]
 _SESSION_STATES: dict[str, Literal["live", "ended"]] = {"live": "live", "ended": "ended"}
+_Session = Annotated[RowNumber, Path(description="Id of the session.")]
 
 
 class Session(BaseModel):
@@ -42,8 +46,10 @@ class Session(BaseModel):
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
     site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
     address: str | None = Field(description="IPv4 address of the device.")
-    ipv6_address: str | None = Field(description="IPv6 address of the device.")
-    ipv6_prefix: str | None = Field(description="IPv6 prefix of the device's network, as CIDR.")
+    ipv6_address: str | None = Field(examples=["2001:db8::10"], description="IPv6 address of the device.")
+    ipv6_prefix: str | None = Field(
+        examples=["2001:db8::/64"], description="IPv6 prefix of the device's network, as CIDR."
+    )
     delegated_prefix: str | None = Field(description="IPv6 prefix that was delegated to the device, as CIDR.")
     session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
     chargeable_user: str = Field(description='Chargeable-User-Identity (RFC 4372); "" if absent.')
@@ -114,7 +120,7 @@ def list_sessions(
 
 
 @router.get("/{session}", operation_id="getSession")
-def get_session(access: Reads, session: RowId) -> SessionDetail:
+def get_session(access: Reads, session: _Session) -> SessionDetail:
     """Get a session, with the decision that started it."""
     with access.read() as opened:
         shown = sessions.get_session(opened, tenant_id=access.tenant_id, row=session)
@@ -122,7 +128,7 @@ def get_session(access: Reads, session: RowId) -> SessionDetail:
 
 
 @router.post("/{session}/disconnect", status_code=202, operation_id="disconnectSession")
-def disconnect_session(access: Disconnects, session: RowId) -> CoaRequest:
+def disconnect_session(access: Disconnects, session: _Session) -> CoaRequest:
     """Ask the NAS to end a session (RFC 5176).
 
     The response has the id of the request, which will show the result.
@@ -131,13 +137,13 @@ def disconnect_session(access: Disconnects, session: RowId) -> CoaRequest:
 
 
 @router.post("/{session}/reauthenticate", status_code=202, operation_id="reauthenticateSession")
-def reauthenticate_session(access: Disconnects, session: RowId) -> CoaRequest:
+def reauthenticate_session(access: Disconnects, session: _Session) -> CoaRequest:
     """Ask the NAS to reauthenticate the device of a session."""
     return _create_coa_request(access, session, "reauthenticate")
 
 
 @router.post("/{session}/bounce", status_code=202, operation_id="bounceSession")
-def bounce_session(access: Disconnects, session: RowId) -> CoaRequest:
+def bounce_session(access: Disconnects, session: _Session) -> CoaRequest:
     """Ask the NAS to take the port of a session down and up."""
     return _create_coa_request(access, session, "bounce")
 

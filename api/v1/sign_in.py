@@ -2,19 +2,20 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from api import cookies
 from api.access import AllowsAnyone
 from api.openapi_document import error_responses
 from api.own_account import OwnAccount
+from api.routes import NounRouter
 from api.sign_in_flow import CompletedSignIn, PendingSignIn, SignInFlow
 from api.v1.inputs import Input
 from nac.accounts.sign_in import sign_ins
 from nac.accounts.sign_in.challenges import MAX_TEXT_LENGTH
 
-router = APIRouter(tags=["sign-in"])
+router = NounRouter(tag="sign-in", description="Sign-in of people by password, passkey or code.")
 
 _ANYONE = Depends(AllowsAnyone("The caller is not signed in yet."))
 Email = Annotated[str, Field(max_length=255, pattern=r"^[^\s@\x00]+@[^\s@\x00]+$", examples=["ann@example.com"])]
@@ -71,7 +72,9 @@ class PasswordLinkResponse(BaseModel):
 
 class SignedIn(BaseModel):
     state: Literal["signed-in"] = Field(default="signed-in", description="State.")
-    csrf_token: str = Field(description="Token for the header Admit-CSRF of changes by cookie.")
+    csrf_token: str = Field(
+        examples=["q83vEjRWeJASNFZ4kBI0Vg"], description="Token for the header Admit-CSRF of changes by cookie."
+    )
 
 
 class SecondFactorRequired(BaseModel):
@@ -125,6 +128,7 @@ def ask_for_passkey(desk: _SignInFlow, body: PasskeyChallengeInput) -> PasskeyOp
 
 @router.post("/sign-in/passkey", operation_id="signInByPasskey", dependencies=[_ANYONE])
 def sign_in_by_passkey(desk: _SignInFlow, body: SignInByPasskey) -> SignedIn:
+    """Sign in with a passkey, directly or after a password."""
     return _build_signed_in(desk.by_passkey(body.challenge, body.credential))
 
 

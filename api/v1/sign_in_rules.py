@@ -2,19 +2,21 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, RequiresPermission
-from api.v1.inputs import Input
+from api.described.described_routes import describe_level
+from api.routes import NounRouter
+from api.v1.inputs import Input, body_example
 from api.v1.owner_routes import list_owner_routes
 from nac.accounts.sign_in import rules
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.models import SignInRule
 
-router = APIRouter(tags=["sign-in rules"])
+router = NounRouter(tag="sign-in rules", description="Required strength of sign-ins.")
 
 
 class SignInRules(BaseModel):
@@ -30,6 +32,8 @@ class SignInRules(BaseModel):
 
 
 class SignInRulesUpdate(Input):
+    model_config = body_example({"two_factors": True})
+
     two_factors: bool = Field(
         description="Whether members need two factors. For an MSP, this includes its tenants; for the "
         "platform, everything."
@@ -49,7 +53,11 @@ class SignInRulesUpdate(Input):
 def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
-    @router.get(f"{prefix}/sign-in-rules", operation_id=f"get{noun}SignInRules")
+    @router.get(
+        f"{prefix}/sign-in-rules",
+        operation_id=f"get{noun}SignInRules",
+        description=f"Get the sign-in rules for members of {describe_level(reads)}.",
+    )
     def get_rules(access: Annotated[Access, read]) -> SignInRules:
         with access.read() as session:
             return access.shown(_build_rules(session, rules.get_rule(session, owner=access.owner)))

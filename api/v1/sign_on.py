@@ -4,17 +4,19 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
 from api import sign_on_flow
 from api.access import Access, AllowsAnyone, RequiresPermission
 from api.application_state import get_signing
+from api.described.described_routes import describe_level
 from api.openapi_document import error_responses
+from api.routes import NounRouter
 from api.sign_in_flow import SignInFlow
 from api.sign_on_flow import ProviderCallback
-from api.v1.inputs import Input, Slug
+from api.v1.inputs import Input, Slug, body_example
 from api.v1.owner_routes import list_tenant_and_msp_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import open_sign_in_flow
@@ -28,12 +30,13 @@ from nac.kit.settings import Settings
 from nac.models import Person, SignIn
 from nac.models import SignOn as SignOnRow
 
-router = APIRouter(tags=["sign-on"])
+router = NounRouter(tag="sign-on", description="Single sign-on by an organisation's provider (OpenID Connect).")
 
 _ANYONE = Depends(AllowsAnyone("The caller is not signed in yet."))
 # A path of this site, never a URL that a browser could read as another host.
 _LOCAL_PATH = r"^/(?:[A-Za-z0-9._~%?&=+,:@-][A-Za-z0-9._~%?&=+,:@/-]*)?$"
 _SignInFlow = Annotated[SignInFlow, Depends(open_sign_in_flow)]
+_SignOnId = Annotated[UUID, Path(description="Id of the single sign-on.")]
 
 
 class SignOnRule(Input):
@@ -43,7 +46,7 @@ class SignOnRule(Input):
     domain: str = Field(
         "", max_length=253, examples=["acme.example"], description='Domain of e-mail addresses; "" for any.'
     )
-    group: str = Field("", max_length=300, description='Value of the groups claim; "" for any.')
+    group: str = Field("", max_length=300, examples=["printers"], description='Value of the groups claim; "" for any.')
     tenants: list[Slug] | None = Field(
         None, max_length=1_000, description="Slugs of the MSP's tenants that the role covers; null for all."
     )
@@ -65,7 +68,10 @@ class SignOnSettings(Input):
         description='CA certificates for the server (PEM); null or "" for those of the system.',
     )
     groups_claim: str = Field(
-        "groups", max_length=200, description='Claim of the ID token that lists groups; "" for none.'
+        "groups",
+        max_length=200,
+        examples=["groups"],
+        description='Claim of the ID token that lists groups; "" for none.',
     )
     trusts_email: bool = Field(
         False, description="Whether to accept e-mail addresses without `email_verified`, which some providers omit."
@@ -79,6 +85,15 @@ class SignOnSettings(Input):
 
 
 class SignOnUpdate(SignOnSettings):
+    model_config = body_example(
+        {
+            "issuer": "https://login.acme.example",
+            "client_id": "admit",
+            "client_secret": "four words of mine",
+            "joins": [{"domain": "acme.example", "role": "help-desk"}],
+        }
+    )
+
     client_secret: str | None = Field(
         None,
         max_length=1_000,
@@ -89,8 +104,14 @@ class SignOnUpdate(SignOnSettings):
 
 class SignOn(SignOnSettings):
     id: UUID = Field(description="Permanent id.")
-    begin_url: str = Field(description="URL that starts a sign-in; `?next=/...` sets the page afterwards.")
-    callback_url: str = Field(description="Redirect URI for the provider's settings.")
+    begin_url: str = Field(
+        examples=["https://admit.example.com/v1/sign-on/0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10?next=/"],
+        description="URL that starts a sign-in; `?next=/...` sets the page afterwards.",
+    )
+    callback_url: str = Field(
+        examples=["https://admit.example.com/v1/sign-on/0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10/callback"],
+        description="Redirect URI for the provider's settings.",
+    )
 
 
 class SignOnSession(BaseModel):
@@ -106,7 +127,11 @@ class SignOnSession(BaseModel):
 def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
-    @router.get(f"{prefix}/sign-on", operation_id=f"get{noun}SignOn")
+    @router.get(
+        f"{prefix}/sign-on",
+        operation_id=f"get{noun}SignOn",
+        description=f"Get the provider of {describe_level(reads)}'s single sign-on.",
+    )
     def get_sign_on(request: Request, access: Annotated[Access, read]) -> SignOn:
         with access.read() as session:
             return access.shown(_build_sign_on(request, sign_ons.require_sign_on(session, owner=access.owner)))
@@ -163,7 +188,9 @@ def _add_session_routes(prefix: str, noun: str, reads: RequiresPermission, manag
     @router.delete(
         f"{prefix}/sign-on/sessions/{{session_id}}", status_code=204, operation_id=f"delete{noun}SignOnSession"
     )
-    def end_sign_on_session(access: Annotated[Access, manage], session_id: UUID) -> None:
+    def end_sign_on_session(
+        access: Annotated[Access, manage], session_id: Annotated[UUID, Path(description="Id of the sign-in.")]
+    ) -> None:
         """End a sign-in by the provider.
 
         You need each permission of the member.
@@ -197,9 +224,24 @@ for each in list_tenant_and_msp_routes(
 def begin_sign_on(
     request: Request,
     desk: _SignInFlow,
-    sign_on_id: UUID,
-    to: Annotated[str, Query(alias="next", max_length=500, pattern=_LOCAL_PATH)] = "/",
-    on_error: Annotated[str, Query(max_length=500, pattern=rf"{_LOCAL_PATH}|^$")] = "",
+    sign_on_id: _SignOnId,
+    to: Annotated[
+        str,
+        Query(
+            alias="next",
+            max_length=500,
+            pattern=_LOCAL_PATH,
+            description="Path of this installation to open after the sign-in.",
+        ),
+    ] = "/",
+    on_error: Annotated[
+        str,
+        Query(
+            max_length=500,
+            pattern=rf"{_LOCAL_PATH}|^$",
+            description="Path to open after a failure, with the error code. Begins with `/`.",
+        ),
+    ] = "",
 ) -> Response:
     """Start single sign-on: redirect the browser to the provider.
 
@@ -219,11 +261,14 @@ def begin_sign_on(
 def finish_sign_on(
     request: Request,
     desk: _SignInFlow,
-    sign_on_id: UUID,
-    state: Annotated[str, Query(max_length=200)] = "",
-    code: Annotated[str, Query(max_length=4_000)] = "",
-    iss: Annotated[str | None, Query(max_length=1_000)] = None,
-    error: Annotated[str, Query(max_length=200, pattern=r"^[\x20-\x7e]*$")] = "",
+    sign_on_id: _SignOnId,
+    state: Annotated[str, Query(max_length=200, description="State that startSignOn sent to the provider.")] = "",
+    code: Annotated[str, Query(max_length=4_000, description="Authorization code of the provider.")] = "",
+    iss: Annotated[str | None, Query(max_length=1_000, description="Issuer of the response (RFC 9207).")] = None,
+    error: Annotated[
+        str,
+        Query(max_length=200, pattern=r"^[\x20-\x7e]*$", description="Error code of the provider (RFC 6749 4.1.2.1)."),
+    ] = "",
 ) -> Response:
     """Finish single sign-on: redirect the browser from the provider to `next`.
 

@@ -1,15 +1,19 @@
 """Sign-up for a trial."""
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from api.access import AllowsAnyone
 from api.openapi_document import error_responses
+from api.routes import NounRouter
 from api.sign_up import sign_up_flow
 from api.v1.inputs import Input
 
-router = APIRouter(
-    prefix="/sign-up", tags=["sign-up"], dependencies=[Depends(AllowsAnyone("the caller has no account yet"))]
+router = NounRouter(
+    prefix="/sign-up",
+    tag="sign-up",
+    description="Sign-up for trials by mail.",
+    dependencies=[Depends(AllowsAnyone("the caller has no account yet"))],
 )
 
 LINK_SENT_SENTENCE = "If this address can sign up, a mail with a link is on its way. The link works for a day."

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
-from api.v1.inputs import Input, Name, Omittable, Slug, body_references
+from api.routes import NounRouter
+from api.v1.inputs import Input, Name, Omittable, Slug, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
@@ -21,9 +22,13 @@ from nac.policies import service as policies
 from nac.policies import site_settings
 from nac.tenancy import sites
 
-router = APIRouter(prefix="/tenants/{tenant}/sites", tags=["sites"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/sites",
+    tag="sites",
+    description="Locations of a tenant, each with a policy, a time zone and a fallback.",
+)
 
-_Slug = Annotated[str, Path(max_length=63)]
+_Slug = Annotated[str, Path(max_length=63, description="Slug of the site.")]
 _TimeZone = Annotated[str, Field(max_length=100, examples=["Europe/Berlin"])]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SITE_READ))]
 Changes = Annotated[
@@ -39,7 +44,7 @@ class Site(BaseModel):
     id: UUID = Field(description="Permanent id.")
     slug: str = Field(description="Slug: a DNS label.")
     name: str = Field(description="Name.")
-    time_zone: str = Field(description="IANA time zone, in which policies evaluate times.")
+    time_zone: str = Field(examples=["Europe/Berlin"], description="IANA time zone, in which policies evaluate times.")
     policy: str | None = Field(description="Slug of the policy; null to deny everything.")
     default: bool = Field(description="Whether unregistered NASes belong to it.")
     monitor: bool = Field(
@@ -58,6 +63,10 @@ class SiteInput(Input):
 
 
 class SiteUpdate(Input):
+    model_config = body_example(
+        {"name": "Main site", "time_zone": "Europe/Berlin", "policy": "office", "monitor": False}
+    )
+
     name: Omittable[Name] = Field(None, description="Name.")
     time_zone: Omittable[_TimeZone] = Field(None, description="IANA time zone, in which policies evaluate times.")
     monitor: Omittable[bool] = Field(
@@ -83,6 +92,7 @@ def list_sites(
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
     policy: Annotated[str, Query(max_length=63, description="Slug of the policy.")] = "",
 ) -> Page[Site]:
+    """List sites, by slug."""
     who: dict[str, Any] = {"tenant_id": access.tenant_id}
     with access.read() as session:
         policy_id = policies.require_by_slug(session, **who, slug=policy).id if policy else None
@@ -105,6 +115,7 @@ def create_site(access: Creates, body: SiteInput) -> Site:
 
 @router.get("/{site}", operation_id="getSite")
 def get_site(access: Reads, site: _Slug) -> Site:
+    """Get a site."""
     with access.read() as session:
         return access.shown(
             _build_site(session, access, sites.require_by_slug(session, tenant_id=access.tenant_id, slug=site))

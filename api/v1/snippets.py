@@ -2,19 +2,22 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
 from api.application_state import get_settings
+from api.routes import NounRouter
 from nac.core.access.permissions import Permission
 from nac.onboarding.snippets import service as snippets
 from nac.onboarding.snippets.catalogue import AccessKind, Feature, SnippetKind, SnippetTemplate
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["onboarding"])
+router = NounRouter(
+    prefix="/tenants/{tenant}", tag="onboarding", description="Configuration snippets for NASes of known vendors."
+)
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
-_Id = Annotated[str, Path(max_length=63, examples=["cisco-iosxe-ibns2"])]
+_Id = Annotated[str, Path(max_length=63, examples=["cisco-iosxe-ibns2"], description="Id of the snippet.")]
 
 
 class Snippet(BaseModel):

@@ -1,18 +1,32 @@
 """Templates of an MSP: versions, tenants that follow, and roll-outs."""
 
-from datetime import datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
-from pydantic import BaseModel, Field
+from fastapi import Depends, Path, Query
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesMsp, ReadsMsp
 from api.application_state import get_signing
-from api.change import Change, ObservedModel
-from api.v1.inputs import Input, Name, Slug, body_references
+from api.change import Change
+from api.routes import NounRouter
+from api.v1.inputs import body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.template_models import (
+    Rollout,
+    RolloutDetail,
+    RolloutInput,
+    RolloutTenant,
+    Template,
+    TemplateDifference,
+    TemplateFollower,
+    TemplateFollowerInput,
+    TemplateInput,
+    TemplateUpdate,
+    TemplateVersion,
+    TemplateVersionDetail,
+    TemplateVersionInput,
+)
 from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.kit.ids import TenantId
@@ -22,9 +36,12 @@ from nac.models import TemplateVersion as VersionRow
 from nac.onboarding.templates import repository, rollouts
 from nac.onboarding.templates import service as templates
 from nac.onboarding.templates.part_permissions import CHANGE_ALL_PARTS, READ_ALL_PARTS
-from nac.onboarding.templates.rollouts import MAX_MINUTES, MAX_STAGES, MIN_MINUTES
 
-router = APIRouter(prefix="/msps/{msp}/templates", tags=["templates"])
+router = NounRouter(
+    prefix="/msps/{msp}/templates",
+    tag="templates",
+    description="Settings and objects that an MSP shares with several tenants, in roll-outs with stages.",
+)
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
 # Reading differences requires each tenant's own read permissions (nac.onboarding.templates.part_permissions).
@@ -42,148 +59,11 @@ RollsOut = Annotated[
     ),
 ]
 _COMPUTED_FIELDS = {"tenant", "state"}
-_VERSION_NUMBER = Path(ge=1, le=2**31 - 1)
-_TEMPLATE_EXAMPLE = {
-    "endpoint_groups": ["printers"],
-    "policies": [{"slug": "office", "document": {"rules": [], "fallback": {"verdict": "deny"}}}],
-    "sites": [{"slug": "main", "time_zone": "Europe/Berlin", "policy": "office"}],
-    "settings": {"methods": ["eap-tls", "mab"], "replay_days": 7},
-}
-
-
-class Template(BaseModel):
-    slug: str = Field(description="Slug: a DNS label.")
-    name: str = Field(description="Name.")
-    newest: int = Field(description="Number of the newest version; 0 if none.")
-    created_at: datetime = Field(description="Creation time.")
-    updated_at: datetime = Field(description="Time of the last change.")
-
-
-class TemplateInput(Input):
-    slug: Slug = Field(examples=["school"], description="Slug: a DNS label.")
-    name: Name = Field("", description="Name.")
-
-
-class TemplateUpdate(Input):
-    name: Name = Field(examples=["Schools"], description="Name.")
-
-
-class TemplateVersion(BaseModel):
-    number: int = Field(description="Number of the version, from 1.")
-    comment: str = Field(description='Comment; "" if none.')
-    created_by: str = Field(description="Actor who created it.")
-    created_at: datetime = Field(description="Creation time.")
-
-
-class TemplateVersionDetail(TemplateVersion):
-    document: dict[str, Any] = Field(description="Template document (docs/how-to/templates.md).")
-
-
-class TemplateVersionInput(Input):
-    document: dict[str, Any] = Field(
-        examples=[_TEMPLATE_EXAMPLE], description="Template document (docs/how-to/templates.md)."
-    )
-    comment: str = Field("", max_length=1_000, description='Comment; "" if none.')
-
-
-class TemplateDifference(BaseModel):
-    part: str = Field(examples=["site:main.time_zone"], description="Path of the part in the template.")
-    wanted: Any = Field(description="Value in the template; null if none.")
-    found: Any = Field(description="Value at the tenant; null if none.")
-
-
-class TemplateFollower(BaseModel):
-    tenant: str = Field(description="Slug of the tenant.")
-    version: int | None = Field(description="Number of the last applied version; null if none.")
-    applied_at: datetime | None = Field(description="Time of the last application.")
-    overrides: list[str] = Field(description="Parts that the tenant manages itself: a whole site or one object.")
-    drift: list[TemplateDifference] | None = Field(
-        description="Changes at the tenant since then; null if not requested."
-    )
-
-
-class TemplateFollowerInput(Input):
-    overrides: list[Annotated[str, Field(max_length=300)]] = Field(
-        [],
-        max_length=templates.MAX_OVERRIDES,
-        examples=[["policy:office", "site:main.time_zone"]],
-        description="Parts that the tenant manages itself: a whole site or one object.",
-    )
-
-
-class StageInput(Input):
-    """Stage of a roll-out: `tenants`, or `share` in percent of all outdated tenants.
-
-    A share includes the tenants of earlier stages.
-    """
-
-    tenants: list[Slug] | None = Field(
-        None, max_length=10_000, description="Slugs of tenants that follow the template; null if `share` is set."
-    )
-    share: int | None = Field(None, ge=1, le=100, description="Percentage of tenants; null if `tenants` is set.")
-    minutes: int = Field(
-        ge=MIN_MINUTES, le=MAX_MINUTES, description="Minutes to watch its tenants before the next stage."
-    )
-
-
-class RolloutInput(Input):
-    version: int = Field(ge=1, le=2**31 - 1, description="Number of the version.")
-    stages: list[StageInput] = Field(
-        min_length=1,
-        max_length=MAX_STAGES,
-        examples=[[{"tenants": ["hill-school"], "minutes": 60}]],
-        description="Stages in order. The last one includes all remaining tenants.",
-    )
-    most_moved: float = Field(
-        0.05,
-        gt=0,
-        le=1,
-        description="Maximum change of the share of rejected devices (0 to 1), up or down. A larger "
-        "change stops the roll-out.",
-    )
-    back_when_moved: bool = Field(
-        False, description="Whether a larger change rolls the tenants back at once; otherwise the roll-out stops."
-    )
-
-
-class RolloutTenant(BaseModel):
-    tenant: str = Field(description="Slug of the tenant.")
-    stage: int = Field(description="Number of the stage, from 1.")
-    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"] = Field(description="State.")
-    detail: str = Field(description='Explanation in one sentence; "" if none.')
-    applied_at: datetime | None = Field(description="Time of the last application.")
-    rejected_before: int | None = Field(description="Number of rejected devices in the time before.")
-    devices_before: int | None = Field(description="Number of authenticated devices in the time before.")
-    rejected_since: int | None = Field(description="Number of rejected devices since then.")
-    devices_since: int | None = Field(description="Number of authenticated devices since then.")
-
-
-class Rollout(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    version: int = Field(description="Number of the version.")
-    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"] = Field(description="State.")
-    stage: int = Field(description="Number of the stage, from 1.")
-    stages: list[int] = Field(description="Minutes to watch each stage.")
-    most_moved: float = Field(
-        description="Maximum change of the share of rejected devices (0 to 1), up or down. A larger "
-        "change stops the roll-out."
-    )
-    back_when_moved: bool = Field(
-        description="Whether it rolls back automatically if the share of rejected devices changes too much."
-    )
-    job_id: UUID | None = Field(description="Job of the MSP that runs it. If the job ends, the roll-out stops.")
-    detail: str = Field(description='Reason of the stop; "" if not stopped.')
-    asked_by: str = Field(description="Actor who started it, such as token:setup.")
-    created_at: datetime = Field(description="Creation time.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
-
-
-class RolloutDetail(Rollout, ObservedModel):
-    tenants: list[RolloutTenant] = Field(description="State of each tenant.")
-
-    def observed_fields(self) -> set[str]:
-        """Return the fields that the job updates while it runs."""
-        return {"stage", "tenants", "detail"} if self.state in ("running", "rolling-back") else set()
+_Slug = Annotated[str, Path(description="Slug.")]
+_Follower = Annotated[
+    str, Path(examples=["hill-school"], description="Slug or id of the tenant that follows the template.")
+]
+_RolloutId = Annotated[UUID, Path(description="Id of the roll-out.")]
 
 
 @router.get("", operation_id="listTemplates")
@@ -192,6 +72,7 @@ def list_templates(
     paging: Annotated[OrderedPaging, Depends(require_paging(repository.TEMPLATE_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
 ) -> Page[Template]:
+    """List templates of the MSP."""
     with access.read() as session:
         rows = templates.list_page(session, msp_id=access.msp_id, span=paging.span, text=text)
         return paging.ordered(rows, _build_template)
@@ -199,6 +80,7 @@ def list_templates(
 
 @router.post("", status_code=201, operation_id="createTemplate")
 def create_template(access: Changes, body: TemplateInput) -> Template:
+    """Create a template without versions."""
     with access.change() as change:
         row = templates.create_template(
             change.session, actor=access.actor, msp_id=access.msp_id, slug=body.slug, name=body.name
@@ -208,13 +90,14 @@ def create_template(access: Changes, body: TemplateInput) -> Template:
 
 
 @router.get("/{slug}", operation_id="getTemplate")
-def get_template(access: Reads, slug: str) -> Template:
+def get_template(access: Reads, slug: _Slug) -> Template:
+    """Get a template."""
     with access.read() as session:
         return access.shown(_build_template(_require_template(session, access, slug)))
 
 
 @router.patch("/{slug}", operation_id="updateTemplate")
-def update_template(access: Changes, slug: str, body: TemplateUpdate) -> Template:
+def update_template(access: Changes, slug: _Slug, body: TemplateUpdate) -> Template:
     """Rename a template.
 
     Its slug cannot change.
@@ -228,7 +111,7 @@ def update_template(access: Changes, slug: str, body: TemplateUpdate) -> Templat
 
 
 @router.delete("/{slug}", status_code=204, operation_id="deleteTemplate")
-def delete_template(access: Changes, slug: str) -> None:
+def delete_template(access: Changes, slug: _Slug) -> None:
     """Delete a template that no tenant follows."""
     with access.change() as change:
         change.require_match(_build_template(_require_template(change.session, access, slug, lock=True)))
@@ -238,7 +121,7 @@ def delete_template(access: Changes, slug: str) -> None:
 
 @router.get("/{slug}/versions", operation_id="listTemplateVersions")
 def list_versions(
-    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(require_paging(repository.VERSION_ORDERS))]
+    access: Reads, slug: _Slug, paging: Annotated[OrderedPaging, Depends(require_paging(repository.VERSION_ORDERS))]
 ) -> Page[TemplateVersion]:
     """List versions of a template, newest first by default."""
     with access.read() as session:
@@ -247,7 +130,7 @@ def list_versions(
 
 
 @router.post("/{slug}/versions", status_code=201, operation_id="createTemplateVersion")
-def create_version(access: Changes, slug: str, body: TemplateVersionInput) -> TemplateVersionDetail:
+def create_version(access: Changes, slug: _Slug, body: TemplateVersionInput) -> TemplateVersionDetail:
     """Create a version of a template, which becomes the newest.
 
     Tenants get it by a roll-out.
@@ -268,7 +151,10 @@ def create_version(access: Changes, slug: str, body: TemplateVersionInput) -> Te
 
 
 @router.get("/{slug}/versions/{number}", operation_id="getTemplateVersion")
-def get_version(access: Reads, slug: str, number: Annotated[int, _VERSION_NUMBER]) -> TemplateVersionDetail:
+def get_version(
+    access: Reads, slug: _Slug, number: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version.")]
+) -> TemplateVersionDetail:
+    """Get a version of a template, with its document."""
     with access.read() as session:
         row = templates.require_version(session, template=_require_template(session, access, slug), number=number)
         return access.shown(TemplateVersionDetail.model_validate(_describe_version(row)))
@@ -277,7 +163,7 @@ def get_version(access: Reads, slug: str, number: Annotated[int, _VERSION_NUMBER
 @router.get("/{slug}/tenants", operation_id="listTemplateTenants")
 def list_followers(
     access: Compares,
-    slug: str,
+    slug: _Slug,
     paging: Annotated[OrderedPaging, Depends(require_paging(repository.FOLLOWER_ORDERS))],
     drift: Annotated[
         bool, Query(description="Whether to include differences between each tenant and its version.")
@@ -300,7 +186,9 @@ def list_followers(
 
 
 @router.put("/{slug}/tenants/{follower}", operation_id="followTemplate")
-def follow_template(access: RollsOut, slug: str, follower: str, body: TemplateFollowerInput) -> TemplateFollower:
+def follow_template(
+    access: RollsOut, slug: _Slug, follower: _Follower, body: TemplateFollowerInput
+) -> TemplateFollower:
     """Add a tenant to the template.
 
     Roll-outs include the tenant from now on; nothing changes before. Requires, at the tenant, the permissions for the
@@ -321,7 +209,7 @@ def follow_template(access: RollsOut, slug: str, follower: str, body: TemplateFo
 
 
 @router.delete("/{slug}/tenants/{follower}", status_code=204, operation_id="releaseFromTemplate")
-def release_from_template(access: Changes, slug: str, follower: str) -> None:
+def release_from_template(access: Changes, slug: _Slug, follower: _Follower) -> None:
     """Remove a tenant from the template.
 
     The tenant keeps its settings and objects.
@@ -334,7 +222,7 @@ def release_from_template(access: Changes, slug: str, follower: str) -> None:
 
 @router.get("/{slug}/rollouts", operation_id="listRollouts")
 def list_rollouts(
-    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(require_paging(repository.ROLLOUT_ORDERS))]
+    access: Reads, slug: _Slug, paging: Annotated[OrderedPaging, Depends(require_paging(repository.ROLLOUT_ORDERS))]
 ) -> Page[Rollout]:
     """List roll-outs, newest first by default."""
     with access.read() as session:
@@ -343,7 +231,7 @@ def list_rollouts(
 
 
 @router.post("/{slug}/rollouts", status_code=201, operation_id="startRollout")
-def start_rollout(access: RollsOut, slug: str, body: RolloutInput) -> RolloutDetail:
+def start_rollout(access: RollsOut, slug: _Slug, body: RolloutInput) -> RolloutDetail:
     """Start a roll-out, which runs as a job of the MSP.
 
     It begins within a second. Requires, at each tenant, the permissions for the parts of the version.
@@ -369,13 +257,14 @@ def start_rollout(access: RollsOut, slug: str, body: RolloutInput) -> RolloutDet
 
 
 @router.get("/{slug}/rollouts/{rollout_id}", operation_id="getRollout")
-def get_rollout(access: Reads, slug: str, rollout_id: UUID) -> RolloutDetail:
+def get_rollout(access: Reads, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
+    """Get a roll-out, with its progress at each tenant."""
     with access.read() as session:
         return access.shown(_build_rollout_detail(access, session, _require_rollout(session, access, slug, rollout_id)))
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/stop", operation_id="pauseRollout")
-def pause_rollout(access: Changes, slug: str, rollout_id: UUID) -> RolloutDetail:
+def pause_rollout(access: Changes, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Pause a roll-out.
 
     Tenants that have the version keep it.
@@ -387,7 +276,7 @@ def pause_rollout(access: Changes, slug: str, rollout_id: UUID) -> RolloutDetail
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="resumeRollout")
-def resume_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDetail:
+def resume_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Resume a paused roll-out.
 
     The time to watch its stage starts again. Requires the permissions of `startRollout`.
@@ -407,7 +296,7 @@ def resume_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDeta
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/roll-back", operation_id="rollBackRollout")
-def roll_back_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDetail:
+def roll_back_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Roll back a roll-out: restore the previous state of its tenants.
 
     Parts that have changed since stay unchanged. Requires, at each tenant, the permissions for these parts.

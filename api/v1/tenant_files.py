@@ -3,13 +3,14 @@
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import Depends, Path, Request
 from fastapi.responses import FileResponse
 from pydantic import Field
 
 from api.access import Access, ChangesMsp, ReadsMsp
 from api.application_state import get_signing
 from api.json_input import accept_body
+from api.routes import NounRouter
 from api.v1.inputs import Input, Slug
 from api.v1.jobs import Job, respond_accepted
 from nac.core.access.effects import Effect
@@ -23,9 +24,11 @@ from nac.tenancy.tenants import service as tenants
 
 # A file of 16 MB in base64.
 _FILE_BODY = accept_body(most_bytes=24 * 1024 * 1024)
-router = APIRouter(tags=["tenant-files"])
+router = NounRouter(
+    tag="tenant-files", description="Tenant files: export of a whole tenant, and import as a new tenant."
+)
 
-_Tenant = Annotated[str, Path(description="Slug or id of the tenant.", max_length=63)]
+_Tenant = Annotated[str, Path(examples=["hill-school"], description="Slug or id of the tenant.", max_length=63)]
 _Job = Annotated[UUID, Path(description="Id of the job that created the file.")]
 _ALL_PERMISSIONS = tables.export_permissions(logs=True, secrets=True)
 _EXPORT_PERMISSIONS = {

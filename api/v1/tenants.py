@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
@@ -21,7 +21,8 @@ from api.access import (
 from api.application_state import get_settings, get_signing
 from api.caller import Caller
 from api.change import Change
-from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_references
+from api.routes import NounRouter
+from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.cellformat.methods import MethodOffer, parse_offer
 from nac.core.access.effects import Effect
@@ -39,7 +40,10 @@ from nac.tenancy.tenants import service as tenants
 from nac.tenancy.tenants.realms import MAX_REALMS
 from nac.tenancy.tenants.repository import ORDERS
 
-router = APIRouter(tags=["tenants"])
+router = NounRouter(
+    tag="tenants",
+    description="Customers with their own networks, policies and rows: create, update, delete and restore.",
+)
 
 _Status = Literal["active", "suspended", "deleting"]
 _Key = Annotated[str, Path(description="Slug or id of the tenant.", max_length=63)]
@@ -50,6 +54,7 @@ Lists = Annotated[Access, Depends(ReadsMsp(Permission.MSP_READ))]
 Creates = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS))]
 CreatesInNamedMsp = Annotated[UnresolvedMspAccess, Depends(ChangesNamedMsp(Permission.TENANT_CREATE, Effect.TENANTS))]
 Deletes = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, Effect.REJECTION, Effect.ERASURE))]
+_Statuses = Annotated[list[_Status] | None, Query(description="Status.")]
 
 
 class Tenant(BaseModel):
@@ -82,7 +87,7 @@ class Listeners(BaseModel):
 
 class TenantSettings(BaseModel):
     methods: list[str] = Field(description="Offered authentication methods.")
-    tls_versions: list[str] = Field(description="Offered TLS versions.")
+    tls_versions: list[str] = Field(examples=[["1.2", "1.3"]], description="Offered TLS versions.")
     replay_days: int = Field(description="Days of requests to replay before publication of a policy; 0 for no replay.")
     renewal_keeps_key: bool = Field(description="Whether devices can renew a certificate with the same key.")
     status_failure: str = Field(
@@ -143,6 +148,17 @@ class MspTenantInput(TenantInput):
 
 
 class TenantUpdate(Input):
+    model_config = body_example(
+        {
+            "name": "Hill School",
+            "methods": ["eap-tls", "mab"],
+            "tls_versions": ["1.2", "1.3"],
+            "replay_days": 7,
+            "nat_session_seconds": 3600,
+            "silent_days": 7,
+        }
+    )
+
     name: Omittable[Name] = Field(None, description="Name.")
     methods: Omittable[_Words] = Field(
         None,
@@ -216,7 +232,7 @@ def list_tenants(
     access: Lists,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
-    status: Annotated[list[_Status] | None, Query()] = None,
+    status: _Statuses = None,
 ) -> Page[Tenant]:
     """List tenants of the MSP that you can see."""
     only = access.principal.tenants_of(access.msp_id)
@@ -230,7 +246,7 @@ def list_seen_tenants(
     asked: Annotated[Caller, Depends(RequiresSelf())],
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
-    status: Annotated[list[_Status] | None, Query()] = None,
+    status: _Statuses = None,
     msp: Annotated[str, Query(max_length=63, description="Slug or id of the MSP.")] = "",
 ) -> Page[MspTenant]:
     """List all tenants that you can read, of any MSP.
@@ -295,6 +311,7 @@ def _create_tenant(request: Request, access: Access, body: TenantInput) -> Tenan
 
 @router.get("/tenants/{tenant}", operation_id="getTenant")
 def get_tenant(access: Reads) -> TenantDetail:
+    """Get a tenant, with its settings and RADIUS ports."""
     with access.read() as session:
         return access.shown(
             _build_tenant_detail(access, session, tenants.require_tenant(session, tenant_id=access.tenant_id))
@@ -385,7 +402,14 @@ def _get_manage_level(access: Access) -> PermissionLevel:
 def delete_tenant(
     access: Deletes,
     tenant: _Key,
-    days: Annotated[int | None, Query(ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1])] = None,
+    days: Annotated[
+        int | None,
+        Query(
+            ge=msps.DELETION_DAYS[0],
+            le=msps.DELETION_DAYS[1],
+            description="Days within which it can be restored; the default is that of the MSP.",
+        ),
+    ] = None,
 ) -> TenantDetail:
     """Delete a tenant, which stops at once.
 

@@ -4,11 +4,13 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Path, Query
 from pydantic import Field
 
 from api.access import Access, RequiresPermission
 from api.change import ObservedModel
+from api.described.described_routes import describe_level
+from api.routes import NounRouter
 from api.v1.inputs import Input, Name, PermissionNames
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -20,18 +22,19 @@ from nac.core.access.effects import Effect
 from nac.core.access.permissions import Permission
 from nac.models import ApiToken as TokenRow
 
-router = APIRouter(tags=["tokens"])
+router = NounRouter(tag="tokens", description="API tokens for programs.")
+_TokenId = Annotated[UUID, Path(description="Id of the token.")]
 
 
 class Token(ObservedModel):
     id: UUID = Field(description="Permanent id.")
     name: str = Field(description="Name.")
-    prefix: str = Field(description="Beginning of the token's text.")
+    prefix: str = Field(examples=["admit_k3m9pq7r2xw4"], description="Beginning of the token's text.")
     permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
     expires_at: datetime = Field(description="Expiry time.")
     revoked_at: datetime | None = Field(description="Time of revocation.")
     last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
-    last_used_from: str | None = Field(description="IP address of the last use.")
+    last_used_from: str | None = Field(examples=["192.0.2.77"], description="IP address of the last use.")
     created_by: str = Field(description="Actor who created it.")
     maker: str | None = Field(
         description="E-mail address of the person who created it; null for a token of the command line or the platform."
@@ -59,12 +62,16 @@ class TokenInput(Input):
 def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
-    @router.get(f"{prefix}/tokens", operation_id=f"list{noun}Tokens")
+    @router.get(
+        f"{prefix}/tokens",
+        operation_id=f"list{noun}Tokens",
+        description=f"List API tokens of {describe_level(reads)}, without their texts.",
+    )
     def list_tokens(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
         text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-        status: Annotated[list[TokenStatus] | None, Query()] = None,
+        status: Annotated[list[TokenStatus] | None, Query(description="Status.")] = None,
     ) -> Page[Token]:
         with access.read() as session:
             rows = tokens.list_tokens(session, owner=access.owner, span=paging.span, text=text, statuses=status or ())
@@ -94,13 +101,13 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return change.answer(CreatedToken(**token.model_dump(), token=made.text), state=token)
 
     @router.get(f"{prefix}/tokens/{{token_id}}", operation_id=f"get{noun}Token")
-    def get_token(access: Annotated[Access, read], token_id: UUID) -> Token:
+    def get_token(access: Annotated[Access, read], token_id: _TokenId) -> Token:
         """Get a token, without its text."""
         with access.read() as session:
             return access.shown(_build_token(tokens.require_token(session, owner=access.owner, token_id=token_id)))
 
     @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
-    def revoke_token(access: Annotated[Access, manage], token_id: UUID) -> None:
+    def revoke_token(access: Annotated[Access, manage], token_id: _TokenId) -> None:
         """Revoke a token, and all tokens that it created.
 
         You need each permission of the token.

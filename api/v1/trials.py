@@ -4,12 +4,13 @@ from datetime import datetime
 from typing import Annotated, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Change, ObservedModel
+from api.routes import NounRouter
 from api.sign_up.sign_up_flow import build_sign_up_context
 from api.v1.inputs import Input, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
@@ -22,7 +23,7 @@ from nac.onboarding.trials import lifecycle
 from nac.onboarding.trials import service as trials
 from nac.onboarding.trials.repository import ORDERS
 
-router = APIRouter(prefix="/trials", tags=["trials"])
+router = NounRouter(prefix="/trials", tag="trials", description="Tenants on trial.")
 
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.MSP_READ))]
 Changes = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE, Effect.PLATFORM))]
@@ -30,12 +31,13 @@ Converts = Annotated[
     Access,
     Depends(ChangesPlatform(Permission.MSP_CREATE, Effect.PLATFORM, Effect.RIGHTS, also={Permission.MEMBER_MANAGE})),
 ]
+_TenantId = Annotated[UUID, Path(description="Id of the tenant.")]
 
 
 class Trial(ObservedModel):
     tenant_id: UUID = Field(description="Id of the tenant; null if none.")
     tenant: str = Field(description="Slug of the tenant.")
-    organisation: str = Field(description="Name of the organisation.")
+    organisation: str = Field(examples=["Hill School"], description="Name of the organisation.")
     email: str = Field(description="E-mail address.")
     state: TrialState = Field(description="State.")
     ends_at: datetime = Field(description="End of the trial.")
@@ -66,7 +68,7 @@ def list_trials(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=255, description="Part of the organisation or e-mail address.")] = "",
-    state: Annotated[list[TrialState] | None, Query()] = None,
+    state: Annotated[list[TrialState] | None, Query(description="State.")] = None,
 ) -> Page[Trial]:
     """List trials, including converted ones."""
     with access.read() as session:
@@ -76,13 +78,14 @@ def list_trials(
 
 
 @router.get("/{tenant_id}", operation_id="getTrial")
-def get_trial(access: Reads, tenant_id: UUID) -> Trial:
+def get_trial(access: Reads, tenant_id: _TenantId) -> Trial:
+    """Get a trial."""
     with access.read() as session:
         return access.shown(_read_trial(session, trials.require_trial(session, tenant_id=TenantId(tenant_id))))
 
 
 @router.post("/{tenant_id}/convert", operation_id="convertTrial")
-def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: TrialConversion) -> Trial:
+def convert_trial(request: Request, access: Converts, tenant_id: _TenantId, body: TrialConversion) -> Trial:
     """Convert a trial to an ordinary tenant, without limits or end.
 
     Ports, secret and rules stay the same. `msp` requires `member.manage` too, because that MSP's members get full
@@ -104,7 +107,7 @@ def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: Tri
 
 
 @router.post("/{tenant_id}/extend", operation_id="extendTrial")
-def extend_trial(access: Changes, tenant_id: UUID, body: TrialExtension) -> Trial:
+def extend_trial(access: Changes, tenant_id: _TenantId, body: TrialExtension) -> Trial:
     """Extend a trial from its end, or from now if it has ended.
 
     A tenant that the end suspended is resumed.

@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
-from api.v1.inputs import GroupNames, Input, Omittable, body_references
+from api.routes import NounRouter
+from api.v1.inputs import GroupNames, Input, Omittable, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
 from nac.core.access.effects import USER_EFFECTS
@@ -21,7 +22,9 @@ from nac.inventory.users import service as users
 from nac.inventory.users.repository import ORDERS, UserFilter
 from nac.models import User as UserRow
 
-router = APIRouter(prefix="/tenants/{tenant}/users", tags=["users"])
+router = NounRouter(
+    prefix="/tenants/{tenant}/users", tag="users", description="Users with a name and a password in Admit."
+)
 
 _Key = Annotated[str, Path(max_length=253, description="Id or name.", examples=["ann"])]
 _Password = Annotated[str, Field(max_length=128)]
@@ -59,12 +62,24 @@ class UserPasswordInput(Input):
 
 
 class UserInput(UserPasswordInput):
+    model_config = body_example(
+        {
+            "name": "ann",
+            "password": "four words of mine",
+            "groups": ["staff"],
+            "mschap": True,
+            "valid_until": "2027-01-31T18:00:00Z",
+        }
+    )
+
     name: str = Field(max_length=253, examples=["ann"], description="Name.")
     groups: GroupNames = Field(default=[], description="Group names.")
     valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
 
 
 class UserUpdate(Input):
+    model_config = body_example({"groups": ["staff"], "disabled": False})
+
     groups: Omittable[GroupNames] = Field(
         None, description="Groups that replace the user's groups. Unchanged if omitted."
     )
@@ -80,8 +95,8 @@ def list_users(
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     name: Annotated[str, Query(max_length=253, description="Exact name.")] = "",
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    group: Annotated[str, Query(max_length=200)] = "",
-    disabled: Annotated[bool | None, Query()] = None,
+    group: Annotated[str, Query(max_length=200, description="Name of the group.")] = "",
+    disabled: Annotated[bool | None, Query(description="Whether they are disabled.")] = None,
 ) -> Page[User]:
     """List users, by name.
 
@@ -96,6 +111,7 @@ def list_users(
 
 @router.post("", status_code=201, operation_id="createUser")
 def create_user(access: Changes, body: UserInput) -> User:
+    """Create a user with a password."""
     seal = access.sealer.seal
     with access.change() as change, body_references():
         row = users.create_user(
@@ -112,6 +128,7 @@ def create_user(access: Changes, body: UserInput) -> User:
 
 @router.get("/{user}", operation_id="getUser")
 def get_user(access: Reads, user: _Key) -> User:
+    """Get a user."""
     with access.read() as session:
         return access.shown(
             _build_user(session, access, users.require_user(session, tenant_id=access.tenant_id, key=user))

@@ -70,4 +70,4 @@ def test_wheel_contains_the_templates(tmp_path: Path):
     with ZipFile(wheel) as opened:
         names = set(opened.namelist())
     expected = {path.relative_to(_CHECKOUT).as_posix() for path in _TEMPLATES.rglob("*.*")}
-    assert expected | {"api/start/passkey.js", "api/described/tags.toml"} <= names
+    assert expected | {"api/start/passkey.js", "api/described/examples.toml"} <= names

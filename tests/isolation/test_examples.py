@@ -1,14 +1,11 @@
 """Request examples in /openapi.json work. Each is sent unchanged to a place without the named things and to one with
 them, and one of the two succeeds."""
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from api.described import examples
 from tests.isolation.asgi_caller import AsgiResponse
 from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, Installation, Route
@@ -39,7 +36,6 @@ _REFUSED: dict[int, dict[str, tuple[str, ...]]] = {
     },
     410: {"no mail has brought this link": ("resetPassword",)},
 }
-_BODIES = tomllib.loads((Path(examples.__file__).parent / "bodies.toml").read_text(encoding="utf-8"))
 Steps = tuple[tuple[str, dict[str, str]], ...]
 # Things that examples name, created by the requests of the book.
 _PLACES: Steps = (
@@ -120,8 +116,6 @@ def _make(world: Installation, steps: Steps) -> None:
 def test_each_body_has_an_example(world: Installation) -> None:
     with_body = {route.name for route, operation in _operations(world) if "requestBody" in operation}
     assert with_body == {example.operation for example in _examples(world)}
-    names = {name for name in _BODIES if name not in world.app.openapi()["components"]["schemas"]}
-    assert not names, "bodies.toml has what is no schema"
 
 
 def test_each_request_example_gets_a_response(world: Installation, hall: RequestIsolation) -> None:

@@ -1,0 +1,162 @@
+"""Requests and responses about templates and roll-outs."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from api.change import ObservedModel
+from api.v1.inputs import Input, Name, Slug, body_example
+from nac.onboarding.templates import service as templates
+from nac.onboarding.templates.rollouts import MAX_MINUTES, MAX_STAGES, MIN_MINUTES
+
+_TEMPLATE_EXAMPLE = {
+    "endpoint_groups": ["printers"],
+    "policies": [{"slug": "office", "document": {"rules": [], "fallback": {"verdict": "deny"}}}],
+    "sites": [{"slug": "main", "time_zone": "Europe/Berlin", "policy": "office"}],
+    "settings": {"methods": ["eap-tls", "mab"], "replay_days": 7},
+}
+
+
+class Template(BaseModel):
+    slug: str = Field(description="Slug: a DNS label.")
+    name: str = Field(description="Name.")
+    newest: int = Field(description="Number of the newest version; 0 if none.")
+    created_at: datetime = Field(description="Creation time.")
+    updated_at: datetime = Field(description="Time of the last change.")
+
+
+class TemplateInput(Input):
+    slug: Slug = Field(examples=["school"], description="Slug: a DNS label.")
+    name: Name = Field("", description="Name.")
+
+
+class TemplateUpdate(Input):
+    name: Name = Field(examples=["Schools"], description="Name.")
+
+
+class TemplateVersion(BaseModel):
+    number: int = Field(description="Number of the version, from 1.")
+    comment: str = Field(description='Comment; "" if none.')
+    created_by: str = Field(description="Actor who created it.")
+    created_at: datetime = Field(description="Creation time.")
+
+
+class TemplateVersionDetail(TemplateVersion):
+    document: dict[str, Any] = Field(description="Template document (docs/how-to/templates.md).")
+
+
+class TemplateVersionInput(Input):
+    document: dict[str, Any] = Field(
+        examples=[_TEMPLATE_EXAMPLE], description="Template document (docs/how-to/templates.md)."
+    )
+    comment: str = Field("", max_length=1_000, description='Comment; "" if none.')
+
+
+class TemplateDifference(BaseModel):
+    part: str = Field(examples=["site:main.time_zone"], description="Path of the part in the template.")
+    wanted: Any = Field(description="Value in the template; null if none.")
+    found: Any = Field(description="Value at the tenant; null if none.")
+
+
+class TemplateFollower(BaseModel):
+    tenant: str = Field(description="Slug of the tenant.")
+    version: int | None = Field(description="Number of the last applied version; null if none.")
+    applied_at: datetime | None = Field(description="Time of the last application.")
+    overrides: list[str] = Field(description="Parts that the tenant manages itself: a whole site or one object.")
+    drift: list[TemplateDifference] | None = Field(
+        description="Changes at the tenant since then; null if not requested."
+    )
+
+
+class TemplateFollowerInput(Input):
+    overrides: list[Annotated[str, Field(max_length=300)]] = Field(
+        [],
+        max_length=templates.MAX_OVERRIDES,
+        examples=[["policy:office", "site:main.time_zone"]],
+        description="Parts that the tenant manages itself: a whole site or one object.",
+    )
+
+
+class StageInput(Input):
+    """Stage of a roll-out: `tenants`, or `share` in percent of all outdated tenants.
+
+    A share includes the tenants of earlier stages.
+    """
+
+    tenants: list[Slug] | None = Field(
+        None, max_length=10_000, description="Slugs of tenants that follow the template; null if `share` is set."
+    )
+    share: int | None = Field(None, ge=1, le=100, description="Percentage of tenants; null if `tenants` is set.")
+    minutes: int = Field(
+        ge=MIN_MINUTES, le=MAX_MINUTES, description="Minutes to watch its tenants before the next stage."
+    )
+
+
+class RolloutInput(Input):
+    model_config = body_example(
+        {
+            "version": 1,
+            "stages": [{"tenants": ["hill-school"], "minutes": 60}, {"share": 100, "minutes": 60}],
+            "most_moved": 0.05,
+        }
+    )
+
+    version: int = Field(ge=1, le=2**31 - 1, description="Number of the version.")
+    stages: list[StageInput] = Field(
+        min_length=1,
+        max_length=MAX_STAGES,
+        examples=[[{"tenants": ["hill-school"], "minutes": 60}]],
+        description="Stages in order. The last one includes all remaining tenants.",
+    )
+    most_moved: float = Field(
+        0.05,
+        gt=0,
+        le=1,
+        description="Maximum change of the share of rejected devices (0 to 1), up or down. A larger "
+        "change stops the roll-out.",
+    )
+    back_when_moved: bool = Field(
+        False, description="Whether a larger change rolls the tenants back at once; otherwise the roll-out stops."
+    )
+
+
+class RolloutTenant(BaseModel):
+    tenant: str = Field(description="Slug of the tenant.")
+    stage: int = Field(description="Number of the stage, from 1.")
+    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"] = Field(description="State.")
+    detail: str = Field(description='Explanation in one sentence; "" if none.')
+    applied_at: datetime | None = Field(description="Time of the last application.")
+    rejected_before: int | None = Field(description="Number of rejected devices in the time before.")
+    devices_before: int | None = Field(description="Number of authenticated devices in the time before.")
+    rejected_since: int | None = Field(description="Number of rejected devices since then.")
+    devices_since: int | None = Field(description="Number of authenticated devices since then.")
+
+
+class Rollout(BaseModel):
+    id: UUID = Field(description="Permanent id.")
+    version: int = Field(description="Number of the version.")
+    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"] = Field(description="State.")
+    stage: int = Field(description="Number of the stage, from 1.")
+    stages: list[int] = Field(description="Minutes to watch each stage.")
+    most_moved: float = Field(
+        description="Maximum change of the share of rejected devices (0 to 1), up or down. A larger "
+        "change stops the roll-out."
+    )
+    back_when_moved: bool = Field(
+        description="Whether it rolls back automatically if the share of rejected devices changes too much."
+    )
+    job_id: UUID | None = Field(description="Job of the MSP that runs it. If the job ends, the roll-out stops.")
+    detail: str = Field(description='Reason of the stop; "" if not stopped.')
+    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    created_at: datetime = Field(description="Creation time.")
+    ended_at: datetime | None = Field(description="End time; null if not ended.")
+
+
+class RolloutDetail(Rollout, ObservedModel):
+    tenants: list[RolloutTenant] = Field(description="State of each tenant.")
+
+    def observed_fields(self) -> set[str]:
+        """Return the fields that the job updates while it runs."""
+        return {"stage", "tenants", "detail"} if self.state in ("running", "rolling-back") else set()
