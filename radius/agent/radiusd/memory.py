@@ -9,8 +9,8 @@ from pathlib import Path
 
 from nac.kit.settings import Settings
 
-# Bytes of an EAP-TLS conversation whose device stopped responding after the server certificate. radiusd keeps it for 30
-# s (radius/raddb/templates/eap).
+# Bytes of an EAP-TLS conversation whose device stopped responding after the server certificate. Measured by
+# tests/radius/test_half_open.py. radiusd keeps such a conversation for 30 s (radius/raddb/templates/eap).
 HALF_OPEN_BYTES = 330_000
 # Bounds for one tenant: with more conversations memory could run out, with fewer the tenant's devices would wait in a
 # busy hour.
