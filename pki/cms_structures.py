@@ -1,7 +1,7 @@
 """ASN.1 structures of Cryptographic Message Syntax (RFC 5652), for `cryptography` to decode and encode.
 
-The class names are those of the RFC. A SET OF under an implicit tag is declared as a list, because some clients do not
-sort its members: a list accepts any order and has the same encoding.
+The classes have the names of the RFC's types. A SET OF under an implicit tag is declared as a list, because some
+clients do not sort its members: a list accepts any order and has the same encoding.
 """
 
 from typing import Annotated

@@ -1,8 +1,8 @@
 """The part of DER (X.690) for names, CRLs and OCSP.
 
-The `cryptography` package decodes names into Python strings. That loses string types and raw bytes, on which OpenSSL's
-hash and one-line form of a name depend. Its builders copy the whole CRL for each entry, and support only one
-certificate in an OCSP response.
+The `cryptography` package decodes names into Python strings. The strings have lost their types and raw bytes, on which
+OpenSSL's hash and one-line form of a name depend. The builders of `cryptography` copy the whole CRL for each entry, and
+support only one certificate in an OCSP response.
 """
 
 from collections.abc import Iterator

@@ -111,7 +111,7 @@ def _iter_serials(crl: x509.CertificateRevocationList) -> Iterator[bytes]:
 def build_ocsp_request(authority: x509.Certificate, serial: bytes) -> bytes:
     """Build a DER request about one certificate.
 
-    It has no nonce, because many responders send prepared responses (RFC 5019).
+    The request has no nonce, because many responders send prepared responses (RFC 5019).
     """
     name_hash, key_hash = _issuer_hashes(authority, hashes.SHA1())  # noqa: S303 -- it identifies, and protects nothing
     builder = ocsp.OCSPRequestBuilder().add_certificate_by_hash(

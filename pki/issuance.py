@@ -122,7 +122,7 @@ def add_locations(
 ) -> x509.CertificateBuilder:
     """Add the issuer's URLs. `of_itself`: include the status services.
 
-    An OCSP signer's certificate has none, because its status is never checked (RFC 6960 4.2.2.2.1).
+    An OCSP signer's certificate names no status services, because its status is never checked (RFC 6960 4.2.2.2.1).
     """
     access = [(AuthorityInformationAccessOID.CA_ISSUERS, locations.certificate)]
     if of_itself:
@@ -136,7 +136,10 @@ def add_locations(
 
 
 def read_locations(certificate: x509.Certificate) -> IssuerLocations | None:
-    """Read the issuer's URLs in a certificate; "" for a missing one. Returns None if it has none."""
+    """Read the issuer's URLs in a certificate; "" for a missing one.
+
+    Returns None if the certificate has no such URL.
+    """
     urls: dict[str, str] = {}
     for extension in certificate.extensions:
         match extension.value:

@@ -106,7 +106,7 @@ def is_same_public_key(one: PublicKeyTypes, other: PublicKeyTypes) -> bool:
 
 
 def public_key_digest(key: PublicKeyTypes) -> bytes:
-    """SHA-256 of the SubjectPublicKeyInfo. It is the same for a key in any file."""
+    """SHA-256 of the SubjectPublicKeyInfo. A key has the same digest in any file."""
     return hashlib.sha256(_spki(key)).digest()
 
 

@@ -63,8 +63,8 @@ class OcspRequest:
 def read_request(data: bytes) -> OcspRequest:
     """Parse a request. Raises OcspRequestMalformed.
 
-    It may have MAX_REQUEST_BYTES bytes and MAX_CERTIFICATES certificates. Signature and name of the requestor are
-    ignored, because anyone may request a status.
+    A request may have up to MAX_REQUEST_BYTES bytes and MAX_CERTIFICATES certificates. Signature and name of the
+    requestor are ignored, because anyone may request a status.
     """
     if len(data) > MAX_REQUEST_BYTES:
         raise OcspRequestMalformed(f"The request has {len(data)} bytes; the maximum is {MAX_REQUEST_BYTES}.")
@@ -134,7 +134,7 @@ def _read_single(element: der.Element) -> CertId:
 def _read_hash_algorithm(algorithm: der.Element, *lengths: int) -> tuple[str, bytes]:
     """Name of the hash algorithm, and its AlgorithmIdentifier.
 
-    Its parameters may be NULL or missing (RFC 4055 2.1), and stay unchanged.
+    The algorithm's parameters may be NULL or missing (RFC 4055 2.1), and stay unchanged.
     """
     parts = list(der.iter_children(der.require_tag(algorithm, der.SEQUENCE).content))
     if not parts or parts[0].tag != der.OBJECT_IDENTIFIER or any(part.encoded != _NULL for part in parts[1:2]):

@@ -1,6 +1,7 @@
 """Distinguished names in OpenSSL's one-line form (X509_NAME_oneline), and their hash (X509_NAME_hash).
 
-radiusd reports subjects and issuers in the one-line form. It finds authorities in a `ca_path` directory by the hash.
+radiusd reports subjects and issuers in the one-line form. OpenSSL in radiusd finds authorities in a `ca_path` directory
+by the hash.
 """
 
 import hashlib
@@ -149,7 +150,8 @@ def _canonical_value(value: der.Element) -> bytes:
         return value.encoded
     try:
         text = value.content.decode(codec)
-        # Change only ASCII characters, as OpenSSL does. `str.lower` and `str.split` also change others.
+        # Change only ASCII characters, as OpenSSL does. `str.lower` and `str.split` also change characters outside
+        # ASCII.
         return der.encode(der.UTF8_STRING, _fold(text).encode())
     except UnicodeError as exc:
         raise DerDamaged(f"a string of a name is not valid {codec}") from exc

@@ -1,8 +1,8 @@
 """Private keys in a PKCS#11 token (OASIS PKCS#11 v2.40).
 
-The token creates the keys and never exports them. They are used like local keys, and found by CKA_ID. After a fork, or
-when the token was unavailable, a new session is opened. So no restart is necessary when a token returns. Needs the
-package extra `pkcs11`.
+The token creates the keys and never exports them. The keys are used like local keys, and identified by CKA_ID. After a
+fork, or when the token was unavailable, a new session is opened. So no restart is necessary when a token returns. Needs
+the package extra `pkcs11`.
 """
 
 import os
@@ -176,7 +176,7 @@ def _error_text(exc: Exception) -> str:
 
 
 class _TokenKey:
-    """Common methods of keys in a token. They cannot be exported, and a copy is the same key."""
+    """Common methods of keys in a token. These keys cannot be exported, and a copy of the object is the same key."""
 
     def private_numbers(self) -> NoReturn:
         _refuse("cannot be exported")

@@ -233,7 +233,7 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 1826,
         "keys": _ANY_KEY,
     },
-    # Only for self-tests of the tenant. It is valid only as long as a self-test takes.
+    # Only for self-tests of the tenant. The certificate is valid only as long as a self-test takes.
     "eap-client-self-test": {
         "key": "ecdsa-p256",
         "validity_days": 1,
@@ -261,7 +261,8 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 1826,
         "keys": _ANY_KEY,
     },
-    # It cannot be revoked (RFC 6960 4.2.2.2.1). So it is valid for a short time, and renewed after half of it.
+    # An OCSP signer's certificate cannot be revoked (RFC 6960 4.2.2.2.1). So it is valid for a short time, and renewed
+    # after half of this time.
     "ocsp-signer": {
         "key": "ecdsa-p256",
         "validity_days": 14,

@@ -89,5 +89,8 @@ def sign_content(key: PrivateKey, content: bytes) -> bytes:
 
 
 def encode_signed(key: PrivateKey, content: bytes, *more: bytes) -> bytes:
-    """Sign `content` and encode both. The parts in `more` follow the signature and are not signed."""
+    """Sign `content`, and encode the content with its signature.
+
+    The parts in `more` follow the signature and are not signed.
+    """
     return der.sequence(content, signature_algorithm(key), der.bit_string(sign_content(key, content)), *more)

@@ -35,7 +35,7 @@ def make_app(settings: Settings) -> Celery:
         task_reject_on_worker_lost=True,
         worker_prefetch_multiplier=1,
         worker_cancel_long_running_tasks_on_connection_loss=True,
-        # After this time, Redis delivers a message again. It exceeds the longest job and its wait for a process.
+        # After this time, Redis delivers a message again. This time exceeds the longest job and its wait for a process.
         broker_transport_options={"visibility_timeout": 3 * LONG_JOB_SECONDS},
         # Results belong in the database, where clients read them.
         task_ignore_result=True,

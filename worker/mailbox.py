@@ -1,4 +1,4 @@
-"""Mail server for an installation without one. It listens on loopback, stores each mail and forwards none."""
+"""Local mail server, if no other mail server is set. Listens on loopback, stores each mail and forwards none."""
 
 import asyncio
 import logging

@@ -34,7 +34,7 @@ class JobTask(Task):  # type: ignore[misc]  # Celery has no types
 
     abstract = True
     queue = JOBS_QUEUE
-    # A handler with a single transaction may take long. It renews its lease with each progress report.
+    # A handler with a single transaction may take long. The handler renews the job's lease with each progress report.
     soft_time_limit = LONG_JOB_SECONDS
     time_limit = LONG_JOB_SECONDS + 30
     max_retries = len(_RETRY_SECONDS)

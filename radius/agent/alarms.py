@@ -47,7 +47,7 @@ class Alarms:
         self._crowded_since: str | None = None
 
     def tell(self, code: str, detail: str, *, tenant: int = 0) -> None:
-        """Raise an alarm about a lasting condition. It stays active until `clear`."""
+        """Raise an alarm about a lasting condition. The alarm stays active until `clear`."""
         self._tell(code, detail, float("inf"), tenant)
 
     def tell_of_row(self, code: str, detail: str, *, tenant: int) -> bool:
@@ -60,7 +60,7 @@ class Alarms:
         return True
 
     def tell_event(self, code: str, detail: str) -> None:
-        """Raise an alarm about an event. It ends after EVENT_ALARM_SECONDS."""
+        """Raise an alarm about an event. The alarm ends after EVENT_ALARM_SECONDS."""
         self._tell(code, detail, EVENT_ALARM_SECONDS, 0)
 
     def _tell(self, code: str, detail: str, stands_seconds: float, tenant: int) -> None:

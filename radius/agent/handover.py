@@ -21,7 +21,7 @@ _WAITING_STREAMS = "SELECT DISTINCT stream FROM quarantined_records WHERE cell_i
 
 class HandoverShipper:
     def __init__(self, cell_id: CellId, engine: Engine, *, url: str, alarms: Alarms) -> None:
-        """Create the shipper. It opens its own connections to `url`."""
+        """Create the shipper, which opens its own connections to `url`."""
         self.counters: Counter[str] = Counter()
         self._cell_id = cell_id
         self._engine = engine

@@ -53,7 +53,7 @@ class CellPaths:
 
     @property
     def shadow(self) -> Path:
-        """Directory of the radiusd that tests a new configuration. Its journal is never shipped."""
+        """Directory of the radiusd that tests a new configuration. The journal in this directory is never shipped."""
         return self.root / "shadow"
 
     @property
@@ -97,7 +97,9 @@ class CellPaths:
 
     @property
     def sessions(self) -> Path:
-        """TLS sessions for resumption. They are in /dev/shm if it exists, because they contain keys and change often.
+        """Directory of TLS sessions for resumption.
+
+        The directory is in /dev/shm if that exists, because TLS sessions contain keys and change often.
 
         `prepare` rejects a directory of that name if it belongs to another user.
         """

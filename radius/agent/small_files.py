@@ -1,4 +1,4 @@
-"""Small JSON files of the agent. They can be written even if the disk is full, because people read them then."""
+"""Small JSON files of the agent. The files can be written even if the disk is full, because people need them then."""
 
 import errno
 import os

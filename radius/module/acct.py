@@ -1,6 +1,6 @@
 """Function that radiusd calls for accounting.
 
-It acknowledges a request only after the record is in the journal (RFC 2866 2).
+The function acknowledges a request only after the record is in the journal (RFC 2866 2).
 """
 
 from pathlib import Path

@@ -4,8 +4,8 @@ radiusd also calls `authorize` if a device asks for another EAP type than the pr
 calls it for the first packet, and with Admit-Stage "continue" for later packets that may contain a password.
 
 radiusd calls `post_auth` at the end of a conversation, and for some challenges: Admit-Stage is then certificate-sent,
-failed-inside or challenge. At the end, Admit-Stage is "reject" if radiusd has rejected. It is absent if the credentials
-are valid. Admit-Decided marks a reject as final, Admit-Permitted an accept.
+failed-inside or challenge. At the end, Admit-Stage is "reject" if radiusd has rejected. Admit-Stage is absent if the
+credentials are valid. Admit-Decided marks a reject as final, Admit-Permitted an accept.
 """
 
 import secrets
@@ -215,7 +215,8 @@ def _begin_eap(case: AuthenticationCase, slot: SlotRecord, started: int) -> radi
     control = _request_eap_type(_preferred_types.choose_type(offered, request.slot, request.mac), request.slot, slot)
     state = _count_conversation(request, case.at)
     if password is not None and "MD5" in offered:
-        # Stored for EAP-MD5, but a device with a certificate may also use its MAC address as identity.
+        # Password for EAP-MD5, if the device selects this type. A device with a certificate may also use its MAC
+        # address as identity.
         state += (("Admit-MAB-Password", ":=", escape_quoted(password)),)
     return radiusd.UPDATED, {"config": control, "session-state": state}
 

@@ -239,7 +239,7 @@ def nat_timeout(
 def _chargeable_user_identity(identity: str, key: bytes) -> str:
     """Pseudonym of a user.
 
-    It is constant for a user of a tenant, differs between tenants, and does not reveal the name.
+    The pseudonym is constant for a user of a tenant, differs between tenants, and does not reveal the name.
     """
     return hmac.new(key, identity.strip().casefold().encode(), hashlib.sha256).hexdigest()[: 2 * _CUI_OCTETS]
 

@@ -59,8 +59,8 @@ _TTLS_SCHEMES = (
 _MSCHAPV1_RESPONSE = "MS-CHAP-Response"
 _PEAP_SCHEMES = (("EAP-Message", "peap-mschapv2", "eap-mschap"),)
 _TUNNEL_SCHEMES = {"TTLS": (_TTLS_SCHEMES, "eap-ttls"), "PEAP": (_PEAP_SCHEMES, "peap")}
-# Maximum of RFC 2865 5.2. radiusd drops passwords of more than 253 octets (diameter2vp in rlm_eap_ttls/ttls.c of
-# 3.2.7).
+# RFC 2865 5.2 allows passwords of up to 128 octets. radiusd drops passwords of more than 253 octets (diameter2vp in
+# rlm_eap_ttls/ttls.c of 3.2.7).
 MAX_PASSWORD_OCTETS = 128
 # For passwords whose check would occupy a thread of radiusd too long: radiusd proxies the request to the agent's
 # verifier, and no thread waits (ADR 0006).

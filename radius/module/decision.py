@@ -187,7 +187,7 @@ class AuthenticationCase:
         self.facts: EngineFacts = {}
         # Set if the request belongs to a self-test of the tenant.
         self.ticket: Ticket | None = None
-        # `decide_case` sets both, and deletes the view at its end.
+        # `decide_case` sets tenant and view, and deletes the view at its end.
         self.tenant: SlotRecord
         self.view: ReplicaView
 
@@ -340,7 +340,7 @@ def is_foreign_authority(case: AuthenticationCase, view: ReplicaView, slot: Slot
 
 
 def _count_sessions(case: AuthenticationCase) -> None:
-    """Add counts of live sessions for rules. They include an existing session of this device.
+    """Add counts of live sessions for rules. The counts include an existing session of this device.
 
     A count is missing if the request has no MAC address or user name.
     """

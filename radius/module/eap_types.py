@@ -23,7 +23,7 @@ TUNNELLED_METHODS = (*_METHODS["TTLS"], *_METHODS["PEAP"])
 METHOD_OF_TYPE = {"TLS": "eap-tls", "TTLS": "eap-ttls", "PEAP": "peap"}
 _TUNNELS = ("TTLS", "PEAP")
 UNFINISHED_TUNNELS = tuple(METHOD_OF_TYPE[name] for name in _TUNNELS)
-# Outer method of each tunnelled method. It is used if the device requests another inner method.
+# Outer method of each tunnelled method. The outer method is used if the device requests another inner method.
 TUNNEL_OF_METHOD = {method: METHOD_OF_TYPE[name] for name in _TUNNELS for method in _METHODS[name]}
 
 # Types in a conversation whose identity is a MAC address. Only EAP-MD5 can end in an Access-Accept.
@@ -37,7 +37,7 @@ MAX_DEVICES = 20_000
 def offered_types(methods: tuple[str, ...], *, mab: bool) -> tuple[str, ...]:
     """Offered types, the preferred one first.
 
-    `mab`: the identity is a MAC address. EAP-MD5 is offered only in that case.
+    `mab`: the identity is a MAC address. EAP-MD5 is offered only for a MAC address.
     """
     types = tuple(name for name, inside in _METHODS.items() if any(method in methods for method in inside))
     return ("MD5", *types) if mab and "mab" in methods else types

@@ -64,9 +64,9 @@ def refuse_tls_login(case: "AuthenticationCase") -> Refusal | None:
 def _check_tunnel(case: "AuthenticationCase") -> Refusal | None:
     """Check that the password was verified in this conversation.
 
-    When radiusd resumes a TLS session, it requests no password. It does not know the user, or whether the session began
-    with a password. It even resumes a session that began with a certificate (cbtls_get_session in src/main/tls.c of
-    3.2.7). So the stored session is deleted.
+    When radiusd resumes a TLS session, it requests no password. radiusd does not know the user, or whether the session
+    began with a password. radiusd even resumes a session that began with a certificate (cbtls_get_session in
+    src/main/tls.c of 3.2.7). So the stored session is deleted.
     """
     discard_session(first_value(case.state, "TLS-Cache-Filename"))
     if case.resumed or "Admit-Verified" not in case.state:

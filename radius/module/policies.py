@@ -1,4 +1,4 @@
-"""Compiled policies and prepared outcomes. They are created once instead of for each packet."""
+"""Compiled policies and prepared outcomes. Both are created once instead of for each packet."""
 
 import gc
 import json
@@ -145,7 +145,7 @@ class CompiledPolicies:
             # Drop the oldest policy: if the cache is slightly too small, most requests still find theirs.
             del self._compiled[next(iter(self._compiled))]
         compiled = self._compiled[key] = SitePolicy(record, policy)
-        # Exclude the policies from garbage collection: scanning 1,700 policies would delay every request by 0.2 s. They
-        # have no reference cycles, so a dropped policy is still freed.
+        # Exclude the policies from garbage collection: scanning 1,700 policies would delay every request by 0.2 s.
+        # Policies have no reference cycles, so a dropped policy is still freed.
         gc.freeze()
         return compiled

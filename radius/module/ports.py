@@ -62,7 +62,7 @@ def find_listeners(ports: Iterable[int]) -> dict[int, list[int]]:
 
 
 def _share_ports() -> None:
-    """Allow another process to bind the ports. Its sockets then receive the packets."""
+    """Allow another process to bind the ports. The sockets of that process then receive the packets."""
     _set_shared(_cell.settings.ports, shared=True)
 
 

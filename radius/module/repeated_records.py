@@ -72,7 +72,7 @@ def read_predecessor_records(directory: Path, *, now: int) -> list[AccountingRec
     """Read the journal's records of the last 30 s. Call it before this process writes to the journal."""
     records = []
     for payload in read_tail(directory, max_bytes=MAX_BYTES):
-        # Records of another version must not prevent radiusd's start.
+        # Records that another version of Admit wrote must not prevent radiusd's start.
         with suppress(msgspec.DecodeError):
             record = _decode(payload)
             if now - record.at < WINDOW_MICROSECONDS:

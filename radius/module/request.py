@@ -142,8 +142,7 @@ class AccessRequest:
         return self.nas_identifier or self.nas_address
 
     def names_its_station(self, nas: NasRecord | None) -> bool:
-        """Whether a MAC address in User-Name may replace a missing Calling-Station-Id, which some switches omit with
-        MAB.
+        """Whether a MAC address in User-Name may replace Calling-Station-Id, which some switches omit with MAB.
 
         False if there is any Calling-Station-Id. Otherwise true with Service-Type Call-Check, and without a
         Service-Type if the NAS has `mab_by_name`. With any other Service-Type, a person may have typed the name.

@@ -62,7 +62,7 @@ def lacks_signature(packet: RadiusPacket, known: KnownSecrets) -> bool:
 def has_no_proof(packet: RadiusPacket) -> bool:
     """Whether no secret was used to make the packet.
 
-    This is true for an Access-Request without Message-Authenticator and User-Password, for example with CHAP.
+    An Access-Request with CHAP and without Message-Authenticator is an example.
     """
     numbers = _unsigned_numbers(packet)
     return numbers is not None and USER_PASSWORD not in numbers

@@ -4,7 +4,7 @@ import msgspec
 
 
 class VerifierSettings(msgspec.Struct, frozen=True):
-    # File descriptor of the socket. It outlives the process, so packets wait in it during a restart.
+    # File descriptor of the socket. The socket outlives the process, so packets wait in the socket during a restart.
     socket: int
     # File with the process id of the current verifier.
     pid_file: str

@@ -1,4 +1,4 @@
-"""Cache of recent correct and wrong passwords. It is only in memory, and stores keyed digests.
+"""Cache of recent correct and wrong passwords. The cache is only in memory, and stores keyed digests.
 
 An entry is valid for its origin: the password hash of an own user, or the version of an identity source. So a change in
 the replica invalidates the entry at once.

@@ -5,7 +5,8 @@ src/main/process.c of 3.2.7). So the verifier delays the response, as it does fo
 until the reject would reveal that the password is correct.
 
 For requests from inside an EAP-TTLS tunnel, nothing is predicted: radiusd delays their rejects, because rlm_eap_ttls
-resets the destination of proxied requests (eapttls_postproxy). Their attributes are not sent to the verifier.
+resets the destination of proxied requests (eapttls_postproxy). The attributes of these requests are not sent to the
+verifier.
 """
 
 import logging

@@ -25,7 +25,7 @@ MAX_UNDER_WAY = 8192
 MAX_PER_SLOT = 512
 # Limit of delayed responses. Further responses are sent at once.
 MAX_HELD = 4096
-# Limit of stored responses. They are sent again if radiusd repeats a request, after the NAS repeated it.
+# Limit of stored responses. A stored response is sent again if the NAS, and therefore radiusd, repeats a request.
 KEPT_ANSWERS = 4096
 
 Address = tuple[str, int]

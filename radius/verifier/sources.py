@@ -31,7 +31,7 @@ class LiveSource:
         self.source = source
         # Slug of the tenant, for log lines.
         self.slug = slug
-        # Source id and version. It changes when the source changes.
+        # Source id and version. This text changes when the source changes.
         self.origin = f"{record.source_id} {record.changed_at}"
         settings = source.settings
         self._gate = Gate(inside=settings.connections, waiting=settings.waiting)

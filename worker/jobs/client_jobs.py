@@ -43,7 +43,7 @@ def _define_task(kind: str, handler: JobHandler) -> None:
 
 
 def _reject_kind(run: JobRun) -> None:
-    """Handle a job whose kind this version does not know. It is retried, because a newer worker may return."""
+    """Handle a job whose kind this version does not know. The job is retried, because a newer worker may return."""
     raise LookupError(f"{run} has an unknown kind")
 
 

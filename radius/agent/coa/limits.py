@@ -12,7 +12,7 @@ MAX_IN_FLIGHT = 512
 MAX_PER_TENANT, MAX_PER_TENANT_WITH_SILENT = 16, 64
 # Requests in flight for one tenant to NASes that did not respond last time.
 MAX_SILENT_PER_TENANT = 4
-# Requests in flight to a NAS that responded last time. Any other NAS has one.
+# Requests in flight to a NAS that responded last time. To any other NAS, only one request is in flight.
 MAX_PER_NAS = 4
 # Requests of one tenant that one read of the queue takes.
 MAX_TAKEN_PER_TENANT = 4

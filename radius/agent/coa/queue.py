@@ -26,7 +26,7 @@ FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 60, 1_800
 # After a Disconnect-ACK, the session's Accounting Stop may still be on its way.
 _JUST_ENDED = "30 seconds"
 
-# Columns are those of nac.models.CoaRequest.
+# The columns are fields of nac.models.CoaRequest.
 _RETURN_ENDED = """
 RETURNING id, tenant_id, created_at, kind, asked_by, session_row, session_id, nas_id, host(nas_address) AS nas_address,
     nas_key, nas_port, replace(mac::text, ':', '') AS mac, identity, host(framed_ip) AS framed_ip, reason, state, step,
@@ -216,7 +216,7 @@ class CoaQueue:
     def __init__(
         self, engine: Engine, cell_id: CellId, sealer: Sealer, ended: EndedCallback = lambda requests: None
     ) -> None:
-        """Create the queue. It calls `ended` with requests whose end is committed."""
+        """Create the queue. The queue calls `ended` with requests whose end is committed."""
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer
@@ -260,7 +260,7 @@ class CoaQueue:
     def unanswered(self) -> int:
         """Number of NASes that did not respond to a request after a block or a revocation.
 
-        Their requests wait for a retry.
+        The requests wait for a retry.
         """
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             [(count,)] = driver_connection(session).execute(_COUNT_UNANSWERED).fetchall()

@@ -241,7 +241,8 @@ class CoaSender:
             self._ended.append(make_result(taken, row.step, "unreachable", str(exc)))
             return
         if row.id in self._flights:
-            # Its lease ended while the database did not respond, and this agent has claimed it again.
+            # The request's lease ended while the database did not respond, and this agent has claimed the request
+            # again.
             self._forget(self._flights[row.id])
         # The NAS may have another vendor meanwhile, whose recipe has fewer steps.
         steps = find_vendor(row.vendor).recipe.steps[row.kind]

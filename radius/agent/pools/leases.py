@@ -200,7 +200,7 @@ def list_unrecorded_claims(
 ) -> list[AddressAssignment]:
     """Return claims of the pool without a recorded decision.
 
-    They exist if radiusd was killed before the record, or if the journal was full.
+    Such claims exist if radiusd was killed before it wrote the record, or if the journal was full.
     """
     parameters = {
         "pool": pool_id,
@@ -258,8 +258,8 @@ def withdraw_stock(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], 
 def refill_stock(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
     """Make up to `wanted` free addresses of the pool ready in the cell. Returns their number.
 
-    `grant` is how far the journal is shipped (epoch microseconds). It must be later than the creation of the pool's
-    claim file.
+    `grant` is how far the journal is shipped (epoch microseconds). `grant` must be later than the creation of the
+    pool's claim file.
     """
     parameters = {"pool": pool_id, "cell": cell_id, "wanted": wanted, "grant": grant}
     with use_ordered_index(cursor):

@@ -218,7 +218,7 @@ class PoolMaintenance:
         return min(now, self._shipped_until()) - SETTLE_SECONDS * _SECOND
 
     def _refill(self) -> None:
-        # This time becomes the number of new grants, so that the module recognizes later claims; see ADR 0011.
+        # The time `settled` becomes the number of new grants, so that the module recognizes later claims; see ADR 0011.
         settled = self._settled_until(self._clock())
         for pool in self._pools.values():
             if pool.removing or self._claims.is_lost(pool.id) or settled <= self._claims.made_at(pool.id):

@@ -40,7 +40,7 @@ class SlotRow:
     nas_clients: tuple[NasClient, ...]
     tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
     trust_generation: int = 0
-    # The encrypted secret. It changes whenever the secret changes.
+    # The encrypted secret. The encrypted text changes whenever the secret changes.
     sealed: bytes = b""
     # Whether a secret of this tenant or of its NASes is being rotated.
     uses_secret_lookup: bool = False

@@ -59,7 +59,7 @@ class GenerationFacts(msgspec.Struct, frozen=True):
     baked: dict[int, str] = {}
     # Kind of key of the loaded certificate or placeholder, by slot.
     kinds: dict[int, str] = {}
-    # Slots whose secrets the module looks up. These secrets change without a restart.
+    # Slots whose secrets the module looks up. Such secrets can change without a restart of radiusd.
     looked_up: tuple[int, ...] = ()
 
 
@@ -96,8 +96,8 @@ class Generations:
             settings.cell_tenant_packets_per_second,
             settings.journal_max_bytes,
             settings.journal_sync,
-            # Excludes settings that are derived from the machine's memory. They may differ between processes, and can
-            # wait for the next restart.
+            # Excludes settings that are derived from the machine's memory. Such settings may differ between processes,
+            # and can wait for the next restart.
             settings.cell_memory_bytes,
             # After an upgrade, the running radiusd has the old module and writes journal records of the old format.
             running_version(),
@@ -215,7 +215,7 @@ class Generations:
         return generation
 
     def create_shadow(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> Generation:
-        """Render the same configuration for a test on free loopback ports. Its journal is not shipped."""
+        """Render the same configuration for a test on free loopback ports. The journal of this test is not shipped."""
         settings = replace(self._settings, listen_address="127.0.0.1")
         status_port, *ports = free_ports("127.0.0.1", 1 + 2 * len(slots))
         moved = [slot.with_ports(ports[2 * place], ports[2 * place + 1]) for place, slot in enumerate(slots)]
@@ -267,8 +267,9 @@ class Generations:
     def hides_certificate(self, generation: Generation, serials: Mapping[int, str]) -> bool:
         """Whether some devices cannot get one of these certificates (by slot) from a radiusd with this generation.
 
-        OpenSSL has one certificate for each kind of key: the loaded one, or one set for the session. It presents the
-        certificate whose signature algorithm the device prefers. That can be the loaded one.
+        OpenSSL has one certificate for each kind of key: the loaded one, or one set for the session. OpenSSL presents
+        the certificate whose signature algorithm the device prefers. So a device may get the loaded certificate and not
+        the tenant's new one.
         """
         return any(
             serial and generation.facts.baked.get(slot) != serial and self._is_hidden(generation.facts, slot, serial)
@@ -337,7 +338,7 @@ def _configured_secrets(slot: SlotRow, looked_up: bool) -> list[object]:
 
 
 def verifier_secret(paths: CellPaths) -> str:
-    """Secret between radiusd and the verifier. It never changes in a cell, because radiusd outlives agents."""
+    """Secret between radiusd and the verifier. The secret never changes in a cell, because radiusd outlives agents."""
     return hmac.digest(paths.key.read_bytes().strip(), b"admit verifier 1", "sha256").hex()
 
 

@@ -28,7 +28,10 @@ class PacketLimitWatch:
         self._told_at: float | None = None
 
     def look(self, counted: Mapping[str, int]) -> None:
-        """Check the counters of radius.agent.radiusd.probe.get_statistics. They begin at 0 with each radiusd."""
+        """Check the counters of radius.agent.radiusd.probe.get_statistics.
+
+        The counters begin at 0 with each radiusd.
+        """
         if not self._limit:
             return
         now = self._clock()

@@ -1,6 +1,6 @@
 """The process of radiusd.
 
-It runs separately from the agent: it keeps serving without an agent, and the next agent takes it over.
+radiusd runs separately from the agent: it keeps serving without an agent, and the next agent takes it over.
 """
 
 import json

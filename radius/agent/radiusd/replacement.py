@@ -54,7 +54,7 @@ class Radiusd:
         self._leaves_at = 0.0
 
     def adopt(self) -> bool:
-        """Take over the radiusd that an earlier agent left running. Returns whether there was one."""
+        """Take over the radiusd that an earlier agent left running. Returns whether a radiusd was running."""
         running = process.load_running(self._paths.running)
         stop_leftover_twins(self._paths, running)
         generation = self._generations.read(running.config_directory) if running else None
@@ -208,7 +208,7 @@ class Radiusd:
     def renew(self, *, is_quiet: Callable[[float], bool]) -> str:
         """Replace the process by a new one with the same configuration. Returns "", or why the old process stays.
 
-        This configuration has already worked, so neither a test nor the database is necessary.
+        The current configuration has already worked, so neither a test nor the database is necessary.
         """
         old = self.running
         self._wait_for_leaving()

@@ -45,7 +45,10 @@ class TlsMaterialStore:
         self._old_servers: set[Path] = set()
 
     def prepare_slot(self, slot: int) -> None:
-        """Create the directories of a slot, which radiusd needs at its start. They are empty for a free slot."""
+        """Create the directories of a slot, which radiusd needs at its start.
+
+        The directories of a free slot are empty.
+        """
         self._paths.authorities(slot).mkdir(mode=0o700, parents=True, exist_ok=True)
         (self._paths.sessions / f"slot-{slot}").mkdir(mode=0o700, parents=True, exist_ok=True)
 

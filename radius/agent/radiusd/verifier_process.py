@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 _BUFFER_BYTES = 4 << 20
 STOP_SECONDS = 3.0
-# Seconds without a report after which the verifier counts as hanging. It reports every second.
+# Seconds without a report after which the verifier counts as hanging. The verifier reports every second.
 HANG_SECONDS = 15
 _TICK_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 10.0

@@ -407,8 +407,8 @@ class ReplicaLoader:
         try:
             record = compiling.identity_source_record(row, self._reseal)
         except SecretsError as exc:
-            # Without its secret, the source rejects each login. It must not be omitted: its users would fall through to
-            # the next source.
+            # Without its secret, the source rejects each login. The source must not be omitted, because its users would
+            # fall through to the next source.
             record = compiling.identity_source_record((*row[:-1], None), self._reseal)
             why = f"Identity source {row[1]} cannot be used: {exc}"
             self._raise_alarm(tenant, "identity-source", source_id, f"identity-source-unsealed-{source_id}", why)

@@ -1,7 +1,7 @@
 """Replacement records for rows that Admit's code cannot read.
 
-A replacement never admits more than the row may admit. It affects only its tenant: changes of all other tenants take
-effect.
+A replacement never admits more than the row may admit. A replacement affects only the tenant of the row: changes of all
+other tenants take effect.
 """
 
 from collections.abc import Callable, Mapping

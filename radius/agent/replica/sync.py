@@ -46,8 +46,8 @@ SERVER_CERTIFICATE_SECONDS = 10.0
 MAX_CHANGES = 200_000
 _MAX_BACKOFF_SECONDS = 5.0
 
-# Callback with the occupied slots. It runs in the transaction that read them, before the commit of a change that may
-# concern slots.
+# Callback with the occupied slots. The callback runs in the transaction that read the slots, before the commit of a
+# change that may concern slots.
 BeforeCommit = Callable[[Session, Mapping[int, SlotRecord]], None]
 # (tenant id, noun) -> keys of changed rows
 Changes = dict[tuple[str | None, str], set[str]]
@@ -76,7 +76,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaSync:
-    """The writer of a cell's replica. One thread runs it. It continues while PostgreSQL does not respond."""
+    """The writer of a cell's replica. One thread runs it. The thread continues while PostgreSQL does not respond."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class ReplicaSync:
         """
         self.counters: Counter[str] = Counter()
         # Called after changes of slots, or of NASes with their own secret or exemption: radiusd's configuration
-        # contains both.
+        # contains slots and such NASes.
         self.on_configuration: Callable[[], None] = _no_callback
         # Set if the replica is damaged. The thread then rebuilds it.
         self.rebuild_wanted = threading.Event()

@@ -6,7 +6,8 @@ session time is the latest; it determines the end. The largest value of each cou
 (RFC 2866 5.3). So neither the order of arrival nor repetition matters.
 
 A record that began after a Stop and has larger values belongs to another session with the same id. `SessionUpdates`
-applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies them to the stored sessions.
+applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies the same rules to the stored
+sessions.
 """
 
 from bisect import bisect_left, bisect_right

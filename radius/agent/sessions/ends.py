@@ -26,8 +26,8 @@ SELECT tenant_id::text, mac::text, identity FROM ended
 def end_statement(chosen: str, *, before: str = "") -> str:
     """Build a statement that ends sessions and returns tenant, MAC address and name of each.
 
-    `chosen` is a query for the sessions to end. Its columns are place (ctid), ended_at, cause, flag (an array),
-    settled_seconds, settled_input and settled_output. `before` are WITH queries that `chosen` uses, each followed by a
-    comma.
+    `chosen` is a query for the sessions to end. The columns of `chosen` are place (ctid), ended_at, cause, flag (an
+    array), settled_seconds, settled_input and settled_output. `before` are WITH queries that `chosen` uses, each
+    followed by a comma.
     """
     return _END_SESSIONS.replace(":chosen", chosen).replace(":before", before)

@@ -31,8 +31,8 @@ SESSION_UPDATES_COPY = "COPY shipped_stays FROM STDIN (NULL '')"
 # with plain columns. Updates use the place (ctid) instead of the key: if the table was almost empty at its last vacuum,
 # PostgreSQL would read all of it for each line. Two updates of a batch may belong to one session. Then one is merged,
 # and the other is returned for another round. Usage counts for the hour in which it was reported. A report of a later
-# hour, or the end of the session, makes it final. A record from before the restart of its NAS does not make a session
-# live again that the restart ended.
+# hour, or the end of the session, makes it final. A NAS restart ends sessions. A record from before the restart does
+# not make such a session live again.
 SESSION_UPDATES_MERGE = """
 WITH stay AS MATERIALIZED (
     SELECT
@@ -323,9 +323,9 @@ _END_SUPERSEDED = end_statement(
 def end_superseded_sessions(cursor: psycopg.Cursor, keys: Collection[SessionKey]) -> list[SessionIdentity]:
     """End sessions whose Stop was lost: their NAS began another session of the same device with the same id.
 
-    Usually the NAS restarted without reporting it. The order of records does not matter: if a session reports after the
-    other one began, both continue, and an ended one becomes live again. Skips sessions without Acct-Session-Id, because
-    several may have none.
+    Usually the NAS restarted without reporting it. The order of records does not matter: if the first session reports
+    after the second one began, both sessions continue, and an ended session becomes live again. Skips sessions without
+    Acct-Session-Id, because several may have none.
     """
     if not keys:
         return []

@@ -1,4 +1,4 @@
-"""Hits of each rule by policy version and UTC day. They are summed up for each batch, to write fewer rows."""
+"""Hits of each rule by policy version and UTC day. Hits are summed up for each batch, to write fewer rows."""
 
 from collections.abc import Iterable
 

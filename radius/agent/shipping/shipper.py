@@ -1,7 +1,8 @@
 """Ships one stream of the journal to PostgreSQL, exactly once.
 
-A batch is one transaction, which writes the rows and the new position. It first locks the row of journal_positions and
-compares the position. So after any failure during a commit, the stored position decides what is shipped next.
+A batch is one transaction, which writes the rows and the new position. The transaction first locks the row of
+journal_positions and compares the position. So after any failure during a commit, the stored position decides what is
+shipped next.
 """
 
 import threading
@@ -62,7 +63,7 @@ def shipping_engine(url: str, stream: Stream) -> Engine:
     def make_tables(connection: psycopg.Connection, _: object) -> None:
         connection.autocommit = True
         # A batch changes a few thousand of millions of rows. Without statistics of the temporary tables, the planner
-        # would read whole tables and start JIT compilation, so both are off.
+        # would read whole tables and start JIT compilation, so table scans and JIT compilation are off.
         for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
             connection.execute("SELECT set_config(%s, 'off', false)", (setting,))
         # Sort a batch in memory.
@@ -85,7 +86,7 @@ def is_data_fault(exc: psycopg.Error) -> bool:
 
 
 def list_cell_tenants(cursor: psycopg.Cursor, cell_id: CellId) -> frozenset[str]:
-    """Ids of the cell's tenants. They are locked until the transaction ends, so a move of a tenant waits."""
+    """Ids of the cell's tenants. Locks the tenants until the transaction ends, so a move of a tenant waits."""
     cursor.execute(_TAKE_SHIPPING_LOCK, (SHIPPING_LOCK, cell_id))
     return frozenset(row[0] for row in cursor.execute(_TENANTS, (cell_id,)))
 
@@ -191,7 +192,8 @@ class Shipper:
     def _lock(self, cursor: psycopg.Cursor) -> tuple[SegmentPosition, str]:
         row = cursor.execute(_POSITION_LOCK, (self._host, self._cell_id, self._stream.name)).fetchone()
         if row is None:
-            # The position belongs to the journal of another machine. It would skip records of this journal.
+            # The position belongs to the journal of another machine. Shipping from this position would skip records of
+            # this machine's journal.
             raise CellTaken(f"Another host than {self._host} serves the cell.")
         return SegmentPosition(row[0], row[1]), row[2]
 

@@ -26,7 +26,7 @@ ACCOUNTING_QUIET_MICROSECONDS = 1_800_000_000
 # Limit of addresses in memory. The least recently seen are dropped. A dropped address costs one more write.
 MAX_REMEMBERED = 100_000
 
-# Seconds between two checks whether a tenant's queue is full. A check takes 70 ms if it is.
+# Seconds between two checks whether a tenant's queue is full. A check of a full queue takes 70 ms.
 CHECK_INTERVAL_SECONDS = 10.0
 _FULL_QUEUES = """
 SELECT t FROM unnest(%(tenants)s::text[]) t
