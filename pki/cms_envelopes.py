@@ -1,8 +1,8 @@
 """EnvelopedData (RFC 5652 6) for an RSA key, with content encrypted by AES in CBC mode. DES and 3DES are rejected.
 
 An envelope does not prove its content. An attacker may send changed copies and observe the responses (Bleichenbacher
-1998, Vaudenay 2002). So every failure after the choice of the recipient raises the same error, and a wrong content key
-is used like a correct one.
+1998, Vaudenay 2002). So every failure after the choice of the recipient raises the same error. A wrong content key is
+used like a correct one.
 """
 
 import secrets

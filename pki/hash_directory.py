@@ -1,7 +1,7 @@
 """A directory of authorities in the form of OpenSSL's `ca_path`: each certificate is in `<subject hash>.<n>`.
 
 radiusd reads the directory while it runs. For a name, it opens .0, .1, ... up to the first missing number and remembers
-the position. So it finds a new certificate only in a file with a higher number, and existing files must keep their
+the position. So radiusd finds a new certificate only in a file with a higher number. Existing files must keep their
 numbers. For a name that it has already loaded, it finds no new certificate. Then radiusd must be restarted
 (tenants.trust_generation).
 """

@@ -148,7 +148,7 @@ class Pkcs11Token:
         except pkcs11.NoSuchToken as exc:
             raise TokenUnavailable(f"Token {self._label!r} does not exist. Check ADMIT_PKCS11_TOKEN.") from exc
         except RuntimeError as exc:
-            # A PKCS#11 error code proves that this is a PKCS#11 module: the module may have no free session, or fail
+            # The error has a PKCS#11 code, so this is a PKCS#11 module. The module may have no free session, or fail
             # temporarily.
             if isinstance(exc, pkcs11.PKCS11Error) and type(exc) is not pkcs11.PKCS11Error:
                 raise

@@ -88,8 +88,8 @@ def parse_accounting(record: AccountingRecord) -> ParsedAccounting:
         site_id=record.site_id,
         nas_id=record.nas_id,
         nas_address=host_address(record.nas_address),
-        # Prefer the identifier and address that the NAS reports: its source address may change behind NAT, and the NAS
-        # may be registered later.
+        # Prefer the identifier and address that the NAS reports, because its source address may change behind NAT. Do
+        # not use the registration, because the NAS may be registered later.
         nas_key=shorten_key(f"{identifier}|{stated}") if identifier or stated else record.nas_address,
         status_type=get("Acct-Status-Type", ""),
         session_id=shorten_key(session_id),

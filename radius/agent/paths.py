@@ -71,7 +71,10 @@ class CellPaths:
 
     @property
     def twins(self) -> Path:
-        """Process ids of both radiusds during a restart. All except the one in `running` must be stopped."""
+        """Process ids of the old and the new radiusd during a restart.
+
+        All except the one in `running` must be stopped.
+        """
         return self.root / "radiusd-twins.json"
 
     @property

@@ -1,8 +1,8 @@
 """Method and credentials of a device, and how radiusd must verify them. For first packets, also inside tunnels.
 
-Switches send MAB (radius.module.mab) with the MAC address as name, in any notation, by PAP, CHAP, MS-CHAPv2 or EAP-MD5,
-with or without Service-Type Call-Check. A name that is a MAC address is never a stored user. So a user cannot pass as a
-device, and a device cannot pass as a user.
+Switches send MAB (radius.module.mab) with the MAC address as name, in any notation. They use PAP, CHAP, MS-CHAPv2 or
+EAP-MD5, with or without Service-Type Call-Check. A name that is a MAC address is never a stored user. So a user cannot
+pass as a device, and a device cannot pass as a user.
 """
 
 from pathlib import Path
@@ -62,8 +62,8 @@ _TUNNEL_SCHEMES = {"TTLS": (_TTLS_SCHEMES, "eap-ttls"), "PEAP": (_PEAP_SCHEMES, 
 # RFC 2865 5.2 allows passwords of up to 128 octets. radiusd drops passwords of more than 253 octets (diameter2vp in
 # rlm_eap_ttls/ttls.c of 3.2.7).
 MAX_PASSWORD_OCTETS = 128
-# For passwords whose check would occupy a thread of radiusd too long: radiusd proxies the request to the agent's
-# verifier, and no thread waits (ADR 0006).
+# Sends the request to the agent's verifier, if the check of the password would occupy a thread of radiusd too long (ADR
+# 0006).
 ASK_VERIFIER = (("Proxy-To-Realm", ":=", VERIFIER_REALM),)
 
 

@@ -81,7 +81,7 @@ MAX_LOCATIONS = 10_000
 class LocationCache:
     """Caches locations while the replica is unchanged, which saves six lookups for each packet.
 
-    Not thread-safe: each instance of the module has its own cache, and radiusd calls an instance by one thread at a
+    Not thread-safe. Each instance of the module has its own cache, and radiusd calls an instance in one thread at a
     time.
     """
 
@@ -316,7 +316,8 @@ def explain_reject(case: AuthenticationCase, view: ReplicaView) -> Outcome:
 def _requested_types(case: AuthenticationCase) -> str:
     """EAP types that the device requests instead of the proposed one, inside a tunnel or outside; "" if unknown.
 
-    For a request inside a tunnel, sets the method to the tunnel's: the device did not accept the proposed inner method.
+    For a request inside a tunnel, sets the method to that of the tunnel, because the device did not accept the inner
+    method.
     """
     inner = list_requested_types(first_value(case.state, "Admit-Inner-EAP"))
     outer = list_requested_types(case.request.attributes.get("EAP-Message", ""))

@@ -1,6 +1,6 @@
 """Limits on failures: per station, and per user name for methods with a password.
 
-All tables have a maximum size and are shared fairly: a flood at one tenant does not displace entries of another tenant.
+All tables have a maximum size and are shared fairly. A flood at one tenant does not displace entries of another tenant.
 Times are epoch microseconds.
 """
 
@@ -9,7 +9,7 @@ from radius.module.trusted_stations import TrustedStations
 
 # An entry with its key and list takes about 300 bytes, so the table takes at most 12 MB.
 MAX_KEYS = 40_000
-# User names with wrong passwords; at most 6 MB.
+# Limit of user names with wrong passwords. The entries take at most 6 MB.
 MAX_NAMES = 20_000
 LOG_EVERY_MICROSECONDS = 1_000_000
 

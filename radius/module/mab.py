@@ -1,8 +1,8 @@
 """MAC authentication bypass (MAB): checks the password that the switch sends with a MAC address.
 
 Switches send MAB by PAP, CHAP, MS-CHAPv2 or EAP-MD5, with the address in any notation. The password does not prove the
-device's identity. The password proves that the switch created the request, and not a person who typed a MAC address as
-user name.
+device's identity. The password only proves that the switch created the request. Without it, a person could type a MAC
+address as user name.
 """
 
 import hmac

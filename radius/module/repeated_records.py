@@ -2,8 +2,8 @@
 
 radiusd answers repetitions itself, but only for cleanup_delay (11 s), and a new radiusd does not know earlier
 responses. NASes repeat for longer. With a new Acct-Delay-Time, the repetition is a different packet (RFC 2866 5.2). So
-Admit compares the record and the time of its event. The time is necessary: after an outage, two records of a NAS, such
-as those of two restarts, may differ only in their delay.
+Admit compares the record and the time of its event. The time is necessary. After an outage, two different records of a
+NAS, for example of two restarts, may differ only in their delay.
 """
 
 from collections.abc import Iterable

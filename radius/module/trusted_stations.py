@@ -12,7 +12,7 @@ import msgspec
 
 from radius.module.failure_keys import FailureKey, SharedTable
 
-# Limit of stations; at most 6 MB.
+# Limit of stations. The entries take at most 6 MB.
 MAX_STATIONS = 20_000
 _decode = msgspec.msgpack.Decoder(list[FailureKey]).decode
 

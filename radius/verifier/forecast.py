@@ -4,9 +4,9 @@ radiusd delays rejects that it decides itself, but not rejects of requests that 
 src/main/process.c of 3.2.7). So the verifier delays the response, as it does for a wrong password. Otherwise, the time
 until the reject would reveal that the password is correct.
 
-For requests from inside an EAP-TTLS tunnel, nothing is predicted: radiusd delays their rejects, because rlm_eap_ttls
-resets the destination of proxied requests (eapttls_postproxy). The attributes of these requests are not sent to the
-verifier.
+For requests from inside an EAP-TTLS tunnel, nothing is predicted. radiusd itself delays their rejects, because
+rlm_eap_ttls resets the destination of proxied requests (eapttls_postproxy). The attributes of these requests are not
+sent to the verifier.
 """
 
 import logging

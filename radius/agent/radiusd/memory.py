@@ -12,7 +12,7 @@ from nac.kit.settings import Settings
 # Bytes of an EAP-TLS conversation whose device stopped responding after the server certificate. Measured by
 # tests/radius/test_half_open.py. radiusd keeps such a conversation for 30 s (radius/raddb/templates/eap).
 HALF_OPEN_BYTES = 330_000
-# Bounds for one tenant: with more conversations memory could run out, with fewer the tenant's devices would wait in a
+# Bounds for one tenant. With more conversations, memory could run out. With fewer, the tenant's devices would wait in a
 # busy hour.
 MAX_SESSIONS = 1024
 MIN_SESSIONS = 256

@@ -16,8 +16,8 @@ from radius.agent.small_files import write_small_file
 
 RADIUSD_PROGRAM = "/usr/sbin/freeradius"
 JEMALLOC_LIBRARY = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
-# Return freed memory after 30 s instead of 10 s: conversations reuse it in this time, and each returned page costs a
-# page fault.
+# Return freed memory to the kernel after 30 s instead of 10 s. In this time, new conversations reuse the memory, which
+# saves page faults.
 MALLOC_CONFIGURATION = "dirty_decay_ms:30000,muzzy_decay_ms:0"
 STOP_SECONDS = 10.0
 

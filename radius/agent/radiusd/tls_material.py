@@ -74,8 +74,8 @@ class TlsMaterialStore:
     def remove_old_server_keys(self, serials: Mapping[int, str]) -> None:
         """Remove keys of certificates that are not presented any more; `serials` are the current ones by slot.
 
-        A key is removed at the second call that finds it unused, because radiusd may not know the new certificate at
-        the first.
+        A key is removed at the second call that finds it unused. At the first call, radiusd may not know the new
+        certificate yet.
         """
         old = {
             path

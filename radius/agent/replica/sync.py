@@ -95,8 +95,8 @@ class ReplicaSync:
         `dictionary` is used to check the replies of policies. `claims_of` returns the name of a pool's claim file.
         """
         self.counters: Counter[str] = Counter()
-        # Called after changes of slots, or of NASes with their own secret or exemption: radiusd's configuration
-        # contains slots and such NASes.
+        # Called after changes of slots, or of NASes with their own secret or exemption. radiusd's configuration
+        # contains these.
         self.on_configuration: Callable[[], None] = _no_callback
         # Set if the replica is damaged. The thread then rebuilds it.
         self.rebuild_wanted = threading.Event()

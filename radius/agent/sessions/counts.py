@@ -56,7 +56,7 @@ def count_keys(sessions: Iterable[SessionIdentity], tenants: frozenset[str]) -> 
 
 
 class SessionCounts:
-    """Keeps the counts current. The thread of ReplicaSync owns it; any thread may read `counted`."""
+    """Keeps the counts current. The thread of ReplicaSync owns this object. Any thread may read `counted`."""
 
     def __init__(self) -> None:
         # Ids of the tenants whose policies use counts.

@@ -51,8 +51,8 @@ LISTENER_POLL_SECONDS = 1.0
 LAPSE_SECONDS = 10.0
 RETRY_SECONDS = TIMEOUT_SECONDS = 1.0
 # Limit of entries in Redis for all watched tenants of a cell, of MAX_ENTRY_BYTES each (100 MB). With more than fifty
-# watched tenants, each tenant has fewer entries, but at least MIN_KEPT_ENTRIES. The limit of slots ensures that these
-# fit.
+# watched tenants, each tenant has fewer entries, but at least MIN_KEPT_ENTRIES. A cell has so few slots that these
+# minimums fit.
 MAX_KEPT_ENTRIES = 50 * MAX_ENTRIES
 MIN_KEPT_ENTRIES = 8
 _RESERVE_NUMBERS = "SELECT array_agg(nextval(%s::regclass)) FROM generate_series(1, %s)"
@@ -71,8 +71,8 @@ class LiveItem(NamedTuple):
 class LiveBatch:
     """Records of one shipped batch that become live events. `note` collects them, `take_numbers` assigns ids.
 
-    Stores bytes instead of objects: parsing the sent records again costs less than the garbage collection of thousands
-    of long-lived objects.
+    Stores bytes instead of objects. Parsing the sent records again costs less time than the garbage collection of
+    thousands of objects.
     """
 
     def __init__(self, make: EventFactory, sequence: str, wanted: frozenset[str]) -> None:

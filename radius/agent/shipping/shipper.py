@@ -62,8 +62,8 @@ def shipping_engine(url: str, stream: Stream) -> Engine:
     @event.listens_for(engine, "connect")
     def make_tables(connection: psycopg.Connection, _: object) -> None:
         connection.autocommit = True
-        # A batch changes a few thousand of millions of rows. Without statistics of the temporary tables, the planner
-        # would read whole tables and start JIT compilation, so table scans and JIT compilation are off.
+        # A batch changes a few thousand of millions of rows. The temporary tables have no statistics, so the planner
+        # would read whole tables and start JIT compilation. Therefore table scans and JIT compilation are off.
         for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
             connection.execute("SELECT set_config(%s, 'off', false)", (setting,))
         # Sort a batch in memory.
@@ -99,7 +99,10 @@ class _PositionMoved(Exception):
 
 
 class Shipper:
-    """Ships one stream. `journal` has a folder for each stream. `host` must own the cell, which may have moved."""
+    """Ships one stream.
+
+    `journal` has a folder for each stream. `host` is this machine. Shipping stops if another machine owns the cell.
+    """
 
     def __init__(
         self,
