@@ -1,7 +1,7 @@
 """The part of DER (X.690) for names, CRLs and OCSP.
 
-The `cryptography` package decodes names into Python strings. The strings have lost their types and raw bytes, on which
-OpenSSL's hash and one-line form of a name depend. The builders of `cryptography` copy the whole CRL for each entry, and
+The `cryptography` package decodes names into Python strings. These strings lack the original types and bytes, which
+OpenSSL's hash and one-line form of a name need. The builders of `cryptography` copy the whole CRL for each entry, and
 support only one certificate in an OCSP response.
 """
 

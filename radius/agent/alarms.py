@@ -43,7 +43,7 @@ class Alarms:
         # Codes raised since the last report, and alarms that were raised and cleared since then.
         self._new: set[str] = set()
         self._brief: list[Alarm] = []
-        # Time since when the limit (MAX_ACTIVE_ALARMS) leaves out alarms; None while it leaves out none.
+        # Time since when alarms are left out because of MAX_ACTIVE_ALARMS; None while none is left out.
         self._crowded_since: str | None = None
 
     def tell(self, code: str, detail: str, *, tenant: int = 0) -> None:

@@ -5,9 +5,9 @@ table is full, and its `dedup_key` has no effect. So one device could block a te
 second, or with a packet every 29 s in each of 1,000 conversations.
 
 The module counts conversations per slot. When the table fills, it ends the oldest conversation of the NAS with the
-most. It also ends an earlier conversation of the same device at the same NAS. To end one, it sends an EAP-NAK that
-proposes nothing (RFC 3748 5.3.1) to radiusd's own status port. rlm_eap then frees the 330 kB of the conversation at
-once.
+most. It also ends an earlier conversation of the same device at the same NAS. To end a conversation, the module sends
+an EAP-NAK that proposes nothing (RFC 3748 5.3.1) to radiusd's own status port. rlm_eap then frees the 330 kB of the
+conversation at once.
 """
 
 import os

@@ -24,7 +24,7 @@ def delete_logs() -> None:
     delete_logs_of_purged(seconds=_TIME_BUDGET_SECONDS)
 
 
-# A longer time limit: with the usual one, the file of a large tenant would be restarted forever.
+# The time limit is longer than usual. Otherwise, the file of a large tenant would be restarted forever.
 @shared_task(
     name="tenants.purge",
     base=UpkeepTask,

@@ -128,7 +128,7 @@ class CoaTransmission:
         else:
             why = (
                 "Turn on dynamic authorization (RFC 5176) on the NAS, for this server and with the secret of this NAS. "
-                "Check that no firewall blocks it. Register a NAS behind NAT with behind_nat: it is unreachable."
+                "Check that no firewall blocks it. If the NAS is behind NAT, set behind_nat, because it is unreachable."
             )
         return self._ending("unanswered", f"No answer from {where} to {self.sent} packets. {why}")
 

@@ -129,8 +129,8 @@ WHERE a.pool_id = l.pool_id AND a.number = l.number
 RETURNING a.state
 """.replace(":told", _GRANT_OF_LAST_CLAIM)
 # Withdraw addresses that must not be assigned any more: addresses of `pools` with lost claims, leaving or reserved
-# addresses, and addresses of cells that the tenant has left. A device may just have taken such an address, so it goes
-# into quarantine.
+# addresses, and addresses of cells that the tenant has left. A device may just have taken a ready address, so ready
+# addresses go into quarantine.
 _WITHDRAW = """
 WITH chosen AS MATERIALIZED (
     SELECT a.pool_id, a.number, a.state, p.quarantine_seconds
