@@ -1,1 +1,1 @@
-"""Certificates as bytes: profiles and requests in, DER, PEM and PKCS#12 out. Knows no tenants, tables or HTTP."""
+"""Creates and reads certificates, as DER, PEM or PKCS#12 bytes. Knows no tenants, tables or HTTP."""

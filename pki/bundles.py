@@ -1,4 +1,4 @@
-"""Files for people and devices: PEM, and PKCS#12 (RFC 7292) with the chain."""
+"""Certificate files for people and devices: PEM, and PKCS#12 (RFC 7292) with the chain."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,9 +11,9 @@ from pki.errors import BundleNotAllowed
 from pki.keys import PrivateKey, is_same_public_key
 
 _MIN_PASSWORD_LENGTH = 8
-# PBKDF2 rounds for the password; with 600,000 a phone imports in less than a second.
+# PBKDF2 rounds for the password. With 600,000, a phone imports the file in less than a second.
 _ROUNDS = 600_000
-# Old importers are slow, and some reject many more.
+# Rounds for old systems: their imports are slow, and some reject many more rounds.
 _LEGACY_ROUNDS = 20_000
 
 
@@ -30,10 +30,10 @@ def build_pkcs12(
     password: str,
     legacy: bool = False,
 ) -> bytes:
-    """Key, certificate and its authorities under one password of at least 8 characters.
+    """PKCS#12 file with a key, its certificate and the chain, encrypted with a password of at least 8 characters.
 
-    AES-256 in PBES2 with HMAC-SHA-256. `legacy` selects 3DES with HMAC-SHA-1, the only form for old systems (Windows
-    before 10 1709 and Server 2019, many releases of Android, iOS and macOS).
+    Encryption is AES-256 in PBES2 with HMAC-SHA-256. `legacy` selects 3DES with HMAC-SHA-1, because old systems support
+    nothing else: Windows before 10 1709 and Server 2019, many releases of Android, iOS and macOS.
     """
     if len(password) < _MIN_PASSWORD_LENGTH:
         raise BundleNotAllowed(
@@ -50,7 +50,7 @@ def _build_encryption(password: str, legacy: bool) -> KeySerializationEncryption
     builder = PrivateFormat.PKCS12.encryption_builder()
     if legacy:
         builder = builder.kdf_rounds(_LEGACY_ROUNDS).key_cert_algorithm(PBES.PBESv1SHA1And3KeyTripleDESCBC)
-        # Old importers support no other MAC.
+        # Old systems support no other MAC algorithm.
         builder = builder.hmac_hash(hashes.SHA1())  # noqa: S303
     else:
         builder = builder.kdf_rounds(_ROUNDS).key_cert_algorithm(PBES.PBESv2SHA256AndAES256CBC)

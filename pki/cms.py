@@ -1,6 +1,6 @@
-"""Cryptographic Message Syntax (RFC 5652), as far as enrolment needs it: SignedData by one signer with attributes.
+"""The part of Cryptographic Message Syntax (RFC 5652) that enrolment needs: SignedData by one signer, with attributes.
 
-Envelopes are in `pki.cms_envelopes`. Reading proves nothing: call `verify_signature` before you trust a message.
+`pki.cms_envelopes` has the envelopes. Reading a message proves nothing: call `verify_signature` before you trust it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from pki.errors import AlgorithmRefused, CmsDamaged, DerDamaged, KeyNotAllowed, 
 from pki.keys import require_acceptable
 from pki.openssl_names import canonicalize_name
 
-# A request with its envelope has 2 to 5 kB, plus the signer's chain.
+# A request with its envelope takes 2 to 5 kB, plus the signer's chain.
 MAX_MESSAGE_BYTES = 64 * 1024
 _MAX_CERTIFICATES = 10
 _MAX_ATTRIBUTES = 32
@@ -29,13 +29,14 @@ _MAX_ATTRIBUTES = 32
 _CONTENT_TYPE = "1.2.840.113549.1.9.3"
 _MESSAGE_DIGEST = "1.2.840.113549.1.9.4"
 _RSA = structures.RSA_ENCRYPTION.dotted_string
-# By object identifier; SHA-1 and MD5 are rejected.
+# Accepted digests by object identifier. SHA-1 and MD5 are rejected.
 _DIGESTS: Mapping[str, tuple[str, hashes.HashAlgorithm]] = {
     "2.16.840.1.101.3.4.2.1": ("sha256", hashes.SHA256()),
     "2.16.840.1.101.3.4.2.2": ("sha384", hashes.SHA384()),
     "2.16.840.1.101.3.4.2.3": ("sha512", hashes.SHA512()),
 }
-# PKCS#1 v1.5 with the signer's digest, as one identifier or two (RFC 8017 A.2.4).
+# Signature algorithms that include the digest (PKCS#1 v1.5, RFC 8017 A.2.4), with the digest. A signer may also name
+# only rsaEncryption.
 _SIGNATURES: Mapping[str, str] = {
     "1.2.840.113549.1.1.11": "2.16.840.1.101.3.4.2.1",
     "1.2.840.113549.1.1.12": "2.16.840.1.101.3.4.2.2",
@@ -47,7 +48,7 @@ _Content = TypeVar("_Content")
 
 @contextmanager
 def translate_parse_errors(what: str) -> Iterator[None]:
-    """Convert errors of the parsers on invalid bytes to CmsDamaged."""
+    """Convert errors of the parsers about invalid bytes to CmsDamaged. `what` describes the place."""
     try:
         yield
     except (
@@ -59,7 +60,7 @@ def translate_parse_errors(what: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class SignedAttribute:
-    """One value: its tag and content in DER."""
+    """An attribute's value: its tag, and its content in DER."""
 
     tag: int
     content: bytes
@@ -69,21 +70,21 @@ class SignedAttribute:
 class SignedMessage:
     """Parsed SignedData by one signer."""
 
-    # "" without content: a failure response has none.
+    # Empty if the message has no content, as in a failure response.
     content: bytes
-    # By dotted object identifier; only signed ones.
+    # Signed attributes by dotted object identifier. Unsigned attributes are ignored.
     attributes: Mapping[str, SignedAttribute]
     signer: x509.Certificate
-    # Dotted object identifiers.
+    # Digest and signature algorithm as dotted object identifiers.
     digest: str
     signature_algorithm: str
     signature: bytes
-    # The DER that was signed (RFC 5652 5.4).
+    # The DER bytes that the signature covers (RFC 5652 5.4).
     signed_bytes: bytes
 
     @property
     def digest_name(self) -> str:
-        """Name of the digest, such as "sha256". Raises AlgorithmRefused for weak ones."""
+        """Name of the digest, such as "sha256". Raises AlgorithmRefused for a weak digest."""
         return _require_digest(self.digest)[0]
 
 
@@ -111,7 +112,7 @@ def read_signed(data: bytes) -> SignedMessage:
 
 
 def decode_content(data: bytes, kind: x509.ObjectIdentifier, structure: type[_Content]) -> _Content:
-    """The content of a ContentInfo of that kind. Use inside `translate_parse_errors`."""
+    """Decode the content of a ContentInfo of the given `kind`. Use it inside `translate_parse_errors`."""
     info = decode_der(structures.ContentInfo, convert_to_der(data))
     if info.content_type != kind:
         raise ValueError(f"the content type is not {kind.dotted_string}")
@@ -126,7 +127,7 @@ def _read_attribute(attribute: structures.Attribute) -> tuple[str, SignedAttribu
 
 def _find_signer(certificates: Sequence[TLV], identifier: structures.CertificateIdentifier) -> x509.Certificate:
     for choice in certificates:
-        # Other tags are obsolete kinds (RFC 5652 10.2.2).
+        # Other tags mark obsolete kinds of certificates (RFC 5652 10.2.2).
         if choice.tag_bytes == bytes((der.SEQUENCE,)):
             certificate = x509.load_der_x509_certificate(encode_der(choice))
             if is_identified_by(certificate, identifier):
@@ -135,7 +136,7 @@ def _find_signer(certificates: Sequence[TLV], identifier: structures.Certificate
 
 
 def is_identified_by(certificate: x509.Certificate, identifier: structures.CertificateIdentifier) -> bool:
-    """Whether a SignerIdentifier or RecipientIdentifier identifies this certificate."""
+    """Whether a SignerIdentifier or RecipientIdentifier names this certificate."""
     if isinstance(identifier, bytes):
         return identifier == _read_key_identifier(certificate)
     issuer, _ = der.read_names(certificate.tbs_certificate_bytes)
@@ -152,9 +153,9 @@ def _read_key_identifier(certificate: x509.Certificate) -> bytes | None:
 
 
 def verify_signature(signed: SignedMessage) -> None:
-    """Verify the signature over this content with the signer's key and strong algorithms.
+    """Verify that the signer's key signed this content, with strong algorithms.
 
-    Does not check the signer's permissions. Raises AlgorithmRefused or SignatureRefused.
+    Does not check what the signer may do. Raises AlgorithmRefused or SignatureRefused.
     """
     _, algorithm = _require_digest(signed.digest)
     if signed.signature_algorithm != _RSA and _SIGNATURES.get(signed.signature_algorithm) != signed.digest:
@@ -195,10 +196,10 @@ def sign_content(
     key: rsa.RSAPrivateKey,
     digest: str = "sha256",
 ) -> bytes:
-    """A ContentInfo of SignedData with the signer's certificate. Empty content is omitted.
+    """Build a ContentInfo of SignedData with the signer's certificate. Empty content is omitted.
 
-    `attributes` are values in DER by dotted object identifier. The signature algorithm is written as rsaEncryption, the
-    only one that strict clients accept in a SignerInfo.
+    `attributes` are DER values by dotted object identifier. The signature algorithm is written as rsaEncryption,
+    because strict clients accept no other in a SignerInfo.
     """
     dotted, algorithm = next((oid, known) for oid, (name, known) in _DIGESTS.items() if name == digest)
     hasher = hashes.Hash(algorithm)
@@ -245,21 +246,21 @@ def _build_algorithm(identifier: x509.ObjectIdentifier) -> structures.AlgorithmI
 
 
 def certificates_only(certificates: Sequence[x509.Certificate]) -> bytes:
-    """A SignedData without signatures that carries certificates (RFC 5652 5, "degenerate")."""
+    """Build SignedData that only carries certificates and has no signature (RFC 5652 5, "degenerate")."""
     return pkcs7.serialize_certificates(list(certificates), Encoding.DER)
 
 
 _CONSTRUCTED = 0x20
 _INDEFINITE = b"\x80"
 _END_OF_CONTENTS = b"\0\0"
-# A certificate inside a message has about ten levels.
+# A certificate inside a message is about ten levels deep.
 _MAX_DEPTH = 32
 
 
 def convert_to_der(data: bytes) -> bytes:
-    """Write every length in its shortest definite form, and octet strings in one piece. Raises DerDamaged.
+    """Convert BER to DER: write each length in its shortest definite form, and each octet string in one piece.
 
-    The order of members and the contents of other primitive elements stay the same.
+    Keeps the order of members and the contents of all other primitive elements. Raises DerDamaged.
     """
     converted, end = _convert(data, 0, _MAX_DEPTH)
     if end != len(data):
@@ -268,7 +269,7 @@ def convert_to_der(data: bytes) -> bytes:
 
 
 def _convert(data: bytes, at: int, depth: int) -> tuple[bytes, int]:
-    """The converted element at `at` and the position after it."""
+    """Convert the element at `at`. Returns it and the position after it."""
     if depth == 0:
         raise DerDamaged(f"elements are nested more than {_MAX_DEPTH} deep")
     members = []

@@ -1,8 +1,8 @@
-"""EnvelopedData (RFC 5652 6) for one RSA key, with content under AES in CBC mode. DES and 3DES are rejected.
+"""EnvelopedData (RFC 5652 6) for an RSA key, with content encrypted by AES in CBC mode. DES and 3DES are rejected.
 
-An envelope does not prove its content. An attacker may send a changed copy and observe the response (Bleichenbacher
-1998, Vaudenay 2002). So all failures after the choice of the recipient are the same error. A wrong content key is used
-like a right one.
+An envelope does not prove its content. An attacker may send changed copies and observe the responses (Bleichenbacher
+1998, Vaudenay 2002). So every failure after the choice of the recipient raises the same error. A wrong content key is
+used like a correct one.
 """
 
 import secrets
@@ -33,7 +33,7 @@ _CIPHERS: Mapping[str, ContentCipher] = {"2.16.840.1.101.3.4.1.2": AES_128, "2.1
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """The owner of the key that the content's key is encrypted to."""
+    """Owner of the RSA key with which the content's key is encrypted."""
 
     identifier: structures.CertificateIdentifier
     algorithm: x509.ObjectIdentifier
@@ -63,7 +63,7 @@ def read_envelope(data: bytes) -> Envelope:
 
 
 def _read_recipients(infos: TLV) -> tuple[Recipient, ...]:
-    """The recipients with a key that is transported. Skips other kinds."""
+    """Return the recipients by key transport (KeyTransRecipientInfo). Skips all other kinds."""
     if infos.tag_bytes != bytes((der.SET,)):
         raise ValueError("the recipients are not a SET")
     members = tuple(der.iter_children(bytes(infos.data)))
@@ -100,7 +100,7 @@ def find_recipient(envelope: Envelope, certificate: x509.Certificate) -> Recipie
 
 
 def open_envelope(envelope: Envelope, recipient: Recipient, key: rsa.RSAPrivateKey) -> bytes:
-    """Decrypt the content, which is still unverified. Raises AlgorithmRefused or EnvelopeRefused."""
+    """Decrypt the content, which nothing has verified yet. Raises AlgorithmRefused or EnvelopeRefused."""
     if recipient.algorithm != structures.RSA_ENCRYPTION:
         raise AlgorithmRefused("The envelope's key must be encrypted with RSA (PKCS#1 v1.5).")
     content_key = _decrypt_content_key(recipient, key, envelope.cipher.key_size // 8)
@@ -114,7 +114,7 @@ def open_envelope(envelope: Envelope, recipient: Recipient, key: rsa.RSAPrivateK
 
 
 def _decrypt_content_key(recipient: Recipient, key: rsa.RSAPrivateKey, length: int) -> bytes:
-    """The content key, or a random one if decryption gives none of that length (RFC 3218 2.3.2)."""
+    """Decrypt the content key. If that fails, returns a random key of the same length (RFC 3218 2.3.2)."""
     stand_in = secrets.token_bytes(length)
     try:
         content_key = key.decrypt(recipient.encrypted_key, padding.PKCS1v15())
@@ -124,7 +124,10 @@ def _decrypt_content_key(recipient: Recipient, key: rsa.RSAPrivateKey, length: i
 
 
 def seal_envelope(content: bytes, certificate: x509.Certificate, cipher: ContentCipher) -> bytes:
-    """A ContentInfo of EnvelopedData for the certificate's RSA key. Raises AlgorithmRefused for other keys."""
+    """Build a ContentInfo of EnvelopedData for the certificate's RSA key.
+
+    Raises AlgorithmRefused for a key of another kind.
+    """
     if not isinstance(certificate.public_key(), rsa.RSAPublicKey):
         raise AlgorithmRefused("An envelope needs a recipient with an RSA key.")
     builder = PKCS7EnvelopeBuilder().set_data(content).add_recipient(certificate)

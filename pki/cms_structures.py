@@ -1,7 +1,7 @@
-"""ASN.1 of Cryptographic Message Syntax (RFC 5652), for `cryptography` to decode and encode.
+"""ASN.1 structures of Cryptographic Message Syntax (RFC 5652), for `cryptography` to decode and encode.
 
-The class names are those of the RFC. A SET OF under an implicit tag is declared as a list, which accepts any order:
-some clients do not sort. The encodings are the same.
+The classes have the names of the RFC's types. A SET OF under an implicit tag is declared as a list. A list has the same
+encoding and accepts any order, and some clients do not sort the members.
 """
 
 from typing import Annotated
@@ -34,14 +34,14 @@ class IssuerAndSerialNumber:
     serial_number: int
 
 
-# SignerIdentifier and RecipientIdentifier. The octets are a subject key identifier.
+# SignerIdentifier and RecipientIdentifier of the RFC. The bytes are a subject key identifier.
 CertificateIdentifier = IssuerAndSerialNumber | Annotated[bytes, Implicit(0)]
 
 
 @asn1.sequence
 class Attribute:
     type: x509.ObjectIdentifier
-    # The attributes of RFC 5652 and RFC 8894 have one value.
+    # All attributes of RFC 5652 and RFC 8894 have one value.
     values: Annotated[SetOf[TLV], Size.exact(1)]
 
 
@@ -50,7 +50,7 @@ class SignerInfo:
     version: int
     sid: CertificateIdentifier
     digest_algorithm: AlgorithmIdentifier
-    # Each is an Attribute. The signature covers their encodings. RFC 8894 3.1 requires them.
+    # Encodings of Attributes, which the signature covers. RFC 8894 3.1 requires them.
     signed_attributes: Annotated[list[TLV], Implicit(0)]
     signature_algorithm: AlgorithmIdentifier
     signature: bytes
@@ -85,7 +85,7 @@ class KeyTransRecipientInfo:
 class EncryptedContentInfo:
     content_type: x509.ObjectIdentifier
     algorithm: AlgorithmIdentifier
-    # One octet string, or its chunks (X.690 8.7.3.2).
+    # One octet string, or its pieces (X.690 8.7.3.2).
     content: Annotated[bytes | None, Implicit(0)]
     chunks: Annotated[list[bytes] | None, Implicit(0)]
 
@@ -94,7 +94,7 @@ class EncryptedContentInfo:
 class EnvelopedData:
     version: int
     originator: Annotated[list[TLV] | None, Implicit(0)]
-    # A SET of several kinds of recipient, in any order.
+    # A SET of several kinds of recipients, in any order.
     recipient_infos: TLV
     encrypted: EncryptedContentInfo
     unprotected_attributes: Annotated[list[TLV] | None, Implicit(1)]

@@ -1,6 +1,7 @@
-"""Certificate revocation lists (RFC 5280 5): complete, for all certificates and reasons of one authority.
+"""Certificate revocation lists (RFC 5280 5).
 
-So they have no IssuingDistributionPoint (5.2.5), which marks partial lists.
+Each list is complete: it covers all certificates and reasons of one authority. So it has no IssuingDistributionPoint
+(5.2.5), which marks partial lists.
 """
 
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ _AUTHORITY_KEY_IDENTIFIER = "2.5.29.35"
 _NUMBER = "2.5.29.20"
 _REASON = "2.5.29.21"
 _VERSION_2 = der.integer(1)
-# RFC 5280 5.2.3.
+# Maximum of RFC 5280 5.2.3.
 MAX_CRL_NUMBER = (1 << 159) - 1
 
 
@@ -32,9 +33,9 @@ def build_crl(
     this_update: datetime,
     next_update: datetime,
 ) -> bytes:
-    """A list as DER. `revoked` has big-endian serial numbers with their revocations. Times are cut to whole seconds.
+    """Build a list as DER. `revoked` are pairs of big-endian serial number and revocation.
 
-    Raises IssuerNotAllowed if the authority may not sign lists.
+    Times are cut to whole seconds. Raises IssuerNotAllowed if the authority may not sign lists.
     """
     _check_issuer(issuer.certificate)
     if not 0 <= number <= MAX_CRL_NUMBER:
@@ -50,7 +51,7 @@ def build_crl(
         issuer.certificate.subject.public_bytes(),
         der.time(this_update),
         der.time(next_update),
-        # RFC 5280 5.1.2.6: absent if empty.
+        # RFC 5280 5.1.2.6: absent if there are no entries.
         der.encode(der.SEQUENCE, entries) if entries else b"",
         der.explicit(0, extensions),
     )
@@ -60,7 +61,7 @@ def build_crl(
 
 
 _REASON_EXTENSIONS = {
-    # RFC 5280 5.3.1: no reason means unspecified.
+    # RFC 5280 5.3.1: a missing reason means "unspecified".
     name: der.sequence(der.extension(_REASON, der.encode(der.ENUMERATED, bytes((code,))))) if code else b""
     for name, code in REVOCATION_REASONS.items()
 }
@@ -79,7 +80,7 @@ def _check_issuer(authority: x509.Certificate) -> None:
 
 
 def _check_signature(crl: bytes, issuer: x509.Certificate) -> None:
-    """Verify our own signature: a faulty one would fail at customers, or reveal the key."""
+    """Verify the signature that was just made: a faulty one would fail at customers, or reveal the key."""
     try:
         loaded = x509.load_der_x509_crl(crl)
         good = loaded.is_signature_valid(require_acceptable(issuer.public_key()))

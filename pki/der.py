@@ -1,8 +1,8 @@
 """The part of DER (X.690) for names, CRLs and OCSP.
 
-The `cryptography` package decodes names into Python strings. That loses string types and raw bytes, which OpenSSL's
-hash and one-line form depend on. Its builders copy a CRL for each entry, and support one certificate in an
-OCSP response.
+The `cryptography` package decodes names into Python strings. These strings lack the original types and bytes, which
+OpenSSL's hash and one-line form of a name need. The builders of `cryptography` copy the whole CRL for each entry, and
+support only one certificate in an OCSP response.
 """
 
 from collections.abc import Iterator
@@ -30,23 +30,26 @@ BMP_STRING = 0x1E
 SEQUENCE = 0x30
 SET = 0x31
 _EXPLICIT_VERSION = 0xA0
-# RFC 5280 4.1.2.5: two digits for the years 1950 to 2049.
+# RFC 5280 4.1.2.5: years from 1950 to 2049 have two digits.
 _YEARS_OF_TWO_DIGITS = range(1950, 2050)
 
 _MAX_OID_OCTETS = 63
-# Maximum octets of an arc: a UUID (X.667) is the largest in use.
+# Arcs must be below this number. The largest arc in use is a UUID (X.667).
 _OID_ARC_END = 1 << 128
 
 
 class Element(NamedTuple):
     tag: int
     content: bytes
-    # Tag, length and content as received.
+    # Tag, length and content, as received.
     encoded: bytes
 
 
 def read_element(data: bytes, at: int = 0) -> tuple[Element, int]:
-    """The element at `at` and the position after it. Supports one-byte tags and definite lengths, as in X.509."""
+    """Read the element at `at`. Returns it and the position after it.
+
+    Supports tags of one byte and definite lengths, as X.509 uses them.
+    """
     if at + 2 > len(data):
         raise DerDamaged(f"byte {at}: the data ends within a tag or length")
     tag, length, start = data[at], data[at + 1], at + 2
@@ -86,7 +89,7 @@ def encode(tag: int, content: bytes) -> bytes:
 
 
 def explicit(number: int, content: bytes) -> bytes:
-    """A constructed context-specific tag."""
+    """Element with a constructed context-specific tag."""
     return encode(0xA0 | number, content)
 
 
@@ -95,7 +98,7 @@ def sequence(*parts: bytes) -> bytes:
 
 
 def integer(value: int) -> bytes:
-    """INTEGER of a number that is not negative."""
+    """INTEGER for a number that is not negative."""
     return encode(INTEGER, value.to_bytes(value.bit_length() // 8 + 1))
 
 
@@ -122,20 +125,20 @@ def generalized_time(moment: datetime) -> bytes:
 
 
 def time(moment: datetime) -> bytes:
-    """Time of RFC 5280 4.1.2.5: UTCTime, or from 2050 on GeneralizedTime."""
+    """Time of RFC 5280 4.1.2.5: UTCTime until 2049, then GeneralizedTime."""
     if moment.year in _YEARS_OF_TWO_DIGITS:
         return encode(UTC_TIME, f"{moment.astimezone(UTC):%y%m%d%H%M%SZ}".encode())
     return generalized_time(moment)
 
 
 def extension(identifier: str, value: bytes, *, critical: bool = False) -> bytes:
-    """Extension of RFC 5280 4.1; `value` is its DER content."""
+    """Extension of RFC 5280 4.1. `value` is its content in DER."""
     flag = encode(BOOLEAN, b"\xff") if critical else b""
     return sequence(object_identifier(identifier), flag, encode(OCTET_STRING, value))
 
 
 def decode_oid(content: bytes) -> str:
-    """The dotted form of an object identifier (X.690 8.19), within the limits of other parsers."""
+    """Decode an object identifier to its dotted form (X.690 8.19), with the limits of other parsers."""
     if len(content) > _MAX_OID_OCTETS:
         raise DerDamaged(f"an object identifier of {len(content)} octets")
     arcs: list[int] = []
@@ -163,5 +166,5 @@ def read_names(tbs_certificate: bytes) -> tuple[bytes, bytes]:
         del fields[0]
     if len(fields) < 5:
         raise DerDamaged("a TBSCertificate with fewer than five fields")
-    # serialNumber, signature, issuer, validity, subject
+    # The fields are serialNumber, signature, issuer, validity, subject.
     return require_tag(fields[2], SEQUENCE).encoded, require_tag(fields[4], SEQUENCE).encoded

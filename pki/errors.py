@@ -1,4 +1,4 @@
-"""Errors of certificates and requests. The domain converts them to its own errors."""
+"""Errors about certificates and requests. The domain (nac) converts them to its own errors."""
 
 from collections.abc import Iterable
 
@@ -7,11 +7,11 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 
 class PkiError(Exception):
-    """Base of all errors of this package. The message names the place and the allowed values."""
+    """Base of all errors of this package. The message names the faulty value and what is allowed."""
 
 
 class ProfileErrors(PkiError):
-    """An invalid profile; `mistakes` has every mistake with its place."""
+    """A certificate profile is invalid. `mistakes` contains each mistake with its place."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -27,11 +27,11 @@ class KeyNotAllowed(PkiError):
 
 
 class RequestNotAllowed(PkiError):
-    """A certificate signing request is unreadable or not signed with its own key."""
+    """A certificate signing request is unreadable, or not signed with its own key."""
 
 
 class IssuerNotAllowed(PkiError):
-    """A certificate cannot issue this one."""
+    """An authority may not issue this certificate or list."""
 
 
 class ValidityNotAllowed(PkiError):
@@ -39,19 +39,19 @@ class ValidityNotAllowed(PkiError):
 
 
 class OcspRequestMalformed(PkiError):
-    """The bytes are no OCSP request, or the request exceeds the limits."""
+    """The bytes are not an OCSP request, or the request exceeds the limits."""
 
 
 class BundleNotAllowed(PkiError):
-    """These parts cannot be put into a PKCS#12 file."""
+    """A key and certificates cannot be combined in a PKCS#12 file."""
 
 
 class TokenRefused(PkiError):
-    """A PKCS#11 token, its module or its PIN is unusable as configured."""
+    """A PKCS#11 token, its module or its PIN cannot be used as configured."""
 
 
 class TokenUnavailable(PkiError):
-    """A PKCS#11 token is missing or fails; it may come back."""
+    """A PKCS#11 token is missing or fails. A later attempt may succeed."""
 
 
 class DerDamaged(PkiError):
@@ -71,18 +71,18 @@ class SignatureRefused(PkiError):
 
 
 class EnvelopeRefused(PkiError):
-    """An envelope cannot be opened. Equal for every cause, so that it reveals nothing."""
+    """An envelope cannot be decrypted. The error is the same for each cause, so that it reveals nothing."""
 
 
 class UploadNotReadable(PkiError):
-    """A file has no readable certificates."""
+    """A file contains no readable certificates."""
 
 
 class StatusNotUsable(PkiError):
-    """A status from an authority is unreadable, foreign or expired."""
+    """A CRL or OCSP response is unreadable, expired or from another authority."""
 
 
-# Errors of `cryptography` and pki for invalid bytes.
+# Errors that `cryptography` and this package raise for invalid bytes.
 UNREADABLE_ERRORS = (
     ValueError,
     TypeError,

@@ -1,4 +1,7 @@
-"""Bodies of EST (RFC 7030, clarified by RFC 8951): requests in, certificates and attributes out. No HTTP here."""
+"""Bodies of EST messages (RFC 7030, clarified by RFC 8951): parses requests, encodes certificates and attributes.
+
+No HTTP.
+"""
 
 import base64
 import binascii
@@ -7,14 +10,14 @@ from pki import der
 from pki.errors import RequestNotAllowed
 from pki.keys import KeyKind
 
-# A request with the largest key and twenty names has a few kilobytes.
+# A request with the largest key and twenty names takes a few kilobytes.
 MAX_BODY_OCTETS = 64 * 1024
 _PEM_BEGIN = b"-----BEGIN"
 
 _RSA_ENCRYPTION = "1.2.840.113549.1.1.1"
 _SHA256_WITH_RSA = "1.2.840.113549.1.1.11"
 _EC_PUBLIC_KEY = "1.2.840.10045.2.1"
-# Curve and the signature algorithm with the fitting hash.
+# By kind of key: the curve, and the signature algorithm with the hash for this curve.
 _CURVES = {
     "ecdsa-p256": ("1.2.840.10045.3.1.7", "1.2.840.10045.4.3.2"),
     "ecdsa-p384": ("1.3.132.0.34", "1.2.840.10045.4.3.3"),
@@ -22,9 +25,9 @@ _CURVES = {
 
 
 def read_body(body: bytes) -> bytes:
-    """The request in a body of simpleenroll: DER, or the PEM that a client sent.
+    """Return the certificate request in a body of simpleenroll, as DER or as the PEM that the client sent.
 
-    RFC 7030 sends base64, regardless of Content-Transfer-Encoding (RFC 8951 2.1). Bare DER and PEM are accepted, too.
+    RFC 7030 requires base64, regardless of Content-Transfer-Encoding (RFC 8951 2.1). Admit also accepts DER and PEM.
     Raises RequestNotAllowed.
     """
     if len(body) > MAX_BODY_OCTETS:
@@ -40,7 +43,7 @@ def read_body(body: bytes) -> bytes:
 
 
 def encode_key_attributes(kind: KeyKind) -> bytes:
-    """CsrAttrs (RFC 7030 4.5.2) for a key of this kind and its hash, as DER."""
+    """CsrAttrs (RFC 7030 4.5.2) as DER: request a key of this kind and the hash for it."""
     if kind in _CURVES:
         curve, signature = _CURVES[kind]
         key = _encode_attribute(_EC_PUBLIC_KEY, der.object_identifier(curve))

@@ -1,7 +1,7 @@
-"""Status from external authorities: CRLs (RFC 5280 5) and OCSP responses (RFC 6960), from untrusted sources.
+"""Certificate status from external authorities: CRLs (RFC 5280 5) and OCSP responses (RFC 6960).
 
-Sizes are checked before parsing, and signatures before use. Lists with an open scope (partial, delta or indirect lists)
-are rejected.
+The sources are untrusted: sizes are checked before parsing, and signatures before use. Lists that do not cover all
+certificates of the authority (partial, delta or indirect lists) are rejected.
 """
 
 from collections.abc import Iterator
@@ -26,18 +26,18 @@ from pki.signatures import is_signed_with, public_key_der
 MAX_CRL_BYTES = 16 << 20
 MAX_REVOKED = 250_000
 MAX_OCSP_BYTES = 64 << 10
-# Tolerance for clocks.
+# Tolerated difference of clocks.
 _SKEW = timedelta(minutes=5)
-# RFC 6960 4.2.2.1: without nextUpdate, newer information is always available.
+# RFC 6960 4.2.2.1: without nextUpdate, newer information is always available. So use it only for this time.
 _DEFAULT_LIFETIME = timedelta(minutes=10)
 
 
 class ExternalRevocationList(NamedTuple):
-    # None if the authority does not number its lists (RFC 5280 5.2.3 requires it).
+    # None if the authority does not number its lists, which RFC 5280 5.2.3 requires.
     number: int | None
     this_update: datetime
     next_update: datetime
-    # Big-endian, without leading zero bytes.
+    # Revoked serial numbers, big-endian, without leading zero bytes.
     serials: frozenset[bytes]
 
 
@@ -48,7 +48,7 @@ class OcspStatus(NamedTuple):
 
 
 def read_crl(data: bytes, authority: x509.Certificate, *, now: datetime) -> ExternalRevocationList:
-    """Parse a complete, current list signed by this authority. Raises StatusNotUsable."""
+    """Parse a complete, current list that this authority has signed. Raises StatusNotUsable."""
     _require_size(data, MAX_CRL_BYTES)
     try:
         crl = x509.load_pem_x509_crl(data) if data.startswith(b"-----BEGIN") else x509.load_der_x509_crl(data)
@@ -75,7 +75,7 @@ def _is_signed(crl: x509.CertificateRevocationList, authority: x509.Certificate)
 
 
 def _may_sign_lists(authority: x509.Certificate) -> bool:
-    """Whether keyUsage allows it (RFC 5280 6.3.3 (f))."""
+    """Whether keyUsage allows the authority to sign lists (RFC 5280 6.3.3 (f))."""
     try:
         return authority.extensions.get_extension_for_class(x509.KeyUsage).value.crl_sign
     except x509.ExtensionNotFound:
@@ -109,7 +109,10 @@ def _iter_serials(crl: x509.CertificateRevocationList) -> Iterator[bytes]:
 
 
 def build_ocsp_request(authority: x509.Certificate, serial: bytes) -> bytes:
-    """A DER request for one certificate, without a nonce: many responders send prepared responses (RFC 5019)."""
+    """Build a DER request about one certificate.
+
+    The request has no nonce, because many responders send prepared responses (RFC 5019).
+    """
     name_hash, key_hash = _issuer_hashes(authority, hashes.SHA1())  # noqa: S303 -- it identifies, and protects nothing
     builder = ocsp.OCSPRequestBuilder().add_certificate_by_hash(
         name_hash,
@@ -131,13 +134,16 @@ def _issuer_hashes(authority: x509.Certificate, algorithm: hashes.HashAlgorithm)
 
 
 def _key_bits(authority: x509.Certificate) -> bytes:
-    """Octets of the public key's BIT STRING, without the count of unused bits (RFC 6960 4.1.1)."""
+    """Octets of the public key's BIT STRING, without the octet that counts unused bits (RFC 6960 4.1.1)."""
     outer, _ = der.read_element(public_key_der(authority.public_bytes(Encoding.DER)))
     return list(der.iter_children(outer.content))[1].content[1:]
 
 
 def read_ocsp(data: bytes, authority: x509.Certificate, serial: bytes, *, now: datetime) -> OcspStatus:
-    """Status of one certificate from its authority or a delegated responder. Raises StatusNotUsable."""
+    """Read the status of a certificate from a response of its authority or of a delegated responder.
+
+    Raises StatusNotUsable.
+    """
     _require_size(data, MAX_OCSP_BYTES)
     try:
         response = ocsp.load_der_ocsp_response(data)

@@ -1,8 +1,9 @@
-"""A directory of authorities in OpenSSL's `ca_path` form: each certificate in `<subject hash>.<n>`.
+"""A directory of authorities in the form of OpenSSL's `ca_path`: each certificate is in `<subject hash>.<n>`.
 
-radiusd reads it while running. It opens .0, .1, ... up to the first missing number and remembers the position. So it
-finds a new certificate of a known name only in a file with a higher number, and files keep their places. It finds none
-of a name that it has already loaded; then radiusd must be restarted (tenants.trust_generation).
+radiusd reads the directory while it runs. For a name, it opens .0, .1, ... up to the first missing number and remembers
+the position. So radiusd finds a new certificate only in a file with a higher number. Existing files must keep their
+numbers. For a name that it has already loaded, it finds no new certificate. Then radiusd must be restarted
+(tenants.trust_generation).
 """
 
 import os
@@ -21,7 +22,10 @@ _TEMPORARY_PREFIX = ".authority-"
 
 
 def write_authorities(directory: Path, certificates: Iterable[x509.Certificate]) -> None:
-    """Make `directory` contain exactly these authorities. Replaces files atomically, and ignores other files."""
+    """Make the directory contain exactly these authorities.
+
+    Replaces files atomically. Ignores files with other names.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     pems_by_hash: dict[str, list[bytes]] = {}
     for certificate in certificates:
@@ -45,14 +49,14 @@ def _read_entries(directory: Path) -> dict[str, dict[int, bytes]]:
 
 
 def _arrange(directory: Path, name_hash: str, present: dict[int, bytes], pems: list[bytes]) -> None:
-    """Keep existing certificates first and in their order, then add new ones, without a gap."""
+    """Keep existing certificates in their order, then add new ones. The numbers have no gap."""
     staying = [present[number] for number in sorted(present) if present[number] in pems]
     final = list(dict.fromkeys(staying))
     final += [pem for pem in pems if pem not in final]
     for number, pem in enumerate(final):
         if present.get(number) != pem:
             _write(directory, f"{name_hash}.{number}", pem)
-    # Downwards, so that a reader finds no gap.
+    # From the highest number down, so that a reader finds no gap.
     for number in sorted((number for number in present if number >= len(final)), reverse=True):
         (directory / f"{name_hash}.{number}").unlink()
 
@@ -62,7 +66,7 @@ def _write(directory: Path, name: str, pem: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(pem)
         file.flush()
-        # radiusd runs as another user than the agent; certificates are public.
+        # radiusd runs as another user than the agent. Certificates are public.
         os.fchmod(file.fileno(), 0o644)
         os.fsync(file.fileno())
     Path(temporary).replace(directory / name)

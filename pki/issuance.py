@@ -1,4 +1,4 @@
-"""Issues certificates (RFC 5280) from a profile, a public key and names. Checks everything before signing."""
+"""Issues certificates (RFC 5280) from a profile, a public key and names. All values are checked before signing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ _TLS_USAGES = frozenset(("client-auth", "server-auth"))
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An authority's certificate and its key."""
+    """An authority's certificate and its private key."""
 
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)
@@ -35,9 +35,9 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class IssuerLocations:
-    """URLs of an issuer's certificate and status services (RFC 5280 4.2.1.13, 4.2.2.1)."""
+    """URLs of an issuer: its certificate, OCSP responder and CRL (RFC 5280 4.2.1.13, 4.2.2.1)."""
 
-    # Its certificate; its OCSP responder; its CRL.
+    # "" for a missing URL.
     certificate: str
     ocsp: str
     crl: str
@@ -45,7 +45,7 @@ class IssuerLocations:
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """Both ends are included (RFC 5280 4.1.2.5); whole seconds, UTC."""
+    """Validity in whole seconds, UTC. Begin and end belong to it (RFC 5280 4.1.2.5)."""
 
     not_before: datetime
     not_after: datetime
@@ -59,12 +59,13 @@ def plan_validity(
     not_before: datetime | None = None,
     not_after: datetime | None = None,
 ) -> Validity:
-    """Validity of a certificate: as requested, by default as in the profile, shortened to the issuer's end.
+    """Plan the validity of a certificate: as requested, by default as in the profile.
 
-    Rejects a requested end beyond the issuer's, because the requester would rely on it.
+    Shortens a default end to the end of the issuer. Rejects a requested end after the issuer's end, because the
+    requester would rely on it.
     """
     begin = _whole_second(not_before or now - profile.backdate, "not_before")
-    # RFC 5280 includes the last second, so a year of validity ends one second earlier.
+    # The last second belongs to the validity (RFC 5280), so a year ends one second earlier.
     end = _whole_second(not_after or (not_before or now) + profile.validity - _SECOND, "not_after")
     if issuer is not None and end > issuer.not_valid_after_utc:
         if not_after is not None:
@@ -97,9 +98,10 @@ def issue(
     not_before: datetime | None = None,
     not_after: datetime | None = None,
 ) -> x509.Certificate:
-    """A certificate by `issuer`, valid as in `plan_validity`. Raises errors of pki.errors for forbidden values.
+    """Issue a certificate, valid as in `plan_validity`.
 
-    `locations` are the issuer's; without them the certificate names no status services.
+    `locations` are URLs of the issuer. Without them the certificate names no status services. Raises errors of
+    pki.errors for forbidden values.
     """
     _check_issuer(profile, issuer.certificate, now)
     validity = plan_validity(profile, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
@@ -118,7 +120,10 @@ def issue(
 def add_locations(
     builder: x509.CertificateBuilder, locations: IssuerLocations, *, of_itself: bool
 ) -> x509.CertificateBuilder:
-    """`of_itself`: include status services. An OCSP signer has none: it is never checked (RFC 6960 4.2.2.2.1)."""
+    """Add the issuer's URLs. `of_itself`: include the status services.
+
+    An OCSP signer's certificate names no status services, because its status is never checked (RFC 6960 4.2.2.2.1).
+    """
     access = [(AuthorityInformationAccessOID.CA_ISSUERS, locations.certificate)]
     if of_itself:
         access.append((AuthorityInformationAccessOID.OCSP, locations.ocsp))
@@ -131,7 +136,10 @@ def add_locations(
 
 
 def read_locations(certificate: x509.Certificate) -> IssuerLocations | None:
-    """Locations in a certificate, "" for a missing one; None without any."""
+    """Read the issuer's URLs in a certificate; "" for a missing one.
+
+    Returns None if the certificate has no such URL.
+    """
     urls: dict[str, str] = {}
     for extension in certificate.extensions:
         match extension.value:
@@ -155,7 +163,7 @@ def _first_uri(names: Iterable[x509.GeneralName]) -> str:
 def issue_root(
     profile: CertificateProfile, *, key: PrivateKey, subject: x509.Name, now: datetime, serial: int
 ) -> x509.Certificate:
-    """A self-signed authority."""
+    """Issue the self-signed certificate of a root authority."""
     if not profile.authority:
         raise IssuerNotAllowed(f"Profile {profile.name} is not for authorities and cannot be self-signed.")
     validity = plan_validity(profile, issuer=None, now=now)
@@ -199,7 +207,7 @@ def _certificate_builder(
 
 
 def check_sans(profile: CertificateProfile, sans: Iterable[San]) -> tuple[San, ...]:
-    """The names, if the profile allows all and none is missing."""
+    """Return the names, if the profile allows all of them and none that it requires is missing."""
     checked = tuple(sans)
     for item in checked:
         if item.kind not in profile.allowed_names:
@@ -211,7 +219,7 @@ def check_sans(profile: CertificateProfile, sans: Iterable[San]) -> tuple[San, .
 
 
 def _key_usage(profile: CertificateProfile, key: PublicKeyTypes) -> x509.KeyUsage:
-    """Key usage. RSA keys for TLS may also encipher, for SCEP responses (RFC 8894 3.2) and some supplicants."""
+    """Key usage. An RSA key for TLS may also encipher keys, for SCEP responses (RFC 8894 3.2) and some supplicants."""
     is_tls = bool(_TLS_USAGES.intersection(profile.extended_key_usage))
     return x509.KeyUsage(
         digital_signature="digital-signature" in profile.key_usage,
@@ -250,7 +258,10 @@ def _key_identifier(certificate: x509.Certificate) -> x509.SubjectKeyIdentifier:
 
 
 def key_identifier(certificate: x509.Certificate) -> bytes:
-    """The subject key identifier (RFC 5280 4.2.1.2); computed by its first method if an old authority has none."""
+    """Subject key identifier (RFC 5280 4.2.1.2).
+
+    If an old authority has none, computes it by the first method there.
+    """
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
     except x509.ExtensionNotFound:
@@ -258,7 +269,10 @@ def key_identifier(certificate: x509.Certificate) -> bytes:
 
 
 def _check_signature(certificate: x509.Certificate, issuer: x509.Certificate) -> None:
-    """Verify our own signature: a faulty one would fail at devices, and a faulty ECDSA one may reveal the key."""
+    """Verify the signature that was just made.
+
+    A faulty one would fail at devices, and a faulty ECDSA signature may reveal the key.
+    """
     try:
         certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature) as exc:

@@ -1,4 +1,4 @@
-"""Key pairs: kinds that Admit creates, kinds that it accepts, and their hash algorithms."""
+"""Key pairs: the kinds that Admit creates, the kinds that it accepts, and their hash algorithms."""
 
 import hashlib
 from typing import Literal
@@ -28,7 +28,7 @@ _CURVES: dict[str, ec.EllipticCurve] = {"ecdsa-p256": ec.SECP256R1(), "ecdsa-p38
 _RSA_BITS = {"rsa-2048": 2048, "rsa-3072": 3072}
 KEY_KINDS = (*_CURVES, *_RSA_BITS)
 _MIN_RSA_BITS = 2048
-# Larger ones cost milliseconds for each handshake, so a client could choose the server's load.
+# Larger RSA keys take milliseconds for each handshake, so a client could choose the load of the server.
 _MAX_RSA_BITS = 4096
 _MAX_KEY_FILE_BYTES = 32 * 1024
 _ACCEPTED_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
@@ -41,7 +41,7 @@ def generate_key(kind: KeyKind = "ecdsa-p256") -> PrivateKey:
 
 
 def require_acceptable(key: PublicKeyTypes) -> PublicKey:
-    """The key, if a certificate may have it: ECDSA on a NIST curve, or RSA of 2,048 to 4,096 bits."""
+    """Return the key, if a certificate may have it: ECDSA on a NIST curve, or RSA of 2,048 to 4,096 bits."""
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _ACCEPTED_CURVES):
         return key
     if isinstance(key, rsa.RSAPublicKey):
@@ -54,19 +54,19 @@ def require_acceptable(key: PublicKeyTypes) -> PublicKey:
 
 
 def signature_hash(key: PrivateKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SHA512:
-    """A hash no weaker than the key."""
+    """Hash for signatures, at least as strong as the key."""
     if isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.key_size > 256:
         return hashes.SHA384() if key.curve.key_size == 384 else hashes.SHA512()
     return hashes.SHA256()
 
 
 def key_pem(key: PrivateKey) -> bytes:
-    """Unencrypted PKCS#8 PEM, for files that only their owner reads."""
+    """Unencrypted PKCS#8 PEM, for files that only their owner can read."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def encrypted_key_pem(key: PrivateKey, passphrase: str) -> bytes:
-    """PKCS#8 under a passphrase (RFC 8018 PBES2)."""
+    """PKCS#8 PEM, encrypted with a passphrase (RFC 8018 PBES2)."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(passphrase.encode()))
 
 
@@ -81,9 +81,10 @@ def load_encrypted_key(data: bytes, passphrase: str) -> PrivateKey:
 
 
 def load_key(data: bytes, *, made_here: bool = False) -> PrivateKey:
-    """An unencrypted private key from DER or PEM.
+    """Load an unencrypted private key from DER or PEM.
 
-    `made_here`: created by `generate_key` and sealed since. Skips the check of RSA's primes, which takes 70 ms.
+    `made_here`: Admit created the key (`generate_key`) and has stored it encrypted. Skips the check of RSA primes,
+    which takes 70 ms.
     """
     load = load_pem_private_key if data.startswith(b"-----BEGIN") else load_der_private_key
     try:
@@ -105,12 +106,12 @@ def is_same_public_key(one: PublicKeyTypes, other: PublicKeyTypes) -> bool:
 
 
 def public_key_digest(key: PublicKeyTypes) -> bytes:
-    """SHA-256 of the SubjectPublicKeyInfo, equal for the same key in any file."""
+    """SHA-256 of the SubjectPublicKeyInfo. A key has the same digest in any file."""
     return hashlib.sha256(_spki(key)).digest()
 
 
 def key_bits(key: PublicKeyTypes) -> bytes:
-    """The BIT STRING's octets, for identifiers by hash (RFC 5280 4.2.1.2 (1), RFC 6960 4.1.1)."""
+    """Octets of the public key's BIT STRING, for identifiers that are hashes (RFC 5280 4.2.1.2 (1), RFC 6960 4.1.1)."""
     outer, _ = der.read_element(_spki(key))
     *_, bits = der.iter_children(outer.content)
     return der.require_tag(bits, der.BIT_STRING).content[1:]

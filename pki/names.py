@@ -1,4 +1,4 @@
-"""Subjects and alternative names, checked for certificates (RFC 5280 4.1.2.6, 4.2.1.6)."""
+"""Subjects and alternative names for certificates, with checks (RFC 5280 4.1.2.6, 4.2.1.6)."""
 
 import ipaddress
 import re
@@ -23,7 +23,7 @@ _DNS_LIMIT = 253
 _TEXT_LIMIT = 255
 _URI_LIMIT = 1024
 _SANS_LIMIT = 20
-# Microsoft's userPrincipalName, an otherName of a UTF8String.
+# Microsoft's userPrincipalName: an otherName whose value is a UTF8String.
 UPN_OID = x509.ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
 
 _DNS_LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
@@ -31,13 +31,14 @@ _EMAIL_LOCAL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}")
 _URI_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _URI_CHARACTERS = re.compile(r"[!-~]+")
 _PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,./:=?-]*")
-# Control, format (invisible or changing text direction), surrogate, private, unassigned; line and paragraph ends.
+# Unicode categories: control, format (invisible, or changes the text direction), surrogate, private use, unassigned,
+# line and paragraph separators.
 _REFUSED_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 @dataclass(frozen=True, slots=True)
 class San:
-    """A subject alternative name. Create it with `parse_san` or `build_san`, which check it."""
+    """A subject alternative name. Create it with `parse_san` or `build_san`, because these check it."""
 
     kind: SanKind
     value: str
@@ -47,8 +48,10 @@ class San:
 
 
 def clean_text(value: str, *, what: str, limit: int) -> str:
-    """`value` in Unicode's composed form. Raises NameNotAllowed unless it is 1 to `limit` printable characters without
-    outer blanks."""
+    """Return `value` in Unicode's composed form (NFC).
+
+    Raises NameNotAllowed if it is not 1 to `limit` printable characters, or begins or ends with a blank.
+    """
     value = unicodedata.normalize("NFC", value)
     if not value or value != value.strip():
         raise NameNotAllowed(f"{what}: {value!r} is empty or begins or ends with a blank.")
@@ -61,7 +64,7 @@ def clean_text(value: str, *, what: str, limit: int) -> str:
 
 
 def subject_name(common_name: str, *, organisation: str = "", serial_number: str = "") -> x509.Name:
-    """O, serialNumber, CN, each in its own relative name, from general to specific."""
+    """Subject of O, serialNumber and CN, each in its own relative name, from general to specific."""
     attributes = []
     if organisation:
         checked = clean_text(organisation, what="organisation", limit=_ORGANISATION_LIMIT)
@@ -72,7 +75,7 @@ def subject_name(common_name: str, *, organisation: str = "", serial_number: str
             raise NameNotAllowed(f"serial number: {checked!r} has characters that a PrintableString cannot have.")
         attributes.append(x509.NameAttribute(NameOID.SERIAL_NUMBER, checked))
     checked = clean_text(common_name, what="common name", limit=_COMMON_NAME_LIMIT)
-    # OpenSSL counts characters like RFC 5280; other software counts octets.
+    # OpenSSL counts characters, as RFC 5280 does. Other software counts octets.
     if (octets := len(checked.encode())) > _COMMON_NAME_LIMIT:
         raise NameNotAllowed(f"common name: {octets} octets of UTF-8; at most {_COMMON_NAME_LIMIT} are allowed.")
     attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, checked))
@@ -80,7 +83,7 @@ def subject_name(common_name: str, *, organisation: str = "", serial_number: str
 
 
 def build_san(kind: SanKind, value: str) -> San:
-    """A checked alternative name; DNS names become lower case."""
+    """Build a checked alternative name. DNS names become lower case."""
     match kind:
         case "dns":
             return San(kind, _check_dns(value))
@@ -154,7 +157,7 @@ def build_general_names(sans: Iterable[San]) -> list[x509.GeneralName]:
 
 
 def _build_general_name(item: San) -> x509.GeneralName:
-    # Checked again, in case a San was created directly.
+    # Checked again, because a San can be created directly.
     value = build_san(item.kind, item.value).value
     match item.kind:
         case "dns":
@@ -170,7 +173,7 @@ def _build_general_name(item: San) -> x509.GeneralName:
 
 
 def read_sans(certificate: x509.Certificate | x509.CertificateSigningRequest) -> tuple[San, ...]:
-    """Alternative names of the supported kinds; skips others."""
+    """Alternative names of the supported kinds. Skips all other kinds."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -196,12 +199,12 @@ def _read_san(name: x509.GeneralName) -> San | None:
 
 
 def read_common_name(name: x509.Name) -> str:
-    """The last common name; "" if none."""
+    """Return the last common name; "" if the name has none."""
     values = name.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(values[-1].value) if values else ""
 
 
 def read_organisation(name: x509.Name) -> str:
-    """The organisation; "" if none."""
+    """Return the organisation; "" if the name has none."""
     values = name.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return str(values[0].value) if values else ""

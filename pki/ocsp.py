@@ -1,6 +1,6 @@
-"""Online Certificate Status Protocol (RFC 6960, profile of RFC 5019): parses requests, and builds signed responses.
+"""Online Certificate Status Protocol (RFC 6960, profile of RFC 5019): parses requests and builds signed responses.
 
-Sizes are checked before parsing. Values of a request are encoded again for the response, never copied.
+Sizes are checked before parsing. The response contains newly encoded values of the request, never copied bytes.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from pki.signatures import encode_signed
 
 MAX_REQUEST_BYTES = 4096
 MAX_CERTIFICATES = 20
-# RFC 9654 2.1: nonces must have 1 to 128 octets, and 32 or more must be supported.
+# RFC 9654 2.1: a nonce has 1 to 128 octets, and servers must support 32 octets or more.
 _NONCE_OCTETS = range(1, 129)
-# RFC 5280 4.1.2.2 allows 20; a leading zero keeps the number positive.
+# RFC 5280 4.1.2.2 allows 20 octets. One more is a leading zero, which keeps the number positive.
 _MAX_SERIAL_OCTETS = 21
 
 _NONCE_OID = "1.3.6.1.5.5.7.48.1.2"
@@ -33,24 +33,24 @@ _HASHES: dict[bytes, tuple[str, int]] = {
 }
 _NULL = der.encode(der.NULL, b"")
 
-# OCSPResponseStatus (RFC 6960 4.2.1). Such an answer is not signed.
+# OCSPResponseStatus (RFC 6960 4.2.1). Such a response is not signed.
 OcspRefusal = Literal["malformedRequest", "internalError", "tryLater", "unauthorized"]
 _REFUSALS: dict[OcspRefusal, int] = {"malformedRequest": 1, "internalError": 2, "tryLater": 3, "unauthorized": 6}
-# "good", "unknown", or time and reason of the revocation.
+# Status "good" or "unknown", or time and reason of the revocation.
 CertificateStatus = Literal["good", "unknown"] | Revocation
 _STATUS_CHOICES = {"good": b"\x80\x00", "unknown": b"\x82\x00"}
 
 
 class CertId(NamedTuple):
-    """Certificate of a request (RFC 6960 4.1.1)."""
+    """Certificate in a request (RFC 6960 4.1.1)."""
 
-    # "" for an unknown one.
+    # Name of the hash algorithm; "" if Admit does not support it.
     hash_name: str
     issuer_name_hash: bytes
     issuer_key_hash: bytes
-    # Big-endian, without leading zero bytes; b"" for zero and negative numbers, which Admit never uses.
+    # Big-endian, without leading zero bytes; b"" for zero and negative numbers, which Admit never issues.
     serial: bytes
-    # DER, encoded again.
+    # The CertID, newly encoded as DER.
     encoded: bytes
 
 
@@ -61,9 +61,10 @@ class OcspRequest:
 
 
 def read_request(data: bytes) -> OcspRequest:
-    """Parse a request of at most MAX_REQUEST_BYTES for at most MAX_CERTIFICATES. Raises OcspRequestMalformed.
+    """Parse a request. Raises OcspRequestMalformed.
 
-    Ignores its signature and requestor: anyone may ask.
+    A request may have up to MAX_REQUEST_BYTES bytes and MAX_CERTIFICATES certificates. Signature and name of the
+    requestor are ignored, because anyone may request a status.
     """
     if len(data) > MAX_REQUEST_BYTES:
         raise OcspRequestMalformed(f"The request has {len(data)} bytes; the maximum is {MAX_REQUEST_BYTES}.")
@@ -95,7 +96,7 @@ def _parse_request(data: bytes) -> OcspRequest:
 
 
 def _read_whole(data: bytes) -> bytes:
-    """Content of the single sequence in the data."""
+    """Return the content of the only sequence in the data."""
     element, end = der.read_element(data)
     if end != len(data):
         raise DerDamaged(f"{len(data) - end} bytes follow the end")
@@ -103,7 +104,7 @@ def _read_whole(data: bytes) -> bytes:
 
 
 def _read_explicit(element: der.Element, number: int) -> bytes:
-    """Content of the single sequence in the explicit tag."""
+    """Return the content of the only sequence in the explicit tag."""
     return _read_whole(der.require_tag(element, 0xA0 | number).content)
 
 
@@ -131,7 +132,10 @@ def _read_single(element: der.Element) -> CertId:
 
 
 def _read_hash_algorithm(algorithm: der.Element, *lengths: int) -> tuple[str, bytes]:
-    """Name and AlgorithmIdentifier. Parameters may be NULL or missing (RFC 4055 2.1) and stay unchanged."""
+    """Name of the hash algorithm, and its AlgorithmIdentifier.
+
+    The algorithm's parameters may be NULL or missing (RFC 4055 2.1), and stay unchanged.
+    """
     parts = list(der.iter_children(der.require_tag(algorithm, der.SEQUENCE).content))
     if not parts or parts[0].tag != der.OBJECT_IDENTIFIER or any(part.encoded != _NULL for part in parts[1:2]):
         raise DerDamaged("the hash algorithm is not readable")
@@ -140,7 +144,7 @@ def _read_hash_algorithm(algorithm: der.Element, *lengths: int) -> tuple[str, by
     identifier = der.encode(der.OBJECT_IDENTIFIER, parts[0].content)
     name, octets = _HASHES.get(identifier, ("", 0))
     if not name:
-        # It is part of the response, so even an unknown one must be an identifier.
+        # Even an unknown algorithm must have a valid identifier, because the response contains it.
         der.decode_oid(parts[0].content)
     if name and any(length != octets for length in lengths):
         raise DerDamaged(f"a hash of {name} has {octets} octets")
@@ -202,7 +206,7 @@ def _read_nonce(content: bytes) -> bytes | None:
 
 
 class IssuerHashes:
-    """Hashes of an authority for CertIDs, by hash algorithm."""
+    """Hashes of an authority's name and key for CertIDs, by hash algorithm."""
 
     def __init__(self, authority: x509.Certificate) -> None:
         name, key = authority.subject.public_bytes(), key_bits(authority.public_key())
@@ -212,19 +216,19 @@ class IssuerHashes:
         }
 
     def issued(self, certificate: CertId) -> bool:
-        """Whether the request is for a certificate of this authority."""
+        """Whether the requested certificate is from this authority."""
         return self._known.get(certificate.hash_name) == (certificate.issuer_name_hash, certificate.issuer_key_hash)
 
 
 @dataclass(frozen=True, slots=True)
 class OcspSigner:
-    """An authority's delegated OCSP certificate (RFC 6960 2.6) and its key."""
+    """An authority's certificate for OCSP responses (delegated, RFC 6960 2.6), and its key."""
 
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)
-    # Responses must not be valid longer.
+    # Responses must not be valid longer than the signer's certificate.
     certificate_ends: datetime = field(init=False)
-    # Certificate in every response of this signer.
+    # Encoded responder id, and the certificate that each response of this signer contains.
     _responder_id: bytes = field(init=False, repr=False)
     _certificates: bytes = field(init=False, repr=False)
 
@@ -232,7 +236,7 @@ class OcspSigner:
         if not is_same_public_key(self.certificate.public_key(), self.key.public_key()):
             raise ValueError("the key does not belong to the signer's certificate")
         object.__setattr__(self, "certificate_ends", self.certificate.not_valid_after_utc)
-        # byKey (RFC 6960 4.2.2.3): the SHA-1 only identifies.
+        # byKey (RFC 6960 4.2.2.3). The SHA-1 hash only identifies the key and protects nothing.
         digest = hashlib.sha1(key_bits(self.key.public_key()), usedforsecurity=False).digest()
         object.__setattr__(self, "_responder_id", der.explicit(2, der.encode(der.OCTET_STRING, digest)))
         certificate = self.certificate.public_bytes(Encoding.DER)
@@ -246,9 +250,10 @@ class OcspSigner:
         this_update: datetime,
         next_update: datetime,
     ) -> bytes:
-        """An OCSPResponse with a status for each certificate of the request, in order.
+        """Build an OCSPResponse with one status for each certificate of the request, in the same order.
 
-        Produced at `this_update`, which is now, and echoes the nonce.
+        `this_update` is the current time, and also becomes the time of production. The response repeats the request's
+        nonce.
         """
         when = der.generalized_time(this_update)
         until = der.explicit(0, der.generalized_time(next_update))
@@ -271,7 +276,7 @@ def _encode_status(status: CertificateStatus) -> bytes:
     if isinstance(status, str):
         return _STATUS_CHOICES[status]
     reason = REVOCATION_REASONS[status.reason]
-    # RFC 5280 5.3.1: no reason means unspecified.
+    # RFC 5280 5.3.1: a missing reason means "unspecified".
     reason_field = der.explicit(0, der.encode(der.ENUMERATED, bytes((reason,)))) if reason else b""
     return der.explicit(1, der.generalized_time(status.at) + reason_field)
 

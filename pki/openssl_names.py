@@ -1,6 +1,7 @@
 """Distinguished names in OpenSSL's one-line form (X509_NAME_oneline), and their hash (X509_NAME_hash).
 
-radiusd reports subjects and issuers in the one-line form, and finds authorities in a `ca_path` by the hash.
+radiusd reports subjects and issuers in the one-line form. OpenSSL in radiusd finds authorities in a `ca_path` directory
+by the hash.
 """
 
 import hashlib
@@ -11,8 +12,8 @@ from cryptography import x509
 from pki import der
 from pki.errors import DerDamaged
 
-# OpenSSL's short names of attribute types below id-at (2.5.4), and of others in certificates. Other types use the
-# dotted form, as in OpenSSL.
+# OpenSSL's short names of attribute types below id-at (2.5.4), and of other types in certificates. Any other type has
+# its dotted form, as in OpenSSL.
 SHORT_NAMES = {
     "2.5.4.3": "CN",
     "2.5.4.4": "SN",
@@ -82,13 +83,13 @@ SHORT_NAMES = {
     "1.3.6.1.4.1.311.60.2.1.2": "jurisdictionST",
     "1.3.6.1.4.1.311.60.2.1.3": "jurisdictionC",
 }
-# OpenSSL formats an unknown type into a buffer of 80 bytes.
+# OpenSSL writes an unknown type into a buffer of 80 bytes.
 _TYPE_LIMIT = 79
 _CODECS = {
     der.UTF8_STRING: "utf-8",
     der.BMP_STRING: "utf-16-be",
     der.UNIVERSAL_STRING: "utf-32-be",
-    # OpenSSL reads these as one byte per character, including T.61.
+    # Types that OpenSSL reads as one byte per character, T.61 included.
     der.PRINTABLE_STRING: "latin-1",
     der.T61_STRING: "latin-1",
     der.IA5_STRING: "latin-1",
@@ -119,7 +120,10 @@ def _relative_names(name: bytes) -> list[list[_NameAttribute]]:
 
 
 def _displayed_octets(value: der.Element) -> bytes:
-    """Bytes as OpenSSL displays them; for a BIT STRING (x500UniqueIdentifier) without the count of unused bits."""
+    """Bytes of a value as OpenSSL displays them.
+
+    For a BIT STRING (x500UniqueIdentifier), the octet that counts unused bits is omitted.
+    """
     return value.content[1:] if value.tag == der.BIT_STRING else value.content
 
 
@@ -130,7 +134,7 @@ def _escape(octet: int) -> str:
 
 
 def format_one_line(name: x509.Name | bytes) -> str:
-    """A name (or its DER) in the form of OpenSSL 3's X509_NAME_oneline: "/O=Alpha/CN=Alpha Issuing CA"."""
+    """Format a name (or its DER) as OpenSSL 3's X509_NAME_oneline does: "/O=Alpha/CN=Alpha Issuing CA"."""
     parts = []
     for entries in _relative_names(name if isinstance(name, bytes) else name.public_bytes()):
         for index, entry in enumerate(entries):
@@ -146,7 +150,8 @@ def _canonical_value(value: der.Element) -> bytes:
         return value.encoded
     try:
         text = value.content.decode(codec)
-        # Fold only ASCII: `str.lower` and `str.split` cover more than OpenSSL does.
+        # Change only ASCII characters, as OpenSSL does. `str.lower` and `str.split` also change characters outside
+        # ASCII.
         return der.encode(der.UTF8_STRING, _fold(text).encode())
     except UnicodeError as exc:
         raise DerDamaged(f"a string of a name is not valid {codec}") from exc
@@ -164,9 +169,10 @@ def _fold(text: str) -> str:
 
 
 def canonicalize_name(name: x509.Name | bytes) -> bytes:
-    """A name as OpenSSL compares it: equal bytes mean equal names.
+    """Convert a name to the form in which OpenSSL compares names: equal bytes mean equal names.
 
-    Every string is a UTF8String, ASCII in lower case, blanks trimmed and collapsed. There is no outer SEQUENCE.
+    Each string becomes a UTF8String with ASCII letters in lower case, outer blanks removed and repeated blanks reduced
+    to one. The outer SEQUENCE is omitted.
     """
     canonical = bytearray()
     for entries in _relative_names(name if isinstance(name, bytes) else name.public_bytes()):
@@ -177,8 +183,8 @@ def canonicalize_name(name: x509.Name | bytes) -> bytes:
 
 
 def compute_name_hash(name: x509.Name | bytes) -> str:
-    """X509_NAME_hash: 8 hex digits, the first four bytes of SHA-1 over the canonical name, in little-endian order."""
-    # A file name, not a protection.
+    """X509_NAME_hash: the first four bytes of the canonical name's SHA-1, in little-endian order, as 8 hex digits."""
+    # The hash is part of a file name and protects nothing.
     digest = hashlib.sha1(canonicalize_name(name), usedforsecurity=False).digest()
     return f"{int.from_bytes(digest[:4], 'little'):08x}"
 

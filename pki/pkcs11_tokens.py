@@ -1,7 +1,8 @@
-"""Private keys in a PKCS#11 token (OASIS PKCS#11 v2.40): created there, never exported, used like local keys.
+"""Private keys in a PKCS#11 token (OASIS PKCS#11 v2.40).
 
-CKA_ID identifies a key. The session is opened again after a fork or when the token was away, so a token that comes
-back needs no restart. Needs the `pkcs11` extra.
+The token creates the keys and never exports them. The keys are used like local keys, and identified by CKA_ID. After a
+fork, or when the token was unavailable, a new session is opened. So no restart is necessary when a token returns. Needs
+the package extra `pkcs11`.
 """
 
 import os
@@ -25,7 +26,7 @@ _RSA_BITS = {"rsa-2048": 2048, "rsa-3072": 3072}
 
 
 class Pkcs11Token:
-    """One token of one module. Thread-safe: one operation at a time."""
+    """A token, accessed through its PKCS#11 module. Thread-safe: it runs one operation at a time."""
 
     def __init__(self, module: Path, label: str, pin: str) -> None:
         self._module = module
@@ -40,7 +41,7 @@ class Pkcs11Token:
         return f"Token({self._label!r} of {self._module})"
 
     def generate(self, kind: KeyKind, *, key_id: bytes, label: str) -> PrivateKey:
-        """Create a key pair that cannot be extracted."""
+        """Create a key pair whose private key cannot be extracted."""
 
         def make(session: Any) -> PrivateKey:  # noqa: ANN401 -- the library is optional
             import pkcs11
@@ -63,11 +64,11 @@ class Pkcs11Token:
         return self._run(make)
 
     def key(self, key_id: bytes) -> PrivateKey:
-        """The key with this id. Raises TokenRefused if the token does not have it."""
+        """Return the key with this id. Raises TokenRefused if the token does not have it."""
         return self._run(lambda session: self._wrap(session, key_id))
 
     def sign(self, key_id: bytes, data: bytes, mechanism: str) -> bytes:
-        """`mechanism` is the name of a PKCS#11 mechanism without CKM_."""
+        """Sign in the token. `mechanism` is the name of a PKCS#11 mechanism without CKM_."""
 
         def sign(session: Any) -> bytes:  # noqa: ANN401 -- the library is optional
             import pkcs11
@@ -93,7 +94,7 @@ class Pkcs11Token:
         if key.key_type == pkcs11.KeyType.EC:
             loaded = serialization.load_der_public_key(encode_ec_public_key(key))
         else:
-            # PKCS#1 (RFC 8017 A.1.1), which cryptography also reads.
+            # The encoding is PKCS#1 (RFC 8017 A.1.1), which `cryptography` also reads.
             loaded = serialization.load_der_public_key(encode_rsa_public_key(key))
         return require_acceptable(loaded)
 
@@ -106,7 +107,10 @@ class Pkcs11Token:
             raise pkcs11.NoSuchKey(f"The token {self._label!r} has no key {key_id.hex()}.") from exc
 
     def _run(self, operation: Callable[[Any], _T]) -> _T:
-        """Run the operation. Retries once with a new session if the current one is invalid or does not know a key."""
+        """Run an operation with a session.
+
+        Retries once with a new session if the session is invalid or does not know a key.
+        """
         pkcs11 = _import_library()
         with self._lock:
             try:
@@ -130,11 +134,11 @@ class Pkcs11Token:
             raise TokenRefused(f"PKCS#11 module {self._module} does not exist. Check ADMIT_PKCS11_MODULE.")
         try:
             module = pkcs11.lib(str(self._module))
-            # The module only knows tokens from its start, and does not support forks.
+            # A module knows only the tokens that were present at its start, and does not support forks.
             module.reinitialize()
             self._session = module.get_token(token_label=self._label).open(rw=True, user_pin=self._pin)
         except (pkcs11.PinIncorrect, pkcs11.PinInvalid, pkcs11.PinLenRange) as exc:
-            # Never retried: a token locks itself after a few wrong PINs.
+            # Never try it again: a token locks itself after a few wrong PINs.
             self._pin_refused = True
             raise self._wrong_pin() from exc
         except pkcs11.PinLocked as exc:
@@ -144,7 +148,8 @@ class Pkcs11Token:
         except pkcs11.NoSuchToken as exc:
             raise TokenUnavailable(f"Token {self._label!r} does not exist. Check ADMIT_PKCS11_TOKEN.") from exc
         except RuntimeError as exc:
-            # A PKCS#11 error code comes from a module: it may have no free session, or fail temporarily.
+            # The error has a PKCS#11 code, so this is a PKCS#11 module. The module may have no free session, or fail
+            # temporarily.
             if isinstance(exc, pkcs11.PKCS11Error) and type(exc) is not pkcs11.PKCS11Error:
                 raise
             raise TokenRefused(f"{self._module} is not a PKCS#11 module: {exc}") from exc
@@ -171,7 +176,7 @@ def _error_text(exc: Exception) -> str:
 
 
 class _TokenKey:
-    """Common parts of keys in a token: they cannot be exported, and a copy is the same key."""
+    """Common methods of keys in a token. These keys cannot be exported, and a copy of the object is the same key."""
 
     def private_numbers(self) -> NoReturn:
         _refuse("cannot be exported")
@@ -192,7 +197,7 @@ class _TokenKey:
 
 
 class TokenEcKey(_TokenKey, ec.EllipticCurvePrivateKey):
-    """ECDSA (FIPS 186-5); the token receives the hash."""
+    """ECDSA key (FIPS 186-5). The token receives only the hash."""
 
     def __init__(self, token: Pkcs11Token, key_id: bytes, public: ec.EllipticCurvePublicKey) -> None:
         self._token, self._key_id, self._public = token, key_id, public
@@ -206,7 +211,7 @@ class TokenEcKey(_TokenKey, ec.EllipticCurvePrivateKey):
             hashing.update(data)
             digest = hashing.finalize()
         raw = self._token.sign(self._key_id, digest, "ECDSA")
-        # r and s, each as long as the order (PKCS#11 2.3.1); X.509 uses ECDSA-Sig-Value (RFC 5480).
+        # The token returns r and s, each as long as the order (PKCS#11 2.3.1). X.509 needs ECDSA-Sig-Value (RFC 5480).
         half = len(raw) // 2
         return encode_dss_signature(int.from_bytes(raw[:half]), int.from_bytes(raw[half:]))
 
@@ -226,7 +231,7 @@ class TokenEcKey(_TokenKey, ec.EllipticCurvePrivateKey):
 
 
 class TokenRsaKey(_TokenKey, rsa.RSAPrivateKey):
-    """RSASSA-PKCS1-v1_5 (RFC 8017 8.2), as X.509 uses it."""
+    """RSA key for RSASSA-PKCS1-v1_5 (RFC 8017 8.2), as X.509 uses it."""
 
     def __init__(self, token: Pkcs11Token, key_id: bytes, public: rsa.RSAPublicKey) -> None:
         self._token, self._key_id, self._public = token, key_id, public

@@ -1,14 +1,15 @@
 """Certificate profiles: checks a JSON-like form and converts it to a `CertificateProfile`.
 
-Form of one profile. Optional are `backdate_minutes`, `path_length`, `allowed_names`, `required_names`, `ocsp_no_check`
-and the limits of a tenant's choice (`validity_days_most`, `keys`):
+Form of a profile. The fields `backdate_minutes`, `path_length`, `allowed_names`, `required_names`, `ocsp_no_check` and
+the limits of a tenant's choice (`validity_days_most`, `keys`) are optional:
 
     {"authority": false, "key": "ecdsa-p256", "validity_days": 365, "backdate_minutes": 60,
      "key_usage": ["digital-signature"], "extended_key_usage": ["client-auth"],
      "allowed_names": ["dns", "uri"], "required_names": [],
      "validity_days_most": 1826, "keys": ["ecdsa-p256", "rsa-2048"]}
 
-A tenant's choice has the form {"validity_days": 90, "key": "rsa-2048"}, either or both, and goes to `adjust_profile`.
+A tenant's own choice has the form {"validity_days": 90, "key": "rsa-2048"}. Either field may be missing.
+`adjust_profile` applies it.
 """
 
 from collections.abc import Mapping
@@ -25,15 +26,15 @@ from pki.names import SAN_KINDS, SanKind
 
 _T = TypeVar("_T")
 
-# Usages of RFC 5280 4.2.1.3 for TLS and authorities; key-encipherment for RSA key exchange in TLS 1.2.
+# Usages of RFC 5280 4.2.1.3 for TLS and authorities. key-encipherment is for RSA key exchange in TLS 1.2.
 KEY_USAGES = ("digital-signature", "key-encipherment", "key-cert-sign", "crl-sign")
 EXTENDED_KEY_USAGES = {
     "server-auth": ExtendedKeyUsageOID.SERVER_AUTH,
     "client-auth": ExtendedKeyUsageOID.CLIENT_AUTH,
     "ocsp-signing": ExtendedKeyUsageOID.OCSP_SIGNING,
-    # RFC 4334 2: some supplicants require it in a RADIUS server's certificate.
+    # RFC 4334 2. Some supplicants require it in a RADIUS server's certificate.
     "eap-over-lan": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.14"),
-    # id-kp-cmcRA (RFC 6402 2.10): the key's owner responds to enrolments for the authority.
+    # id-kp-cmcRA (RFC 6402 2.10): the owner of the key responds to enrolments on behalf of the authority.
     "registration-authority": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.28"),
 }
 _MAX_DAYS = 36525
@@ -44,25 +45,25 @@ _MAX_BACKDATE_MINUTES = 1440
 class CertificateProfile:
     name: str
     authority: bool
-    # None: any number of authorities may follow (RFC 5280 4.2.1.9).
+    # Number of authorities that may follow in the chain (RFC 5280 4.2.1.9); None for any number.
     path_length: int | None
     key: KeyKind
     validity: timedelta
-    # Validity begins a little before issuance, because clocks of devices lag.
+    # Time by which validity begins before issuance, because clocks of devices may be late.
     backdate: timedelta
     key_usage: frozenset[str]
     extended_key_usage: tuple[str, ...]
     allowed_names: frozenset[SanKind]
     required_names: frozenset[SanKind]
-    # The status of a certificate that signs statuses is never checked (RFC 6960 4.2.2.2.1).
+    # Whether the certificate's own status is never checked, because it signs statuses (RFC 6960 4.2.2.2.1).
     ocsp_no_check: bool
-    # Limits of a tenant's choice.
+    # Limits for a tenant's own choice.
     validity_most: timedelta
     keys: frozenset[KeyKind]
 
 
 class _ProfileReader:
-    """Reads the fields of a profile one by one, and collects mistakes."""
+    """Reads the fields of a profile one by one, and collects the mistakes."""
 
     def __init__(self, name: str, written: Mapping[str, Any], mistakes: list[str]) -> None:
         self._name = name
@@ -73,9 +74,9 @@ class _ProfileReader:
         self._mistakes.append(f"{self._name}.{field}: {why}")
 
     def _take(self, field: str, default: _T) -> _T:
-        """The field if it exists and has the type of `default`."""
+        """Return the field if it exists and has the type of `default`; otherwise `default`."""
         value = self._left.pop(field, default)
-        # isinstance accepts a bool as an int, but people do not.
+        # isinstance accepts a bool as an int, but a profile must not.
         if type(value) is not type(default):
             self.refuse(field, f"{value!r} must be a {type(default).__name__}")
             return default
@@ -118,7 +119,7 @@ class _ProfileReader:
 
 
 def parse_profiles(written: Mapping[str, Mapping[str, Any]]) -> dict[str, CertificateProfile]:
-    """Validated profiles by name. Raises ProfileErrors with every mistake of every profile."""
+    """Validated profiles by name. Raises ProfileErrors with each mistake of all profiles."""
     mistakes: list[str] = []
     profiles = {name: _parse_profile(name, fields, mistakes) for name, fields in written.items()}
     if mistakes:
@@ -151,7 +152,7 @@ def _parse_profile(name: str, written: Mapping[str, Any], mistakes: list[str]) -
 
 
 def adjust_profile(profile: CertificateProfile, written: Mapping[str, Any]) -> CertificateProfile:
-    """The profile with a tenant's own choice. Raises ProfileErrors with every mistake."""
+    """Change a profile by a tenant's own choice. Raises ProfileErrors with each mistake."""
     mistakes: list[str] = []
     reader = _ProfileReader(profile.name, written, mistakes)
     days = reader.number("validity_days", 1, profile.validity_most.days, default=profile.validity.days)
@@ -183,8 +184,8 @@ def _check_consistency(profile: CertificateProfile, reader: _ProfileReader) -> N
         reader.refuse("required_names", f"{', '.join(sorted(missing))} must be among allowed_names")
 
 
-# Windows, Android and Apple require of a RADIUS server's certificate: serverAuth, a DNS name as alternative name, and
-# (Apple) a validity of at most 825 days.
+# Windows, Android and Apple require serverAuth and a DNS name as alternative name in a RADIUS server's certificate.
+# Apple also allows at most 825 days of validity.
 _ANY_KEY = list(KEY_KINDS)
 BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
     "root": {
@@ -232,7 +233,7 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 1826,
         "keys": _ANY_KEY,
     },
-    # Only for self-tests of the tenant, and no longer than one takes.
+    # Only for self-tests of the tenant. The certificate is valid only as long as a self-test takes.
     "eap-client-self-test": {
         "key": "ecdsa-p256",
         "validity_days": 1,
@@ -240,7 +241,7 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "extended_key_usage": ["client-auth"],
         "allowed_names": ["dns"],
     },
-    # RFC 6614 2.3: the client looks for the server's name among the alternative names.
+    # RFC 6614 2.3: the client compares the server's name with the alternative names.
     "radsec-server": {
         "key": "ecdsa-p256",
         "validity_days": 820,
@@ -260,7 +261,8 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 1826,
         "keys": _ANY_KEY,
     },
-    # It cannot be revoked (RFC 6960 4.2.2.2.1), so it is short-lived and renewed at half time.
+    # An OCSP signer's certificate cannot be revoked (RFC 6960 4.2.2.2.1). So it is valid for a short time, and renewed
+    # after half of this time.
     "ocsp-signer": {
         "key": "ecdsa-p256",
         "validity_days": 14,
@@ -270,7 +272,7 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 90,
         "keys": _ANY_KEY,
     },
-    # RFC 8894 3.1: clients encrypt their requests for this key, which only RSA supports.
+    # RFC 8894 3.1: clients encrypt requests with this key, which only RSA supports.
     "scep-ra": {
         "key": "rsa-2048",
         "validity_days": 820,

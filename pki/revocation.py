@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
-# CRLReason, without 8, which is only for delta CRLs.
+# CRLReason without number 8, which only delta CRLs use.
 REVOCATION_REASONS = {
     "unspecified": 0,
     "keyCompromise": 1,
@@ -19,5 +19,5 @@ REVOCATION_REASONS = {
 
 class Revocation(NamedTuple):
     at: datetime
-    # A name of REASONS.
+    # A name in REVOCATION_REASONS.
     reason: str

@@ -1,4 +1,4 @@
-"""SCEP messages (RFC 8894) as bytes: parses and verifies requests, builds responses. Independent of tenants."""
+"""SCEP messages (RFC 8894) as bytes: parses and verifies requests, builds responses. Knows no tenants."""
 
 import secrets
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from pki.cms_envelopes import ContentCipher, seal_envelope
 from pki.errors import AlgorithmRefused, CmsDamaged
 
 MessageType = Literal["PKCSReq", "RenewalReq", "CertPoll", "GetCert", "GetCRL"]
-# RFC 8894 3.2.1.4.5
+# Values of failInfo (RFC 8894 3.2.1.4.5).
 FailInfo = Literal["badAlg", "badMessageCheck", "badRequest", "badTime", "badCertId"]
 
 _MESSAGE_TYPES: Mapping[str, MessageType] = {
@@ -43,17 +43,17 @@ _OCTETS = (der.OCTET_STRING,)
 _MAX_TRANSACTION_ID = 255
 _NONCE_BYTES, _MAX_NONCE_BYTES = 16, 64
 _MAX_CHALLENGE = 2048
-# Text of a rejection that a device may display.
+# Maximum length of the rejection text, which a device may display.
 _MAX_TEXT = 200
 
-# RFC 8894 3.5.2. SHA-384 is supported but not in its list. strongSwan 5.9.8 takes it for SCEPStandard, and requests
-# nothing from a server without it.
+# RFC 8894 3.5.2. SHA-384 is supported, but missing in the RFC's list. strongSwan 5.9.8 reads "SHA-384" as
+# "SCEPStandard", and requests nothing from a server without it.
 CAPABILITIES = ("AES", "POSTPKIOperation", "Renewal", "SCEPStandard", "SHA-256", "SHA-384", "SHA-512")
 
 
 @dataclass(frozen=True, slots=True)
 class ScepRequest:
-    """A parsed pkiMessage. Call `require_proven` before using its content."""
+    """A parsed pkiMessage. Call `require_proven` before you use its content."""
 
     message_type: MessageType
     transaction_id: str
@@ -75,14 +75,14 @@ class ScepRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScepResponder:
-    """The registration authority, which opens envelopes and signs responses (RFC 8894 2.1.2)."""
+    """The registration authority, which decrypts envelopes and signs responses (RFC 8894 2.1.2)."""
 
     certificate: x509.Certificate
     key: rsa.RSAPrivateKey
 
 
 def read_request(data: bytes) -> ScepRequest:
-    """Parse a request. Raises CmsDamaged if it has nothing that a response could refer to."""
+    """Parse a request. Raises CmsDamaged if it lacks the values that a response must repeat."""
     signed = cms.read_signed(data)
     message_type = _MESSAGE_TYPES.get(_read_text(signed, _MESSAGE_TYPE))
     if message_type is None:
@@ -112,7 +112,10 @@ def _read_text(signed: cms.SignedMessage, oid: str) -> str:
 
 
 def read_challenge(request: bytes) -> str:
-    """The challengePassword (RFC 2985 5.4.1) of a PKCS#10 request in DER; "" if none. Raises CmsDamaged."""
+    """Return the challengePassword (RFC 2985 5.4.1) of a PKCS#10 request in DER; "" if it has none.
+
+    Raises CmsDamaged.
+    """
     with cms.translate_parse_errors("the challengePassword"):
         parsed = x509.load_der_x509_csr(request)
         try:
@@ -127,17 +130,17 @@ def read_challenge(request: bytes) -> str:
 def build_success(
     request: ScepRequest, certificate: x509.Certificate, responder: ScepResponder, cipher: ContentCipher
 ) -> bytes:
-    """A CertRep with only the certificate, encrypted to the request's signer (RFC 8894 3.3.2).
+    """Build a CertRep that contains only the certificate, encrypted for the request's signer (RFC 8894 3.3.2).
 
-    `cipher` is the request's, which its sender supports. GetCACert delivers authorities: some clients take the first
-    certificate of a message as theirs.
+    `cipher` is that of the request, because the client supports it. The authorities come with GetCACert only: some
+    clients take the first certificate of a message as their own.
     """
     envelope = seal_envelope(cms.certificates_only([certificate]), request.signer, cipher)
     return _build_reply(request, responder, envelope, {_PKI_STATUS: _encode_text(_SUCCESS)})
 
 
 def build_failure(request: ScepRequest, fail_info: FailInfo, text: str, responder: ScepResponder) -> bytes:
-    """A CertRep that rejects; `text` gives the reason (RFC 8894 3.2.1.4.6)."""
+    """Build a CertRep that rejects the request. `text` is the reason (RFC 8894 3.2.1.4.6)."""
     attributes: dict[str, bytes] = {
         _PKI_STATUS: _encode_text(_FAILURE),
         _FAIL_INFO: _encode_text(_FAIL_INFOS[fail_info]),
@@ -169,5 +172,5 @@ def _build_reply(
 
 
 def _encode_text(text: str) -> bytes:
-    """PrintableString. A client's transactionID is returned as received, also with characters outside this type."""
+    """PrintableString, also for characters outside this type: a client's transactionID is returned as received."""
     return der.encode(der.PRINTABLE_STRING, text.encode("ascii"))

@@ -6,16 +6,16 @@ _OCTETS = 16
 
 
 def random_serial() -> int:
-    """A random number of exactly 16 octets whose first is 0x01 to 0x7f.
+    """A random number of exactly 16 octets. The first octet is 0x01 to 0x7f.
 
-    So DER needs no padding octet, no leading zero is lost, and the hex digits are equal in all tools.
+    So DER needs no padding octet, no leading zero is lost, and all tools print the same hex digits.
     """
     first = 1 + secrets.randbelow(0x7F)
     return int.from_bytes(bytes((first,)) + secrets.token_bytes(_OCTETS - 1))
 
 
 def serial_bytes(serial: int) -> bytes:
-    """Big-endian, without leading zero bytes."""
+    """Big-endian bytes of a serial number, without leading zeros."""
     if serial <= 0:
         raise ValueError("a serial number must be positive")
     return serial.to_bytes((serial.bit_length() + 7) // 8)

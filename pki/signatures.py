@@ -1,4 +1,4 @@
-"""Signatures of X.509: verification with a public key, and signed structures of CRLs and OCSP responses."""
+"""Signatures of X.509: verification with a public key, and signing of CRLs and OCSP responses."""
 
 from functools import lru_cache
 
@@ -12,14 +12,17 @@ from pki import der
 from pki.errors import UNREADABLE_ERRORS
 from pki.keys import PrivateKey, signature_hash
 
-# Cache size: authorities in use at a time.
+# Limit of cached keys, above the number of authorities in use at a time.
 _MAX_KEYS = 2_000
-# Errors for a key or signature that is damaged or of another kind.
+# Errors for a damaged key or signature, or one of another kind.
 _INVALID_SIGNATURE_ERRORS = (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError)
 
 
 def public_key_der(certificate_der: bytes) -> bytes:
-    """SubjectPublicKeyInfo of a certificate; b"" if it does not parse, which matches no signature."""
+    """SubjectPublicKeyInfo of a certificate.
+
+    Returns b"", which matches no signature, if the certificate cannot be parsed.
+    """
     try:
         key = x509.load_der_x509_certificate(certificate_der).public_key()
     except UNREADABLE_ERRORS:
@@ -30,7 +33,7 @@ def public_key_der(certificate_der: bytes) -> bytes:
 def is_signed_with(signed: x509.Certificate, public_key: bytes) -> bool:
     """Whether this key (SubjectPublicKeyInfo) made the certificate's signature (RFC 5280 6.1.3 (a)(1)).
 
-    Does not compare names: OpenSSL, which built the chain, treats two spellings of a name as equal.
+    Does not compare names. OpenSSL, which built the chain, treats different spellings of a name as equal.
     """
     try:
         _verify(signed, _load_key(public_key))
@@ -64,7 +67,7 @@ def _verify(signed: x509.Certificate, key: PublicKeyTypes) -> None:
 
 
 _NULL = der.encode(der.NULL, b"")
-# RFC 5758 3.2 (no parameters) and RFC 4055 5 (NULL).
+# AlgorithmIdentifiers: without parameters by RFC 5758 3.2 (ECDSA), with NULL by RFC 4055 5 (RSA).
 _ECDSA = {
     "sha256": der.sequence(der.object_identifier("1.2.840.10045.4.3.2")),
     "sha384": der.sequence(der.object_identifier("1.2.840.10045.4.3.3")),
@@ -74,7 +77,7 @@ _RSA = {"sha256": der.sequence(der.object_identifier("1.2.840.113549.1.1.11"), _
 
 
 def signature_algorithm(key: PrivateKey) -> bytes:
-    """AlgorithmIdentifier (RFC 5280 4.1.1.2) of signatures by `sign_content`."""
+    """AlgorithmIdentifier (RFC 5280 4.1.1.2) for signatures of `sign_content`."""
     name = signature_hash(key).name
     return _ECDSA[name] if isinstance(key, ec.EllipticCurvePrivateKey) else _RSA[name]
 
@@ -86,5 +89,8 @@ def sign_content(key: PrivateKey, content: bytes) -> bytes:
 
 
 def encode_signed(key: PrivateKey, content: bytes, *more: bytes) -> bytes:
-    """Sign `content`; `more` follows the signature and is not signed."""
+    """Sign `content`, and encode the content with its signature.
+
+    The parts in `more` follow the signature and are not signed.
+    """
     return der.sequence(content, signature_algorithm(key), der.bit_string(sign_content(key, content)), *more)

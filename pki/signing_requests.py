@@ -1,4 +1,4 @@
-"""Certificate signing requests (PKCS#10, RFC 2986): a proven public key and proposed names."""
+"""Certificate signing requests (PKCS#10, RFC 2986): a public key whose owner signed the request, and proposed names."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,13 @@ _MAX_BYTES = 32 * 1024
 @dataclass(frozen=True, slots=True)
 class SigningRequest:
     public_key: PublicKey
-    # Proposals only: the issuer decides the names of the certificate.
+    # Names are only proposals. The issuer decides the names of the certificate.
     common_name: str
     sans: tuple[San, ...]
 
 
 def read_signing_request(data: bytes) -> SigningRequest:
-    """Parse a request from PEM or DER and verify its signature. Raises RequestNotAllowed or KeyNotAllowed."""
+    """Parse a request from PEM or DER, and verify its signature. Raises RequestNotAllowed or KeyNotAllowed."""
     if len(data) > _MAX_BYTES:
         raise RequestNotAllowed(f"The request has {len(data)} bytes; the maximum is {_MAX_BYTES}.")
     try:

@@ -1,4 +1,4 @@
-"""Uploaded authorities: parses any usual file format, and checks certificates before they are trusted."""
+"""Uploaded authorities: parses common file formats, and checks certificates before they are trusted."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ from pki.signatures import is_signed_with, public_key_der
 MAX_FILE_BYTES = 256 * 1024
 MAX_CERTIFICATES = 20
 _STRONG_HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
-# Critical extensions that OpenSSL supports for an authority; it rejects others (RFC 5280 4.2).
+# Critical extensions that OpenSSL supports for an authority. OpenSSL rejects all others (RFC 5280 4.2).
 _KNOWN_EXTENSIONS = {
     ExtensionOID.BASIC_CONSTRAINTS,
     ExtensionOID.KEY_USAGE,
@@ -37,7 +37,10 @@ _CLIENT_USAGES = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTEN
 
 
 def read_certificates(data: bytes) -> list[x509.Certificate]:
-    """Certificates of a file: one or several in PEM, DER, or PKCS#7 (RFC 2315) in either. Raises UploadNotReadable."""
+    """Certificates in a file: one or several in PEM, one in DER, or PKCS#7 (RFC 2315) in PEM or DER.
+
+    Raises UploadNotReadable.
+    """
     if len(data) > MAX_FILE_BYTES:
         raise UploadNotReadable(f"The file has {len(data)} bytes; the maximum is {MAX_FILE_BYTES}.")
     if b"PRIVATE KEY-----" in data:
@@ -73,7 +76,7 @@ def _load_der(data: bytes) -> list[x509.Certificate]:
 
 
 def _require_readable(certificate: x509.Certificate, number: int) -> None:
-    """Read all parts of a certificate, because `cryptography` parses them only on access."""
+    """Read all parts of a certificate, because `cryptography` parses each part only when it is read."""
     try:
         subject_line(certificate)
         issuer_line(certificate)
@@ -85,7 +88,7 @@ def _require_readable(certificate: x509.Certificate, number: int) -> None:
 
 
 def is_root(certificate: x509.Certificate) -> bool:
-    """Whether it is self-signed. Accepts a weak signature, because nothing relies on it."""
+    """Whether the certificate is self-signed. Accepts a weak signature, because nothing relies on it."""
     if subject_line(certificate) != issuer_line(certificate):
         return False
     return is_signed_with(certificate, _public_key(certificate)) or (
@@ -117,12 +120,15 @@ def has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bo
 
 
 def compute_key_identifier(certificate: x509.Certificate) -> bytes:
-    """Key identifier computed from its public key (RFC 5280 4.2.1.2, first method), ignoring the certificate's own."""
+    """Compute the key identifier from the public key (RFC 5280 4.2.1.2, first method).
+
+    Ignores the identifier in the certificate.
+    """
     return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key()).digest
 
 
 def list_mistakes(certificate: x509.Certificate, *, now: datetime) -> Iterable[str]:
-    """Reasons not to trust this authority for device certificates, as sentences; empty if it can be trusted."""
+    """Reasons not to trust this authority for device certificates, as sentences. Empty if it can be trusted."""
     extensions = {extension.oid: extension for extension in certificate.extensions}
     constraints = extensions.get(ExtensionOID.BASIC_CONSTRAINTS)
     if constraints is None or not constraints.value.ca:

@@ -1,6 +1,6 @@
-"""`python -m worker`: run the worker and its scheduler until SIGTERM.
+"""Runs the worker and its scheduler until SIGTERM: `python -m worker`.
 
-Bypasses Celery's command line, which takes a sixth of the start time to load.
+Does not use Celery's command line, because loading it takes a sixth of the start time.
 """
 
 import argparse
@@ -15,8 +15,8 @@ def main() -> int:
     parser.add_argument("--processes", type=int, required=True)
     parser.add_argument("--schedule", required=True, help="file for the last run time of each job")
     chosen = parser.parse_args()
-    # Gossip and remote control stay on although unused: without their connections, a worker stopped receiving jobs
-    # after an acknowledgement failed during a Redis outage.
+    # Keep gossip and remote control on, although Admit does not use them. Without their connections, a worker stopped
+    # receiving jobs after an acknowledgement failed during a Redis outage.
     worker = app.Worker(
         concurrency=chosen.processes,
         loglevel=logging.INFO,

@@ -1,4 +1,4 @@
-"""The Celery application for `python -m worker`."""
+"""The Celery application of `python -m worker`."""
 
 import logging
 import pkgutil
@@ -16,12 +16,12 @@ from worker.log_filters import SchedulingErrorFilter, drop_outage_traceback
 from worker.priority import lower_connection_priority, lower_priority
 from worker.schedule import BEAT_SCHEDULE, STARTUP_TASKS
 
-# Less than a job's own time limit, so that a silent server gives one line in the log.
+# Time limit of a database statement. Below a job's own time limit, so that a silent server causes one log line.
 _STATEMENT_SECONDS = 240
 
 
 def broker_url(redis_url: str) -> str:
-    """Celery's form of the URL: "unix:///path" becomes "redis+socket:///path"."""
+    """Convert a Redis URL for Celery: "unix:///path" becomes "redis+socket:///path"."""
     scheme, separator, rest = redis_url.partition("://")
     return f"redis+socket{separator}{rest}" if scheme == "unix" else redis_url
 
@@ -30,23 +30,23 @@ def make_app(settings: Settings) -> Celery:
     modules = [module.name for module in pkgutil.iter_modules(jobs.__path__, "worker.jobs.")]
     app = Celery("admit", broker=broker_url(settings.redis_url), include=modules)
     app.conf.update(
-        # A job of a dying worker runs again; jobs are written for that.
+        # If the worker dies during a job, the job runs again. Jobs are written for that.
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         worker_prefetch_multiplier=1,
         worker_cancel_long_running_tasks_on_connection_loss=True,
-        # Longer than the longest job and its wait for a process. After this time Redis delivers a message again.
+        # After this time, Redis delivers a message again. This time exceeds the longest job and its wait for a process.
         broker_transport_options={"visibility_timeout": 3 * LONG_JOB_SECONDS},
-        # Results belong in the database, where clients poll them.
+        # Results belong in the database, where clients read them.
         task_ignore_result=True,
         task_default_queue=QUEUE,
-        # Redis serves the queues in turns, so messages in one do not delay the other's.
+        # The worker reads the queues in turns, so messages in one queue do not delay those in the other.
         task_queues=[Queue(name, routing_key=name) for name in (QUEUE, JOBS_QUEUE)],  # type: ignore[no-untyped-call]
         task_soft_time_limit=300,
         task_time_limit=330,
         timezone="UTC",
         broker_connection_retry_on_startup=True,
-        # Redis may be down for long: never give up.
+        # Redis may be down for a long time: never give up.
         broker_connection_max_retries=None,
         beat_schedule=BEAT_SCHEDULE,
     )
@@ -61,9 +61,10 @@ app.set_default()
 
 @signals.after_setup_logger.connect
 def _configure_loggers(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    """Reduce log lines: three for each heartbeat would hide those of jobs. Failures are still logged.
+    """Reduce log lines. Failures are still logged.
 
-    httpx would log URLs from tenants, which may contain secrets.
+    Three lines for each heartbeat would hide the lines of jobs. httpx would log URLs of tenants, which may contain
+    secrets.
     """
     for name in ("celery.app.trace", "celery.beat", "celery.worker.request", "celery.worker.strategy", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -78,8 +79,8 @@ def _lower_priority(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal argume
 
 @signals.worker_process_init.connect
 def _create_process_engine(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    """Create an engine for each child, because connections do not survive a fork."""
-    # Job queues are sometimes empty and sometimes long, so a cached plan is useless.
+    """Create a database engine for each child process, because connections do not survive a fork."""
+    # The queues are sometimes empty and sometimes long, so a cached query plan would often be wrong.
     plans = ("plan_cache_mode=force_custom_plan",)
     engine = make_engine(
         _settings.database_worker_url,

@@ -1,4 +1,4 @@
-"""Restarts Celery's beat process if it dies. Celery itself does not, and no job would start any more."""
+"""Restarts Celery's scheduler process (beat) if it dies. Celery itself does not, so no job would start any more."""
 
 import ctypes
 import logging
@@ -9,19 +9,19 @@ from celery import bootsteps, signals
 from celery.beat import EmbeddedService
 
 _CHECK_INTERVAL_SECONDS: Final = 2.0
-# prctl(2).
+# Constant of prctl(2).
 _PR_SET_PDEATHSIG: Final = 1
 _log = logging.getLogger(__name__)
 
 
 @signals.beat_embedded_init.connect
 def _stop_with_worker(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    """End beat if the worker is killed: otherwise it runs beside the next worker's."""
+    """End beat if the worker is killed. Otherwise it would continue beside the beat of the next worker."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class BeatRestarter(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
-    """Restarts beat after it died, for example by the OOM killer or on a full disk."""
+    """Restarts beat after it has died, for example by the OOM killer or on a full disk."""
 
     requires = ("celery.worker.components:Timer", "celery.worker.components:Beat")
 
@@ -38,7 +38,7 @@ class BeatRestarter(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ha
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            # Celery stops the first one.
+            # Celery stops only the beat that it has started itself.
             worker.beat.stop()
 
     def _look(self, worker: Any) -> None:  # noqa: ANN401 -- Celery's worker, of no type

@@ -1,4 +1,4 @@
-"""Handlers of the worker for each kind of job that a client starts (`nac.core.jobs`)."""
+"""Functions that run the jobs that clients start, by kind of job (`nac.core.jobs`)."""
 
 from collections.abc import Mapping
 from typing import Any, Final

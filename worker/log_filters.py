@@ -10,9 +10,9 @@ from nac.kit.errors import DatabaseUnavailable
 
 
 def drop_outage_traceback(record: logging.LogRecord) -> bool:
-    """Keep one line of a job that fails because of the database.
+    """Remove the traceback of a job that failed because of the database, so that it takes one line.
 
-    Several fail each second, and their tracebacks would displace all other lines within minutes.
+    Several jobs fail each second. The tracebacks would displace all other lines within minutes.
     """
     if record.exc_info and isinstance(record.exc_info[1], DatabaseUnavailable):
         record.exc_info = None
@@ -20,9 +20,9 @@ def drop_outage_traceback(record: logging.LogRecord) -> bool:
 
 
 class SchedulingErrorFilter:
-    """Keep one line a minute, without a traceback, of jobs that cannot be queued.
+    """Allows one line a minute, without a traceback, about jobs that cannot be queued.
 
-    Every due job fails, several each second, with 150 lines each.
+    During an outage, each due job fails: several each second, with 150 lines each.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

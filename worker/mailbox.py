@@ -1,4 +1,4 @@
-"""Local mail server for an installation without one. Listens on loopback, accepts every mail and forwards none."""
+"""Local mail server, if no other mail server is set. Listens on loopback, stores each mail and forwards none."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class MailboxHandler:
-    """Handler of aiosmtpd that stores each mail in the mailbox."""
+    """Handler for aiosmtpd that stores each mail in the mailbox."""
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox

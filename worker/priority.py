@@ -1,4 +1,4 @@
-"""Low priority for jobs, and for PostgreSQL's work for them, on a machine that also serves devices."""
+"""Low priority for jobs, and for PostgreSQL's work for jobs, on a machine that also serves devices."""
 
 import os
 from contextlib import suppress
@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 from sqlalchemy import Engine, event
 
-# About a tenth of the share of a process at 0 if both need the same core (sched(7)); all of an idle core.
+# About a tenth of the time of a process with niceness 0, if both need the same core (sched(7)). All of an idle core.
 NICENESS = 10
 
 
@@ -17,18 +17,19 @@ def lower_priority() -> None:
 
 
 def lower_connection_priority(engine: Engine) -> Engine:
-    """Lower the priority of PostgreSQL's backends for `engine` if it runs on this machine."""
+    """Lower the priority of PostgreSQL's backends for `engine`. Does nothing if PostgreSQL runs on another machine."""
 
     @event.listens_for(engine, "connect")
     def _connected(connection: psycopg.Connection, _record: object) -> None:
         backend = connection.info.backend_pid
-        # The pid of a server on another machine does not exist here, or belongs to another process.
+        # The process id of a server on another machine does not exist here, or belongs to another process.
         with suppress(OSError, psycopg.Error):
             if not Path(f"/proc/{backend}/cmdline").read_bytes().startswith(b"postgres: "):
                 return
             try:
                 os.setpriority(os.PRIO_PROCESS, backend, NICENESS)
-                # Every backend has its own session (setsid), and the kernel first shares cores among sessions.
+                # The kernel first shares cores among sessions, and each backend has its own (setsid). So lower the
+                # session's share.
                 Path(f"/proc/{backend}/autogroup").write_text(f"{NICENESS}\n")
             except PermissionError:
                 _request_lower_priority(connection)
@@ -37,8 +38,10 @@ def lower_connection_priority(engine: Engine) -> Engine:
 
 
 def _request_lower_priority(connection: psycopg.Connection) -> None:
-    """Have PostgreSQL lower its own priority if it runs as another user and `up` has set this up
-    (migrations/machine.sql)."""
+    """Let PostgreSQL lower its own priority, if it runs as another user.
+
+    `admit up` must have created the function (migrations/machine.sql).
+    """
     connection.autocommit = True
     try:
         row = connection.execute("SELECT to_regprocedure('machine.give_way()') IS NOT NULL").fetchone()

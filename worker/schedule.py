@@ -1,4 +1,4 @@
-"""The schedule of Celery's beat: when it sends which task."""
+"""Schedule of Celery's beat: when it sends each task."""
 
 from typing import Any, Final
 
@@ -8,12 +8,12 @@ from worker.constants import ALARMS_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS
 
 
 def _run_every(seconds: int) -> dict[str, Any]:
-    """Entry of a frequent task. Runs missed during an outage expire after two intervals."""
+    """Entry for a frequent task. A run that could not start, for example in an outage, expires after two intervals."""
     return {"schedule": seconds, "options": {"expires": 2 * seconds}}
 
 
 def _run_at(*, expires: int | None = None, **times: str) -> dict[str, Any]:
-    """Entry of a task at these times (celery.schedules.crontab, in UTC)."""
+    """Entry for a task at these times (celery.schedules.crontab, in UTC)."""
     return {"schedule": crontab(**times), "options": {"expires": expires} if expires else {}}
 
 
@@ -28,14 +28,14 @@ _ENTRIES: Final = {
     "exports.prune": _run_at(minute="52"),
     "feeds.prune": _run_at(minute="*/10"),
     "jobs.prune": _run_at(hour="4", minute="17"),
-    # Partitions are created a week ahead, so one good hour a week is enough.
+    # Partitions are created a week ahead, so one successful run a week is enough.
     "logs.ensure_partitions": _run_at(minute="7"),
     "mail.prune": _run_at(minute="42"),
     "policies.prune_hits": _run_at(hour="3", minute="47"),
     "redecisions.clear_waiting": _run_at(minute="*/5", expires=300),
     "redecisions.prune": _run_at(hour="4", minute="7"),
     "replica.prune_changes": _run_at(minute="37"),
-    # Rows are deleted at night in their tenant's time zone, a few minutes' worth at a time.
+    # Rows are deleted at night in the time zone of their tenant, in runs of a few minutes.
     "retention.enforce": _run_at(minute="*/5", expires=300),
     "scep.prune_transactions": _run_at(hour="3", minute="57"),
     "secret_rotations.finish": _run_every(15),
@@ -44,11 +44,11 @@ _ENTRIES: Final = {
     "tenants.purge": _run_at(minute="*/10", expires=600),
     "trials.keep": _run_every(60),
     "worker.heartbeat": _run_every(HEARTBEAT_INTERVAL_SECONDS),
-    # The longest delay until waiting work starts.
+    # The interval is the longest delay until waiting work starts.
     "worker.dispatch": _run_every(1),
 }
 BEAT_SCHEDULE: Final = {name: {"task": name, **entry} for name, entry in _ENTRIES.items()}
-# Also sent when a worker starts, to catch up after a time without one.
+# Also sent when a worker starts, because runs were missed while no worker ran.
 STARTUP_TASKS: Final = (
     "worker.heartbeat",
     "certificates.renew",

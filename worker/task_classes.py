@@ -20,7 +20,7 @@ _RETRY_SECONDS: Final = (5, 30, 300)
 
 
 class UpkeepTask(Task):  # type: ignore[misc]  # Celery has no types
-    """A task that runs rarely, and therefore is retried after an outage."""
+    """A task that runs rarely, so it is retried after an outage."""
 
     abstract = True
     autoretry_for = (Unavailable,)
@@ -30,11 +30,11 @@ class UpkeepTask(Task):  # type: ignore[misc]  # Celery has no types
 
 
 class JobTask(Task):  # type: ignore[misc]  # Celery has no types
-    """Runs a row of `jobs`. The row is the truth: Redis may lose its message or deliver it twice."""
+    """Runs a job that is a row of `jobs`. The row decides: Redis may lose the job's message or deliver it twice."""
 
     abstract = True
     queue = JOBS_QUEUE
-    # A handler with a single transaction may take long: it renews its lease with each progress report.
+    # A handler with a single transaction may take long. The handler renews the job's lease with each progress report.
     soft_time_limit = LONG_JOB_SECONDS
     time_limit = LONG_JOB_SECONDS + 30
     max_retries = len(_RETRY_SECONDS)
@@ -43,7 +43,8 @@ class JobTask(Task):  # type: ignore[misc]  # Celery has no types
     def run_row(self, job_id: UUID, *, unseal: Unseal, app_engine: Engine, engine: Engine | None = None) -> None:
         run = runner.take_job(job_id, unseal=unseal, app_engine=app_engine, engine=engine)
         if run is None:
-            # Cancelled, delivered twice, or too many jobs run. If the row is still queued, it is sent again.
+            # The job was cancelled, its message was delivered twice, or too many jobs run. If the row is still queued,
+            # a message is sent again.
             return
         try:
             runner.execute_job(run, self.handler)
@@ -51,7 +52,10 @@ class JobTask(Task):  # type: ignore[misc]  # Celery has no types
             self._retry_or_fail(run, exc)
 
     def _retry_or_fail(self, run: JobRun, exc: Exception) -> None:
-        """Retry a few times, then fail. Unavailable services do not count: the job waits for them."""
+        """Retry a few times, then fail.
+
+        Attempts during an outage of a service do not count, because the job waits for the service.
+        """
         is_endless = isinstance(exc, Unavailable)
         retries = self.request.retries
         if retries >= self.max_retries and not is_endless:

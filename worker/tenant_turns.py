@@ -1,4 +1,4 @@
-"""Tenants of a job: all of them, or those with work, a piece of each in turn."""
+"""Tenants of a job: all tenants, or a piece of work for each tenant in turn."""
 
 import logging
 import time
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def iterate_tenants() -> Iterator[Tenant]:
-    """All tenants by slug; each page is read in its own transaction."""
+    """All tenants by slug. Each page is read in its own transaction."""
     return chain.from_iterable(service.ORDERS.pages(_read_page))
 
 
@@ -30,9 +30,9 @@ def _read_page(span: PageSpan) -> Sequence[Tenant]:
 def run_in_turns(
     waiting: Sequence[TenantId], piece: Callable[[Session, TenantId], bool], *, until: float, complaint: str
 ) -> None:
-    """Process a piece of each tenant in turn, until no `piece` reports more work or `until` (monotonic clock).
+    """Call `piece` for each tenant in turn, until no call reports more work or until `until` (monotonic clock).
 
-    So a large tenant does not delay others. `complaint` is logged if a tenant's piece fails.
+    So a large tenant does not delay others. Logs `complaint` if a call fails.
     """
     while waiting and time.monotonic() < until:
         waiting = [tenant_id for tenant_id in waiting if _run_piece(tenant_id, piece, complaint)]
@@ -43,7 +43,7 @@ def _run_piece(tenant_id: TenantId, piece: Callable[[Session, TenantId], bool], 
         with session_scope(TenantScope(tenant_id)) as session:
             return piece(session, tenant_id)
     except Conflict:
-        # A concurrent change of the same rows; retried a second later.
+        # Another transaction changed the same rows. The next run, a second later, retries.
         return False
     except Unavailable:
         raise

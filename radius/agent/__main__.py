@@ -1,6 +1,6 @@
-"""`python -m radius.agent`: run the agent of a cell until SIGTERM.
+"""Runs the agent of a cell until SIGTERM: `python -m radius.agent`.
 
-Prints one sentence and exits with status 1 if the cell cannot serve.
+If the cell cannot serve, prints the reason in one sentence and exits with status 1.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Values of an Accounting-Request (RFC 2866, 2869, 3162), checked against the faults of real NASes."""
+"""Values of an Accounting-Request (RFC 2866, 2869, 3162), with checks for known faults of NASes."""
 
 import calendar
 import hashlib
@@ -15,19 +15,19 @@ from radius.agent.copy_format import copy_line, encode_json, host_address
 
 _SECOND = 1_000_000
 _DAY_SECONDS = 86_400
-# A NAS repeats a record for hours at most; a larger delay is a broken counter.
+# Largest plausible Acct-Delay-Time: a NAS repeats a record for hours at most.
 MAX_DELAY_SECONDS = _DAY_SECONDS
-# Maximum clock error of a NAS; beyond it the time of arrival replaces Event-Timestamp.
+# Largest plausible clock error of a NAS. Beyond it, the arrival time replaces Event-Timestamp.
 MAX_EVENT_AGE_SECONDS = _DAY_SECONDS
 MAX_EVENT_AHEAD_SECONDS = 300
-# The counter wraps at 136 years; a value above ten years is broken.
+# Largest plausible Acct-Session-Time, ten years. The attribute itself can count 136 years.
 MAX_SESSION_SECONDS = 10 * 366 * _DAY_SECONDS
 _INT8_MAX = 2**63 - 1
-# PostgreSQL indexes keys up to 2,704 bytes: three of 253 characters (RFC 2865 5) of up to 3 bytes fit.
+# A PostgreSQL index entry holds 2,704 bytes: three texts of 253 characters (RFC 2865 5), each up to 3 bytes, fit.
 MAX_KEY_CHARACTERS = 253
 _DIGEST_CHARACTERS = 16
 RESTART_STATUS_TYPES = ("Accounting-On", "Accounting-Off")
-# Flags of a record; docs/reference/accounting.md explains them.
+# Flags for faults of a record; docs/reference/accounting.md explains them.
 IMPOSSIBLE_TIME = "impossible-time"
 SESSION_ID_MISSING = "session-id-missing"
 SESSION_ID_REPEATED = "session-id-repeated"
@@ -36,7 +36,7 @@ UNREADABLE_TEXT = "unreadable-text"
 
 @dataclass(slots=True)
 class ParsedAccounting:
-    """One parsed record. Times are epoch microseconds; None means that the NAS does not send it."""
+    """A parsed Accounting-Request. Times are epoch microseconds; None means that the NAS did not send the value."""
 
     at: int
     tenant_id: str
@@ -54,7 +54,7 @@ class ParsedAccounting:
     framed_ipv6: str
     framed_prefix: str
     delegated_prefix: str
-    # Identifies one of our decisions (nac.cellformat.session_class).
+    # RADIUS Class: identifies the decision that admitted the device (nac.cellformat.session_class).
     class_: str
     cui: str
     # Time of the event at the NAS.
@@ -63,14 +63,14 @@ class ParsedAccounting:
     input_octets: int | None
     output_octets: int | None
     terminate_cause: str
-    # Faults of the record.
+    # Flags of the faults in this record.
     faults: tuple[str, ...] = ()
 
 
 def parse_accounting(record: AccountingRecord) -> ParsedAccounting:
     values = dict(record.attributes)
     if len(values) < len(record.attributes):
-        # Of a repeated attribute the first value counts, as in authentication.
+        # If an attribute is repeated, its first value counts, as in authentication.
         values = dict(reversed(record.attributes))
     get = values.get
     station = get("Calling-Station-Id", "")
@@ -88,7 +88,8 @@ def parse_accounting(record: AccountingRecord) -> ParsedAccounting:
         site_id=record.site_id,
         nas_id=record.nas_id,
         nas_address=host_address(record.nas_address),
-        # Only the NAS's own identification: its source address may change behind NAT, and it may be registered later.
+        # Prefer the identifier and address that the NAS reports, because its source address may change behind NAT. Do
+        # not use the registration, because the NAS may be registered later.
         nas_key=shorten_key(f"{identifier}|{stated}") if identifier or stated else record.nas_address,
         status_type=get("Acct-Status-Type", ""),
         session_id=shorten_key(session_id),
@@ -124,7 +125,7 @@ def _find_faults(record: AccountingRecord, values: dict[str, str], is_impossible
 
 
 def shorten_key(text: str) -> str:
-    """Shorten a text for a key. Different texts stay different."""
+    """Shorten a text for a key. A digest at its end keeps different texts different."""
     if len(text) <= MAX_KEY_CHARACTERS:
         return text
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARACTERS]
@@ -132,7 +133,7 @@ def shorten_key(text: str) -> str:
 
 
 def _decode_text(octets: str) -> str:
-    """Text of octets that radiusd prints as 0x...; unchanged if they are no text."""
+    """Decode octets that radiusd prints as 0x...; return them unchanged if they are not text."""
     try:
         text = bytes.fromhex(octets.removeprefix("0x")).decode()
     except ValueError:
@@ -142,7 +143,7 @@ def _decode_text(octets: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def normalise_ipv6_prefix(text: str) -> str:
-    """The prefix without bits behind its length (RFC 3162 2.3, RFC 4818); "" if invalid."""
+    """Set the bits after the prefix length to zero (RFC 3162 2.3, RFC 4818). Returns "" for an invalid prefix."""
     try:
         return str(IPv6Network(text, strict=False)) if "/" in text else ""
     except ValueError:
@@ -150,7 +151,7 @@ def normalise_ipv6_prefix(text: str) -> str:
 
 
 def _join_framed_ipv6(address: str, prefix: str, interface: str) -> str:
-    """The whole address (RFC 6911 3.1), or one made of a 64-bit prefix and the interface (RFC 3162 2.2)."""
+    """Return Framed-IPv6-Address (RFC 6911 3.1), or join a 64-bit prefix and the interface id (RFC 3162 2.2)."""
     if address or not interface:
         return host_address(address)
     network = normalise_ipv6_prefix(prefix)
@@ -167,7 +168,7 @@ def _parse_number(text: str, limit: int) -> int | None:
 
 
 def _join_octets(low: str, gigawords: str) -> int | None:
-    """A 64-bit counter from its two halves (RFC 2869 5.1, 5.2)."""
+    """Join the two 32-bit halves of a counter (RFC 2869 5.1, 5.2)."""
     octets = _parse_number(low, 0xFFFFFFFF)
     if not gigawords:
         return octets
@@ -178,7 +179,10 @@ def _join_octets(low: str, gigawords: str) -> int | None:
 
 
 def _find_event_time(at: int, delay: str, stamp: str) -> tuple[int, bool]:
-    """Time of the event, and whether the NAS's value is impossible. Prefers the delay, which needs no correct clock."""
+    """Return the time of the event, and whether the time that the NAS sent is impossible.
+
+    Prefers Acct-Delay-Time to Event-Timestamp, because a delay needs no correct clock.
+    """
     seconds = _parse_number(delay, MAX_DELAY_SECONDS)
     if seconds:
         return at - seconds * _SECOND, False
@@ -188,7 +192,7 @@ def _find_event_time(at: int, delay: str, stamp: str) -> tuple[int, bool]:
         if happened is not None:
             happened *= _SECOND
             if at - MAX_EVENT_AGE_SECONDS * _SECOND <= happened <= at + MAX_EVENT_AHEAD_SECONDS * _SECOND:
-                # Never after its arrival: an end in the future would outlast later sessions.
+                # Never later than the arrival: a session end in the future would outlast later sessions.
                 return min(happened, at), is_impossible
         is_impossible = True
     return at, is_impossible
@@ -199,7 +203,7 @@ _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if na
 
 @lru_cache(maxsize=1_024)
 def parse_event_timestamp(text: str) -> int | None:
-    """Epoch seconds of "Nov 21 2026 03:01:02 UTC", radiusd's format of a date, or of plain seconds."""
+    """Convert "Nov 21 2026 03:01:02 UTC", as radiusd prints a date, or a number of seconds to epoch seconds."""
     if text.isdecimal() and text.isascii() and len(text) <= 10:
         return int(text)
     parts = text.split()
@@ -210,7 +214,7 @@ def parse_event_timestamp(text: str) -> int | None:
         moment = (int(parts[2]), _MONTHS[parts[0]], int(parts[1]), hour, minute, second, 0, 0, -1)
         if parts[4] in ("UTC", "GMT"):
             return calendar.timegm(moment)
-        # radiusd prints its own time zone, which is ours.
+        # radiusd prints local time, and the agent has the same time zone.
         return int(time.mktime(moment)) if parts[4] in time.tzname else None
     except (ValueError, OverflowError):
         return None
@@ -257,7 +261,7 @@ def accounting_line(record: AccountingRecord, usage: ParsedAccounting) -> str:
 
 
 def accounting_record(record: AccountingRecord, usage: ParsedAccounting) -> AccountingRequest:
-    """Record for its event, with `usage` as parsed, before sessions fill in missing values."""
+    """Build the accounting record of a live event. `usage` has the values as parsed, before sessions complete them."""
     return AccountingRequest(
         usage.at,
         usage.site_id,

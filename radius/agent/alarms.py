@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from nac.kit.clock import utc_now
 from nac.kit.db import driver_connection
 
-# Seconds that the alarm of an event stays after the last one: a person sees it the next day, too.
+# An alarm about an event stays active for a day after the event, so that a person still sees it.
 EVENT_ALARM_SECONDS = 24 * 3600.0
-# Limit of alarms about rows: all alarms are written out each second.
+# Limit of active alarms about rows, because the agent writes all active alarms each second.
 MAX_ACTIVE_ALARMS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
     code: str
-    # Can be an Advice.
+    # May be an `Advice`, which also has next steps.
     detail: str
     # ISO 8601, UTC.
     since: str
@@ -28,30 +28,30 @@ class Alarm:
 @dataclass(slots=True)
 class _ActiveAlarm:
     alarm: Alarm
-    # On the clock of `Alarms`.
+    # Times on the clock of `Alarms`: of the last raise, and of the automatic end.
     at: float
     until: float
 
 
 class Alarms:
-    """Alarms of the agent's threads. A repeated alarm keeps its `since`."""
+    """Active alarms, shared by the agent's threads. An alarm raised again keeps its `since`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: dict[str, _ActiveAlarm] = {}
-        # Codes raised since the last report, and alarms of these that have ended.
+        # Codes raised since the last report, and alarms that were raised and cleared since then.
         self._new: set[str] = set()
         self._brief: list[Alarm] = []
-        # Since when alarms are left out (MOST_STANDING); None if none are.
+        # Time since when alarms are left out because of MAX_ACTIVE_ALARMS; None while none is left out.
         self._crowded_since: str | None = None
 
     def tell(self, code: str, detail: str, *, tenant: int = 0) -> None:
-        """Raise the alarm of a state. It stands until it is cleared."""
+        """Raise an alarm about a lasting condition. The alarm stays active until `clear`."""
         self._tell(code, detail, float("inf"), tenant)
 
     def tell_of_row(self, code: str, detail: str, *, tenant: int) -> bool:
-        """Raise the alarm of a row, as `tell`. Returns whether it stands: at most MOST_STANDING alarms do."""
+        """Raise an alarm about one database row, as `tell`. Returns False at the limit of MAX_ACTIVE_ALARMS alarms."""
         with self._lock:
             if code not in self._entries and len(self._entries) >= MAX_ACTIVE_ALARMS:
                 self._crowded_since = self._crowded_since or utc_now().isoformat()
@@ -60,7 +60,7 @@ class Alarms:
         return True
 
     def tell_event(self, code: str, detail: str) -> None:
-        """Raise the alarm of an event. It stands for EVENT_SECONDS."""
+        """Raise an alarm about an event. The alarm ends after EVENT_ALARM_SECONDS."""
         self._tell(code, detail, EVENT_ALARM_SECONDS, 0)
 
     def _tell(self, code: str, detail: str, stands_seconds: float, tenant: int) -> None:
@@ -79,7 +79,7 @@ class Alarms:
             self._make_room()
 
     def age_seconds(self, code: str) -> float:
-        """Seconds since the alarm was last raised; 0 if it does not stand."""
+        """Seconds since the alarm was last raised; 0 if it is not active."""
         with self._lock:
             entry = self._entries.get(code)
             return 0.0 if entry is None else self._clock() - entry.at
@@ -93,13 +93,13 @@ class Alarms:
             return alarms
 
     def list_for_report(self) -> list[Alarm]:
-        """Standing alarms, and alarms that began and ended since the last report."""
+        """Active alarms, and alarms that began and ended since the last report."""
         standing = self.standing()
         with self._lock:
             return [*self._brief, *standing]
 
     def mark_reported(self, alarms: Sequence[Alarm]) -> None:
-        """Mark alarms of `to_report` as delivered."""
+        """Mark alarms of `list_for_report` as delivered."""
         with self._lock:
             self._brief = [alarm for alarm in self._brief if alarm not in alarms]
             self._new -= {alarm.code for alarm in alarms if self._is_active(alarm)}
@@ -128,5 +128,5 @@ __all__ = ["driver_connection", "first_error_line"]
 
 
 def first_error_line(exc: BaseException) -> str:
-    """The first line of an error's message, without the statement that the driver adds."""
+    """First line of an error's message, without the SQL statement that the database driver adds."""
     return (str(exc).strip().splitlines() or [type(exc).__name__])[0]

@@ -1,4 +1,4 @@
-"""One cell: registers in the database, fills its replica, starts radiusd and keeps all parts running."""
+"""One cell: the agent registers it in the database, fills its replica, starts radiusd and keeps all parts running."""
 
 import fcntl
 import logging
@@ -45,14 +45,14 @@ from radius.agent.shipping.streams import AccountingStream, AuthStream, Stream
 
 log = logging.getLogger(__name__)
 
-# 3.2.9 and 3.2.10 drop the values that Python returns, except in debug mode. Versions before 3.2.7 are open to
-# BlastRADIUS or lack functions that the module needs.
+# FreeRADIUS 3.2.9 and 3.2.10 drop the values that Python returns, except in debug mode. Versions before 3.2.7 are
+# vulnerable to BlastRADIUS or lack functions that the module needs.
 SUPPORTED_VERSIONS = ("3.2.7", "3.2.8")
 DICTIONARY_FILE = Path("/usr/share/freeradius/dictionary")
 DATABASE_WAIT_SECONDS = 15.0
-# Time for a cell to move: the killed agent on the old machine counts as gone after this.
+# Longest wait for the agent on the old machine when a cell moves. A killed agent counts as gone earlier.
 TAKEN_WAIT_SECONDS = cells.SILENT_SECONDS + 10.0
-# For threads to finish. The supervisor kills after 20 s, and radiusd takes up to 10 s to end.
+# Time for threads to finish. The supervisor kills the agent after 20 s, and radiusd takes up to 10 s to end.
 SHUTDOWN_SECONDS = 5.0
 
 
@@ -71,18 +71,21 @@ class CellAgent:
         self._engine = make_engine(settings.database_cell_url, application_name="admit-agent")
         self._generations = Generations(settings, self._paths)
         self._radiusd = Radiusd(self._paths, self._generations)
-        # Serials of the certificates to present, by occupied slot.
+        # Serial number of the server certificate to present, by occupied slot.
         self._serials: Mapping[int, str] = {}
-        # Slugs of the cell's tenants by id.
+        # Slugs of the cell's tenants, by tenant id.
         self._tenants: Mapping[str, str] = {}
         # Slugs of tenants whose authorities or certificate could not be written.
         self._troubled: set[str] = set()
         self._broken = False
-        # Set once another machine has taken over the cell.
+        # Set to the reason when another machine has taken over the cell.
         self._taken = ""
 
     def run(self, stop: threading.Event) -> None:
-        """Serve until `stop`. Raises CellRefused, RadiusdError, PortTaken or AdmitError if the cell cannot start."""
+        """Serve until `stop` is set.
+
+        Raises CellCannotServe, RadiusdError, PortTaken or AdmitError if the cell cannot start.
+        """
         self._paths.prepare()
         lock = self._take_lock()
         self._claims.begin()
@@ -97,11 +100,11 @@ class CellAgent:
         self._serve(directory, online=online)
         ended = self._run_threads(cell_id, directory, sync, stop)
         if self._broken:
-            # radiusd and the verifier keep serving until the next agent takes over.
+            # radiusd and the verifier keep serving. The next agent takes them over.
             raise CellCannotServe("A part of the agent failed (see the traceback above). Start the agent again.")
         self._radiusd.stop()
         if ended:
-            # Otherwise a thread still uses it; the end of the process closes it.
+            # If threads are still running, they use the writer; the end of the process closes it.
             writer.close()
         lock.close()
         if self._taken:
@@ -124,7 +127,10 @@ class CellAgent:
         return lock
 
     def _claim_cell(self, stop: threading.Event) -> tuple[CellId, bool]:
-        """Register the cell. Returns its id and whether the database responds; without it, earlier data serves."""
+        """Register the cell. Returns its id, and whether the database responds.
+
+        Without the database, the cell serves from the replica of its last run.
+        """
         deadline = time.monotonic() + DATABASE_WAIT_SECONDS
         taken_until = time.monotonic() + TAKEN_WAIT_SECONDS
         known = read_identity(self._paths)
@@ -150,7 +156,7 @@ class CellAgent:
             time.sleep(0.5)
 
     def _stop_leftover_radiusd(self) -> None:
-        """End a radiusd left by an agent that was killed here before the cell moved away."""
+        """Stop a radiusd that still runs here. An agent was killed here, and then the cell moved to another machine."""
         self._radiusd.adopt()
         self._radiusd.stop()
 
@@ -177,7 +183,7 @@ class CellAgent:
 
     @staticmethod
     def _dictionary() -> Dictionary:
-        """Attributes of the local radiusd, without Admit's own: no reply may carry those."""
+        """Attributes that the local radiusd knows, without Admit's internal ones, which no reply may contain."""
         return read_dictionary(DICTIONARY_FILE)
 
     def _make_replica_sync(self, cell_id: CellId, directory: ConfigurationSource, writer: ReplicaWriter) -> ReplicaSync:
@@ -213,7 +219,7 @@ class CellAgent:
         self._tenants = {slot.tenant_id: slot.slug for slot in slots.values()}
 
     def _place_material(self, directory: ConfigurationSource, session: Session, number: int, slot: SlotRecord) -> None:
-        """Write a tenant's authorities and certificate. A broken one does not delay changes of other tenants."""
+        """Write a tenant's authorities and certificate. A fault in them does not delay changes of other tenants."""
         alarm = f"material-{slot.slug}"
         try:
             self._materials.place(
@@ -242,7 +248,10 @@ class CellAgent:
         self._generations.remove_old(generation.directory)
 
     def _first_generation(self, directory: ConfigurationSource) -> Generation | None:
-        """The first configuration to start; None if the new one fails and an earlier one exists."""
+        """Prepare the first configuration to start.
+
+        Returns None if the new configuration fails and an earlier one exists.
+        """
         count = self._settings.cell_slots
         renewed = directory.renew_retired(count=count)
         try:
@@ -261,7 +270,7 @@ class CellAgent:
     def _run_threads(
         self, cell_id: CellId, directory: ConfigurationSource, sync: ReplicaSync, stop: threading.Event
     ) -> bool:
-        """Run the threads until `stop` or until a part fails. Returns whether all threads have ended."""
+        """Run the threads until `stop` is set or one of them fails. Returns whether all threads have ended."""
         settings = self._settings
         live = self._live_feed()
         decisions = AuthStream(live)
@@ -350,7 +359,7 @@ class CellAgent:
         for thread in threads:
             thread.start()
         self._run_guarded(keeper.run, stop)
-        # Do not wait for a database that hangs: records that are not shipped stay in the journal.
+        # Do not wait longer, because the database may hang. Records that are not shipped stay in the journal.
         deadline = time.monotonic() + SHUTDOWN_SECONDS
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -363,7 +372,7 @@ class CellAgent:
         return LiveFeed(self._settings.redis_url, lambda: self._tenants, cell=self._settings.cell_name)
 
     def _run_guarded(self, work: Callable[[threading.Event], None], stop: threading.Event) -> None:
-        """Run a part of the agent. If it fails, the whole agent ends."""
+        """Run one part of the agent in its thread. If the part fails, the whole agent ends."""
         try:
             work(stop)
         except CellTaken as exc:
@@ -386,7 +395,7 @@ def require_supported_version() -> None:
 
 
 def _is_newer_supported(version: str) -> bool:
-    """Whether the version is 3.2.11 or a later 3.2, which fix the fault of 3.2.9."""
+    """Whether the version is 3.2.11 or a later 3.2, which fixed the fault of 3.2.9."""
     try:
         numbers = tuple(int(part) for part in version.split("."))
     except ValueError:

@@ -1,6 +1,6 @@
-"""Rows for COPY (text format, tab-separated) from journal records, cleaned of values that PostgreSQL cannot store.
+"""Converts journal records to rows for COPY (text format, tab-separated). Removes values that PostgreSQL cannot store.
 
-Absent optional values of a record are "". COPY reads "" as NULL, and the INSERT turns NULL back into '' for text.
+An absent optional value of a record is "". COPY reads "" as NULL, and for text columns the INSERT turns NULL into ''.
 """
 
 import socket
@@ -14,7 +14,7 @@ import psycopg
 from nac.cellformat.journal.records import AuthRecord, JournalRecord
 from nac.cellformat.packet_values import Values
 
-# Values of a packet of 4,096 bytes always fit; only larger records are checked for long values.
+# All values of a RADIUS packet (4,096 bytes) fit into their columns, so only larger records are checked.
 LARGE_PAYLOAD_BYTES = 32 << 10
 MAX_TEXT_CHARACTERS = 2_000
 MAX_ENTRIES = 500
@@ -25,7 +25,7 @@ R = TypeVar("R", bound=JournalRecord)
 
 
 class Unstorable(ValueError):
-    """The row has a NUL character, which PostgreSQL cannot store in text."""
+    """The row contains a NUL character, which PostgreSQL cannot store in text."""
 
 
 def copy_line(*fields: str) -> str:
@@ -38,7 +38,7 @@ def copy_line(*fields: str) -> str:
 
 
 def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> bool:
-    """COPY the lines into a temporary table. Returns whether there were any."""
+    """COPY the lines into a temporary table. Returns False if there are no lines."""
     text = "\n".join(lines)
     if not text:
         return False
@@ -49,14 +49,14 @@ def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> b
 
 
 def number_lines(lines: Sequence[str], numbers: Mapping[int, int]) -> list[str]:
-    """Lines with the id of each row in front, by place. PostgreSQL assigns the ids of the others."""
+    """Put an id in front of each line, for lines whose position is in `numbers`. PostgreSQL assigns all other ids."""
     if not numbers:
         return [f"\t{line}" for line in lines]
     return [f"{numbers.get(place, '')}\t{line}" for place, line in enumerate(lines)]
 
 
 def encode_json(value: object) -> str:
-    """JSON for a column. Raises Unstorable."""
+    """Encode a value as JSON for a column. Raises Unstorable."""
     text = _json.encode(value).decode()
     if "\\u0000" in text:
         raise Unstorable("a value holds a NUL character")
@@ -65,7 +65,7 @@ def encode_json(value: object) -> str:
 
 @lru_cache(maxsize=4_096)
 def host_address(text: str) -> str:
-    """The address for an inet column, without the interface of a link-local one; "" if it is no address."""
+    """Text of an address for an inet column, without the interface (%eth0); "" if the text is not an address."""
     text = text.partition("%")[0]
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
@@ -77,7 +77,7 @@ def host_address(text: str) -> str:
 
 
 def clean_record(record: R) -> R:
-    """The record without NUL characters, and with texts and lists shortened to fit a row."""
+    """Copy the record without NUL characters, and with texts and lists shortened to fit a row."""
     return msgspec.convert(_clean_value(msgspec.to_builtins(record)), type(record))
 
 
@@ -92,7 +92,7 @@ def _clean_value(value: object) -> object:
 
 
 def _certificate_names(record: AuthRecord) -> Values:
-    """Names of the certificate. Without a common name, identity is an alternative name."""
+    """Names in the certificate. Without a common name, EAP-TLS uses an alternative name as identity."""
     named = record.facts.get("certificate.common_name", ())
     return named or (record.facts.get("identity", ()) if record.method == "eap-tls" else ())
 
@@ -154,7 +154,7 @@ def auth_line(record: AuthRecord) -> str:
         str(min(record.suppressed, _INT4_MAX)),
         record.verdict,
         record.monitored,
-        # For MAB the MAC address is the name.
+        # For MAB, the name is the MAC address, so it needs no second key.
         "" if record.method == "mab" and record.permitted else record.identity.lower(),
         "".join(map(str, _certificate_names(record)[:1])).lower(),
     )

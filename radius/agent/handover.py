@@ -1,4 +1,4 @@
-"""Ships records that the previous cell of a moved tenant delivered after the move."""
+"""Ships records of a moved tenant that its previous cell received after the move."""
 
 import threading
 from collections import Counter
@@ -21,7 +21,7 @@ _WAITING_STREAMS = "SELECT DISTINCT stream FROM quarantined_records WHERE cell_i
 
 class HandoverShipper:
     def __init__(self, cell_id: CellId, engine: Engine, *, url: str, alarms: Alarms) -> None:
-        """`url` is for own connections, as shippers have them."""
+        """Create the shipper, which opens its own connections to `url`."""
         self.counters: Counter[str] = Counter()
         self._cell_id = cell_id
         self._engine = engine
@@ -37,7 +37,7 @@ class HandoverShipper:
                 self._alarms.tell("handed-over", f"Records from another cell are not shipped: {first_error_line(exc)}")
 
     def step(self) -> None:
-        """Ship what is waiting. Raises the errors of the database driver."""
+        """Ship all waiting records. Raises errors of the database driver."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             rows = driver_connection(session).execute(_WAITING_STREAMS, (self._cell_id,)).fetchall()
         streams: tuple[Stream, ...] = (AuthStream(), AccountingStream())

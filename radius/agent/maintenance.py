@@ -1,4 +1,4 @@
-"""Chores of a cell: keep radiusd running and current, follow its log, delete old TLS sessions, report status."""
+"""Periodic tasks of a cell: keep radiusd running with the current configuration, read its log, report status."""
 
 import logging
 import os
@@ -54,16 +54,16 @@ JOURNAL_SYNC_SECONDS = 0.05
 TICK_SECONDS = 0.2
 STATUS_SECONDS = 1.0
 REPORT_SECONDS = 5.0
-# Longer means that the database hangs.
+# A query that takes longer means that the database hangs.
 DATABASE_HANG_SECONDS = 2.0
-# Pauses before a failed configuration is tried again: a port may be free by then.
+# Pause before a failed configuration is tried again, because a port may be free by then. Doubles up to the maximum.
 RETRY_SECONDS, MAX_RETRY_SECONDS = 5.0, 60.0
-# Bytes of a journal segment.
+# Space for one journal segment, in bytes.
 LOW_DISK_BYTES = 64 << 20
 REPLICA_CHECK_SECONDS = 10.0
 SESSION_STORE_SECONDS = 10.0
 OLD_KEYS_SECONDS = 600.0
-# Below this number of free slots, slots of departed tenants are prepared for new ones.
+# With fewer free slots, slots of departed tenants are prepared for new tenants.
 MIN_FREE_SLOTS = 3
 _MAX_LISTED = 10
 
@@ -98,7 +98,7 @@ class CellMaintenance:
         self._alarms = alarms
         self._serials = serials
         self._position_at = position_at
-        # Counters by owner, which prefixes their names.
+        # Counters by part of the agent. The part's name becomes the prefix of the counter's name.
         self._counted = counted
         self._backlog = backlog
         self._rebuild_replica = rebuild_replica
@@ -122,7 +122,8 @@ class CellMaintenance:
         alarm_uncorrected_libraries(alarms)
         self._packet_limit = PacketLimitWatch(alarms, settings.cell_tenant_packets_per_second)
         self._counters: Counter[str] = Counter()
-        # Whether the last report arrived, since when a query runs, and whether radiusd answered last time.
+        # Whether radiusd answered last time, whether the last report was stored, and since when a query has been
+        # running.
         self.hears = True
         self._reported = False
         self._asking_since: float | None = None
@@ -132,7 +133,7 @@ class CellMaintenance:
         self.configuration_changed.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Run the chores that must not wait for the database."""
+        """Run the tasks that must not wait for the database."""
         chores = {
             "disk": (STATUS_SECONDS, self._check_disk),
             "status": (STATUS_SECONDS, self._write_status),
@@ -183,7 +184,10 @@ class CellMaintenance:
             self._asking_since = None
 
     def sync_journal(self, stop: threading.Event) -> None:
-        """Sync the journal to disk every 50 ms, the most that a power cut can lose. A crash of a process loses none."""
+        """Sync the journal to disk every 50 ms.
+
+        A power failure can lose the records of that time. A crash of radiusd or the agent loses none.
+        """
         synced: dict[str, dict[str, int]] = {stream: {} for stream in STREAMS}
         while not stop.wait(JOURNAL_SYNC_SECONDS):
             for stream in STREAMS:
@@ -196,7 +200,7 @@ class CellMaintenance:
                     self._alarms.tell(f"journal-sync-{stream}", f"The journal cannot be synced to disk: {exc}")
 
     def is_quiet(self, seconds: float) -> bool:
-        """Whether the journal did not grow for `seconds`."""
+        """Wait for `seconds`. Returns whether the journal did not grow in this time."""
         before = self._journal_size()
         time.sleep(seconds)
         return self._journal_size() == before
@@ -218,7 +222,7 @@ class CellMaintenance:
             self._alarms.clear("journal-refused")
 
     def _check_suspect_replica(self) -> None:
-        """Check the whole replica after radiusd has died or the module has failed: damage causes both."""
+        """Check the replica after radiusd has died or the module has failed: a damaged replica causes both."""
         signs = self._radiusd.restarts + self._radiusd.failed_starts + self._log_counts["internal_error"]
         if signs == self._signs_of_damage or time.monotonic() < self._replica_checked_at + REPLICA_CHECK_SECONDS:
             return
@@ -239,7 +243,10 @@ class CellMaintenance:
         return self._baking.is_due(generation.facts.baked, live, is_hidden=is_hidden)
 
     def _apply_configuration(self, *, bake: bool = False) -> None:
-        """Restart radiusd if the configuration in the database differs from the running one, or to `bake`."""
+        """Restart radiusd if the configuration in the database differs from the running one.
+
+        `bake`: restart in any case, to load the current certificates.
+        """
         self.configuration_changed.clear()
         self._retry_at = float("inf")
         try:
@@ -251,7 +258,7 @@ class CellMaintenance:
             self.configuration_changed.set()
 
     def _read_slots(self) -> tuple[list[SlotRow], list[SlotNumber]]:
-        """Slots to configure, and the retired slots among them that get a new secret."""
+        """Return the slots to configure, and the numbers of those that got a new secret after their tenant left."""
         count = self._settings.cell_slots
         with self._asking():
             slots = self._directory.slots(count=count)
@@ -266,7 +273,7 @@ class CellMaintenance:
         running = self._radiusd.generation
         is_current = running is not None and self._generations.is_in_force(running.facts, slots)
         if is_current and not bake:
-            # A change that could not take effect may have been reverted.
+            # The last change may have failed and then been reverted in the database.
             self._alarms.clear("exchange")
             with self._asking():
                 self._directory.make_ready(slots)
@@ -296,9 +303,7 @@ class CellMaintenance:
             return
         more = f" and {len(whose) - _MAX_LISTED} more" if len(whose) > _MAX_LISTED else ""
         names = f"{', '.join(whose[:_MAX_LISTED])}{more}"
-        self._alarms.tell(
-            "unusable-secret", f"The RADIUS secret of {names} is unusable in a configuration: set another one."
-        )
+        self._alarms.tell("unusable-secret", f"radiusd cannot use the RADIUS secret of {names}. Set another secret.")
 
     def _remove_old_keys(self) -> None:
         try:
@@ -307,7 +312,7 @@ class CellMaintenance:
             log.error("keys of old server certificates cannot be removed: %s", exc)
 
     def _check_disk(self) -> None:
-        """Check free space. radiusd's log is on the same disk, so it does not report a full one."""
+        """Check the free disk space. radiusd cannot report a full disk, because its log is on the same disk."""
         disk = os.statvfs(self._paths.journal)
         free = disk.f_bavail * disk.f_frsize
         if free < LOW_DISK_BYTES:

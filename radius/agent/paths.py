@@ -25,17 +25,17 @@ class CellPaths:
 
     @property
     def claims(self) -> Path:
-        """Claims of pool addresses by radiusd's module, one file for each pool (nac.pools.claims)."""
+        """Claims of pool addresses, which radiusd's module writes: one file for each pool (nac.pools.claims)."""
         return self.root / "claims"
 
     @property
     def trusted_stations(self) -> Path:
-        """Stations where users logged in, kept for the next radiusd (radius.module.trusted_stations)."""
+        """File with the stations where users logged in, for the next radiusd (radius.module.trusted_stations)."""
         return self.state / "trusted-stations"
 
     @property
     def tls(self) -> Path:
-        """Trust directories and server certificates with keys, by slot."""
+        """By slot: trusted authorities, and server certificates with their keys."""
         return self.root / "tls"
 
     @property
@@ -44,7 +44,7 @@ class CellPaths:
 
     @property
     def generations(self) -> Path:
-        """Rendered configurations of radiusd, one directory each."""
+        """Rendered configurations of radiusd, each in its own directory."""
         return self.root / "raddb"
 
     @property
@@ -53,12 +53,12 @@ class CellPaths:
 
     @property
     def shadow(self) -> Path:
-        """Journal of the instance that checks a new configuration; never shipped."""
+        """Directory of the radiusd that tests a new configuration. The journal in this directory is never shipped."""
         return self.root / "shadow"
 
     @property
     def key(self) -> Path:
-        """The cell's own key, which seals secrets in the replica."""
+        """The cell's own key, which encrypts secrets in the replica."""
         return self.root / "cell.key"
 
     @property
@@ -71,12 +71,15 @@ class CellPaths:
 
     @property
     def twins(self) -> Path:
-        """Pids of both radiusds during a restart; all except the one in `running` must end."""
+        """Process ids of the old and the new radiusd during a restart.
+
+        All except the one in `running` must be stopped.
+        """
         return self.root / "radiusd-twins.json"
 
     @property
     def twin(self) -> Path:
-        """The configuration in force, on the ports that its radiusd was started on."""
+        """A copy of the current configuration with the ports on which its radiusd was started."""
         return self.root / "twin"
 
     @property
@@ -97,9 +100,11 @@ class CellPaths:
 
     @property
     def sessions(self) -> Path:
-        """TLS sessions to resume: in /dev/shm if it exists, because they hold keys and change often.
+        """Directory of TLS sessions for resumption.
 
-        `prepare` rejects a directory of that name that belongs to another user.
+        The directory is in /dev/shm if that exists, because TLS sessions contain keys and change often.
+
+        `prepare` rejects a directory of that name if it belongs to another user.
         """
         shared = Path("/dev/shm")  # noqa: S108
         if not os.access(shared, os.W_OK):
@@ -121,7 +126,7 @@ class CellPaths:
             self.sessions,
         ):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Any user can create a directory or a link in /dev/shm.
+        # Any user of the machine can create a directory or a link in /dev/shm.
         status = self.sessions.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
             raise PermissionError(f"{self.sessions} belongs to another user or is a link. Remove it.")

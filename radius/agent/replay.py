@@ -1,7 +1,7 @@
 """Ships quarantined records after their cause is fixed: `python -m radius.agent.replay`, with or without an agent.
 
-One transaction writes the rows and removes their records, so each is stored exactly once. Records that still cannot be
-stored stay.
+One transaction writes the rows and removes the records from quarantine. So each record is stored exactly once. Records
+that still cannot be stored stay in quarantine.
 """
 
 import sys
@@ -26,11 +26,11 @@ BATCH_RECORDS = 500
 _LIST_WAITING = """
 SELECT id FROM quarantined_records WHERE cell_id = %s AND stream = %s AND (handed_over OR NOT %s) ORDER BY id
 """
-# Records that cannot be stored stay like all others in quarantine.
+# After a failed attempt, treat records from another cell like all other records in quarantine.
 _MARK_OWN = "UPDATE quarantined_records SET handed_over = false WHERE handed_over AND id = ANY (%s)"
-# Lock of sessions: only its owner, a shipper or a replay, writes them (sessions/merge.py).
+# Lock the position: only its owner, a shipper or a replay, writes sessions (sessions/merge.py).
 _LOCK_POSITION = "SELECT FROM journal_positions WHERE cell_id = %s AND stream = %s FOR UPDATE"
-# Skips records of another replay.
+# Skip records that another replay has locked.
 _LOCK_RECORDS = "SELECT id, payload FROM quarantined_records WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED"
 _REMOVE = "DELETE FROM quarantined_records WHERE id = ANY (%s)"
 
@@ -42,8 +42,10 @@ class ReplayResult:
 
 
 def replay_cell(settings: Settings) -> dict[str, ReplayResult]:
-    """Replay the quarantine of this machine's cell. Returns results by stream. Raises AdmitError if the cell or the
-    database is unavailable."""
+    """Replay the quarantine of this machine's cell. Returns results by stream.
+
+    Raises AdmitError if the cell does not exist or the database does not respond.
+    """
     cell_id = read_identity(CellPaths(settings.cell_dir))
     if cell_id is None:
         raise AdmitError(f"{settings.cell_dir} contains no cell.", remedy="Run this where the cell's agent runs.")
@@ -59,9 +61,9 @@ def replay_cell(settings: Settings) -> dict[str, ReplayResult]:
 
 
 def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool = False) -> ReplayResult:
-    """Try each record of the stream's quarantine; with `handed_over` only records from another cell.
+    """Try each quarantined record of the stream; with `handed_over`, only records from another cell.
 
-    `engine` is `shipping_engine`'s. Raises the errors of the database.
+    `engine` comes from `shipping_engine`. Raises errors of the database.
     """
     with session_scope(CellScope(cell_id), engine=engine) as session:
         rows = driver_connection(session).execute(_LIST_WAITING, (cell_id, stream.name, handed_over)).fetchall()
@@ -77,7 +79,10 @@ def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool
 
 
 def _replay_batch(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int]) -> int:
-    """Store these records. Returns their number. Finds records that PostgreSQL rejects by halving."""
+    """Store these records. Returns the number of stored records.
+
+    If PostgreSQL rejects the data, splits the records in halves until only the rejected ones are left.
+    """
     try:
         with session_scope(CellScope(cell_id), engine=engine) as session:
             cursor = driver_connection(session).cursor()
@@ -89,7 +94,8 @@ def _replay_batch(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence
                 if _try_record(work, memoryview(payload))
             ]
             work.recall(cursor)
-            # Do not call `finish`: a conversation without an end in the quarantine is not necessarily abandoned.
+            # Do not call `finish`: it would log each conversation without an end as abandoned. The end may not be in
+            # quarantine.
             work.write(cursor, cell_id)
             cursor.execute(_REMOVE, (taken,))
     except psycopg.Error as exc:

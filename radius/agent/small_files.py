@@ -1,4 +1,4 @@
-"""The agent's own small JSON files. They are written even if the disk is full, because people read them then."""
+"""Small JSON files of the agent. The files can be written even if the disk is full, because people need them then."""
 
 import errno
 import os
@@ -8,7 +8,10 @@ NO_SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def write_small_file(path: Path, content: bytes) -> None:
-    """Write the file atomically by rename. If there is no space for a second file, overwrites the old one."""
+    """Write the file atomically by rename.
+
+    If the disk has no space for a second file, overwrites the old file in place.
+    """
     temporary = path.with_suffix(".new")
     try:
         temporary.write_bytes(content)
@@ -21,7 +24,7 @@ def write_small_file(path: Path, content: bytes) -> None:
 
 
 def _overwrite(path: Path, content: bytes) -> None:
-    """Overwrite the file within its block, padded with blanks, which JSON ignores."""
+    """Overwrite the file within its disk block, padded with blanks, which JSON ignores."""
     descriptor = os.open(path, os.O_WRONLY)
     try:
         padded = content.ljust(os.fstat(descriptor).st_size)

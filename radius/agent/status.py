@@ -1,4 +1,4 @@
-"""Status of a cell: `status.json` on its machine, and its row in `cells` for others."""
+"""Status of a cell: `status.json` on its machine, and its row in the table `cells`."""
 
 import os
 import platform
@@ -35,8 +35,10 @@ def status_document(
     counters: Mapping[str, int],
     alarms: Sequence[Alarm],
 ) -> dict[str, Any]:
-    """Content of status.json. `state` is serving or down; `position_at` is when the replica last caught up, in epoch
-    seconds."""
+    """Content of status.json. `state` is "serving" or "down".
+
+    `position_at` is the epoch time in seconds when the replica last had all changes.
+    """
     return {
         "state": state,
         "at": clock.utc_now().isoformat(),
@@ -56,7 +58,7 @@ def status_document(
 
 
 def _build_alarm_row(alarm: Alarm) -> dict[str, Any]:
-    """Row of the status file. Its reader renders the next steps, so they are not in the text."""
+    """Row of the status file. The next steps are separate, because the reader of the file renders them."""
     row = asdict(alarm)
     if isinstance(alarm.detail, Advice):
         row |= {"detail": alarm.detail.text, "next_steps": [asdict(step) for step in alarm.detail.steps]}
@@ -70,7 +72,7 @@ def write_status(path: Path, document: Mapping[str, Any]) -> None:
 def report_status(
     engine: Engine, cell_id: CellId, counters: Mapping[str, int], alarms: Sequence[Alarm], *, shipped_until: int
 ) -> None:
-    """Update the row in `cells`. `shipped_until` is in epoch microseconds, 0 if unknown.
+    """Update the cell's row in `cells`. `shipped_until` is in epoch microseconds, 0 if unknown.
 
     Raises CellTaken if the agent of another machine has taken over the cell.
     """

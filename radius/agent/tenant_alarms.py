@@ -1,4 +1,4 @@
-"""Alarms about tenants of a cell: secrets still in use, failing re-decisions, unneeded exemptions, waiting changes."""
+"""Alarms about tenants of a cell: rotations of secrets, failing re-decisions, unneeded exemptions, queued changes."""
 
 import time
 from collections.abc import Callable, Collection
@@ -15,13 +15,16 @@ from nac.models import EndpointWork, Nas, NasSignature, RedecisionFailure, Secre
 from nac.tenancy.nases.signatures import SAFE_AFTER, is_safe_to_enforce
 from radius.agent.alarms import Alarms
 
-# Or half of the window, if shorter.
+# Time before the end of a rotation when the alarm begins, at most half of the rotation's length.
 NOTICE_PERIOD = timedelta(days=1)
 _ROTATION_CODE = "secret-rotation-ends:"
 
 
 def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
+    """Raise and clear the alarms about secret rotations.
+
+    Raises AdmitError if the database does not respond.
+    """
     rotation, seen = SecretRotation, SecretSighting
     now = utc_now()
     has_old = or_(seen.new_at.is_(None), seen.old_at > seen.new_at)
@@ -55,7 +58,7 @@ def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> N
             code,
             Advice(
                 f"The old RADIUS secret of {whose} {ends} {ends_at:%Y-%m-%d %H:%M} UTC, and {count} NASes still use"
-                " it. List them, enter the new secret there, then finish",
+                " it. List them, enter the new secret in each of them, then finish",
                 NextStep("listSecretRotationNases", of),
                 NextStep("revealRadiusSecret", {**of, "next": "true"}),
                 NextStep("finishSecretRotation", of),
@@ -65,13 +68,16 @@ def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> N
     _clear_others(alarms, _ROTATION_CODE, raised)
 
 
-# Ignore single failures: the worker retries after a second.
+# Ignore fewer failures in a row: the worker retries after a second.
 MIN_FAILURES = 3
 _REDECISION_CODE = "redecision-fails:"
 
 
 def update_redecision_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
+    """Raise and clear the alarms about re-decisions.
+
+    Raises AdmitError if the database does not respond.
+    """
     failing = (
         select(Tenant.slug, Tenant.number, RedecisionFailure.since, RedecisionFailure.detail)
         .join(Tenant, Tenant.id == RedecisionFailure.tenant_id)
@@ -96,7 +102,10 @@ _MAX_NAMED = 3
 
 
 def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
+    """Raise and clear the alarms about NASes that are exempt but sign all requests.
+
+    Raises AdmitError if the database does not respond.
+    """
     query = (
         select(Tenant.slug, Tenant.number, Nas.name)
         .join(Slot, Slot.tenant_id == Tenant.id)
@@ -127,9 +136,10 @@ def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> 
     _clear_others(alarms, _EXEMPTION_CODE, raised)
 
 
-# The worker looks every second. A large import or a new rule takes longer, but its oldest change progresses.
+# Age of the oldest queued change that raises the alarm. The worker looks every second. A large import or a new rule
+# takes longer, but then the age of the oldest change does not grow.
 ALARM_AFTER_SECONDS = 60.0
-# Limit of counting; such a backlog takes long even if it shrinks.
+# Limit of counting. So many changes take long even if the worker makes progress.
 MAX_COUNTED = 100_000
 _ALARM = "endpoints-waiting"
 
@@ -138,7 +148,7 @@ class EndpointBacklog:
     def __init__(
         self, engine: Engine, cell_id: CellId, alarms: Alarms, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        # Waiting changes of this cell's tenants.
+        # Number of queued changes of this cell's tenants.
         self.count = 0
         self._engine = engine
         self._cell_id = cell_id
@@ -168,7 +178,7 @@ class EndpointBacklog:
 
 
 def _clear_others(alarms: Alarms, prefix: str, raised: Collection[str]) -> None:
-    """Clear alarms whose code begins with `prefix`, except the raised ones."""
+    """Clear alarms whose code begins with `prefix`, except those in `raised`."""
     for alarm in alarms.standing():
         if alarm.code.startswith(prefix) and alarm.code not in raised:
             alarms.clear(alarm.code)

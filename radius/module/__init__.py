@@ -1,1 +1,1 @@
-"""The only Python that radiusd calls. A callback reads one replica and appends one journal record."""
+"""The Python code that radiusd calls. A call reads the replica and appends one journal record."""

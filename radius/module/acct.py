@@ -1,4 +1,7 @@
-"""Call of radiusd for accounting: acknowledges a request only once its record is in the journal (RFC 2866 2)."""
+"""Function that radiusd calls for accounting.
+
+The function acknowledges a request only after the record is in the journal (RFC 2866 2).
+"""
 
 from pathlib import Path
 
@@ -47,7 +50,7 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
             request.nas_identifier == NAS_IDENTIFIER
             and read_self_test_ticket(request, slot, clock.epoch_seconds()) is not None
         ):
-            # Acknowledge only.
+            # The record is in the journal already, so only acknowledge it.
             return radiusd.OK
         record = AccountingRecord(
             clock.epoch_microseconds(),

@@ -1,9 +1,11 @@
-"""Calls of radiusd for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
+"""Functions that radiusd calls for authentication: `authorize` at the first packet of a conversation, and `post_auth`.
 
-radiusd also calls `authorize` if a device wants another EAP type than the proposed one. Inside a tunnel, it
-calls it for the first packet, and for later ones that may have a password (Admit-Stage: continue). It calls `post_auth`
-also for some challenges (certificate-sent, failed-inside, challenge). At the end, Admit-Stage is reject (radiusd
-refused) or none (credentials hold). Admit-Decided marks a settled reject, Admit-Permitted a settled permit.
+radiusd also calls `authorize` if a device asks for another EAP type than the proposed one. Inside a tunnel, radiusd
+calls it for the first packet, and with Admit-Stage "continue" for later packets that may contain a password.
+
+radiusd calls `post_auth` at the end of a conversation, and for some challenges: Admit-Stage is then certificate-sent,
+failed-inside or challenge. At the end, Admit-Stage is "reject" if radiusd has rejected. Admit-Stage is absent if the
+credentials are valid. Admit-Decided marks a reject as final, Admit-Permitted an accept.
 """
 
 import secrets
@@ -61,13 +63,14 @@ _journal: Journal
 _completer: RequestCompleter
 _open_password: PasswordOpener
 _ender: ConversationEnder
-# By slot.
+# Open EAP conversations by slot.
 _conversations: dict[int, Conversations] = {}
 _locations = LocationCache()
 _preferred_types = PreferredTypes()
-# An EAP packet with a type: "0x", code, identifier, length, type.
+# Hex digits of the beginning of an EAP packet: "0x", code, identifier, length, type.
 _EAP_HEX_DIGITS = 12
-# Longer conversations are noted, so that rlm_eap and the module agree on which are open.
+# After this time, the challenges of a conversation are recorded. So rlm_eap and the module agree on which conversations
+# are open.
 _WATCH_AFTER_SECONDS = 10
 
 
@@ -109,7 +112,7 @@ def authorize(lists: radiusd.PairLists) -> radiusd.ModuleResult:
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
         log_exception("authorize")
         if any(name == "Admit-Tunnel" for name, _ in lists["request"] or ()):
-            # The outer end journals it.
+            # `post_auth` of the outer conversation writes the journal record.
             return radiusd.UPDATED, {"config": (("Admit-Reason", ":=", "internal-error"),)}
         return _completer.record_internal_error(lists)
 
@@ -139,7 +142,7 @@ def post_auth(lists: radiusd.PairLists) -> radiusd.ModuleResult:
         started -= 1000 * int(first_value(control, "Admit-Microseconds") or 0)
         answer = _completer.settle(case, outcome, started)
         if stage == "failed-inside":
-            # The conversation continues until the device has the result; it is not journaled again.
+            # The conversation continues until the device has the result. The mark prevents a second journal record.
             return radiusd.UPDATED, {"session-state": (("Admit-Journalled", ":=", "1"),)}
         return answer
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
@@ -148,9 +151,9 @@ def post_auth(lists: radiusd.PairLists) -> radiusd.ModuleResult:
 
 
 def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> radiusd.ModuleResult:
-    """Handle the first packet. Settles rejects, and MAC addresses by PAP, without radiusd's modules.
+    """Handle the first packet. Decides rejects, and MAC addresses by PAP, without modules of radiusd.
 
-    `pairs` are its attributes as radiusd has them.
+    `pairs` are the packet's attributes as radiusd passes them.
     """
     case = AuthenticationCase(request, "unknown")
     outcome = None
@@ -184,7 +187,7 @@ def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> ra
         ("Admit-Microseconds", ":=", str((time.perf_counter_ns() - started) // 1000)),
     )
     if credentials.control is ASK_VERIFIER:
-        # The verifier predicts the verdict with them (radius.verifier.forecast).
+        # The verifier predicts the verdict from these attributes (radius.verifier.forecast).
         pieces = encode_pairs(tuple(pair for pair in pairs if is_visible(pair[0]) or pair[0].startswith("Admit-")))
         control += tuple(("Admit-Request", "+=", piece) for piece in pieces)
     return radiusd.UPDATED, {"config": control}
@@ -197,7 +200,7 @@ def _refused_outcome(credentials: Credentials, slot: SlotRecord) -> Outcome:
 
 
 def _begin_eap(case: AuthenticationCase, slot: SlotRecord, started: int) -> radiusd.ModuleResult:
-    """Choose the EAP type to propose, and note data for later packets."""
+    """Choose the EAP type to propose, and store data for later packets of the conversation."""
     request = case.request
     if request.has_empty_identity():
         return _completer.settle(case, Outcome(False, "empty-identity"), started)
@@ -212,13 +215,14 @@ def _begin_eap(case: AuthenticationCase, slot: SlotRecord, started: int) -> radi
     control = _request_eap_type(_preferred_types.choose_type(offered, request.slot, request.mac), request.slot, slot)
     state = _count_conversation(request, case.at)
     if password is not None and "MD5" in offered:
-        # A device with a certificate may also use its MAC address as identity.
+        # Password for EAP-MD5, if the device selects this type. A device with a certificate may also use its MAC
+        # address as identity.
         state += (("Admit-MAB-Password", ":=", escape_quoted(password)),)
     return radiusd.UPDATED, {"config": control, "session-state": state}
 
 
 def _count_conversation(request: AccessRequest, at: int) -> tuple[radiusd.AttributeUpdate, ...]:
-    """Count a new conversation, and end another one if there are too many."""
+    """Count a new conversation. Ends another conversation if too many are open."""
     conversations = _conversations.get(request.slot)
     if conversations is None:
         conversations = _conversations[request.slot] = Conversations(_cell.settings.max_conversations)
@@ -243,7 +247,10 @@ def _note_challenge(slot: int, state: Attributes, pairs: radiusd.Pairs | None) -
 
 
 def _end_eap(request: AccessRequest, state: Attributes, reply: Attributes, outcome: Outcome) -> Outcome:
-    """Count the end of a conversation. Changes the reason if it was ended to make room for others."""
+    """Count the end of a conversation.
+
+    Changes the reason if the module ended it to make room for other conversations.
+    """
     number = int(first_value(state, "Admit-Number") or 0)
     conversations = _conversations.get(request.slot)
     if not number or conversations is None:
@@ -261,9 +268,10 @@ def _end_eap(request: AccessRequest, state: Attributes, reply: Attributes, outco
 
 
 def _end_in_rlm_eap(request: AccessRequest, number: int) -> None:
-    """Free a conversation whose last packet rlm_eap did not get: otherwise rlm_eap keeps it for 30 s.
+    """Free a conversation whose last packet rlm_eap did not receive; otherwise rlm_eap keeps it for 30 s.
 
-    rlm_eap finds it by State and identifier. A device may send a false identifier, so the conversation still counts.
+    rlm_eap finds the conversation by State and identifier. A device may send a false identifier, so the conversation
+    still counts as open.
     """
     found_by = bytes.fromhex(request.attributes.get("State", "")[2:])
     packet = request.attributes.get("EAP-Message", "")
@@ -272,7 +280,10 @@ def _end_in_rlm_eap(request: AccessRequest, number: int) -> None:
 
 
 def _handle_nak(request: AccessRequest, state: Attributes, started: int) -> radiusd.ModuleResult:
-    """Handle a NAK. Only offered types begin, so that no device reveals its password in another."""
+    """Handle a NAK of the device.
+
+    Accepts only types that the tenant offers, so that a device does not reveal its password by another type.
+    """
     case = AuthenticationCase(request, "eap", state)
     with _cell.replica.begin() as view:
         case.locate(_locations.find(request, view))
@@ -298,7 +309,10 @@ def _request_eap_type(eap_type: str, number: int, slot: SlotRecord) -> tuple[rad
 
 
 def _authorize_tunnel(tunnel: str, request: AccessRequest, tried: str) -> radiusd.ModuleResult:
-    """Identify the user inside the tunnel and choose how to check the password. The outer end journals a reject."""
+    """Identify the user inside the tunnel, and choose how to check the password.
+
+    After a reject, `post_auth` of the outer conversation writes the journal record.
+    """
     case = AuthenticationCase(request, METHOD_OF_TYPE[tunnel])
     with _cell.replica.begin() as view:
         slot = view.slot(request.slot)
@@ -335,7 +349,7 @@ def _examine_tunnel(
 
 
 def _continue_tunnel(tunnel: str, request: AccessRequest) -> radiusd.ModuleResult:
-    """Apply the current limits, because a password may follow."""
+    """Check the limits again, because a password may follow."""
     case = AuthenticationCase(request, METHOD_OF_TYPE[tunnel])
     with _cell.replica.begin() as view:
         slot = view.slot(request.slot)
@@ -354,11 +368,11 @@ def _decide(case: AuthenticationCase, view: ReplicaView) -> Outcome:
 
 
 def _explain_failure(case: AuthenticationCase, view: ReplicaView) -> Outcome:
-    # Also here: packets with a State, even an invented one, bypass `authorize`.
+    # Check the limits here, too: a packet with any State, even an invented one, bypasses `authorize`.
     slot = case.place.slot
     refusal = _completer.refusal(case.request, slot, case.at, case.identity) if slot else ""
     outcome = explain_reject(case, view)
-    # A wrong password counts for its user even if the station has reached its limit meanwhile.
+    # A wrong password counts for its user even if the station has reached its own limit meanwhile.
     is_guess = outcome.reason == "wrong-password" and case.method in USER_METHODS
     return Outcome(False, refusal) if refusal and not is_guess else outcome
 

@@ -1,4 +1,7 @@
-"""Objects for the life of radiusd: settings, replica, journals, limiter. Opened once, after the fork."""
+"""Objects that exist as long as radiusd: settings, replica, journals, limiter.
+
+Opened once, after radiusd has forked.
+"""
 
 import traceback
 from functools import cache
@@ -17,7 +20,7 @@ from radius.module.trusted_stations import TrustedStations
 
 
 class Journal:
-    """A stream of the journal. Failures to append are logged once a second and returned to the caller."""
+    """A stream of the journal. If a record cannot be appended, logs it at most once a second and returns False."""
 
     def __init__(self, settings: ModuleSettings, stream: str) -> None:
         self._stream = stream
@@ -29,7 +32,7 @@ class Journal:
         )
 
     def append(self, record: JournalRecord) -> bool:
-        """Append the record. Returns whether it is in the journal."""
+        """Append the record. Returns whether the journal contains it."""
         try:
             self._writer.append(record)
         except JournalError as error:
@@ -45,11 +48,14 @@ class Journal:
 
 
 class Cell:
-    """Shared by both instances of the module: an LMDB environment must be opened once in a process."""
+    """Objects of this process.
+
+    Both instances of the module share them, because LMDB allows one environment per process.
+    """
 
     def __init__(self) -> None:
         self.settings = load_settings()
-        # Read now, so that invalid files stop radiusd's start instead of the first device.
+        # Read the files now, so that an invalid file stops radiusd's start and not the first device.
         all_vendors()
         self.replica = ReplicaReader(self.settings.replica_directory)
         self.policies = CompiledPolicies()
@@ -70,7 +76,10 @@ _not_ready_logged_at = 0
 
 
 def log_not_ready(slot: int, at: int) -> None:
-    """Log, once a second, a packet for a slot without a tenant in the replica: no tenant's log can hold it."""
+    """Log a packet for a slot without a tenant in the replica, at most once a second.
+
+    No tenant's log can contain it.
+    """
     global _not_ready_logged_at
     if at - _not_ready_logged_at >= 1_000_000:
         _not_ready_logged_at = at
@@ -81,14 +90,14 @@ _full_logged_at: dict[int, int] = {}
 
 
 def log_conversations_full(slot: int, source: str, at: int) -> None:
-    """Log, once a second for each slot, that a conversation with a NAS was ended to make room for others."""
+    """Log that a conversation was ended to make room for others, at most once a second for each slot."""
     if at - _full_logged_at.get(slot, 0) >= 1_000_000:
         _full_logged_at[slot] = at
         log_error(f"admit: conversations-full slot={slot} source={source}")
 
 
 def log_exception(where: str) -> None:
-    """Log the current exception's traceback, one log line for each of its lines."""
+    """Log the traceback of the current exception, one log line for each line of it."""
     log_error(f"admit: internal-error in {where}")
     for line in traceback.format_exc().rstrip().splitlines():
         log_error(f"admit:   {line}")

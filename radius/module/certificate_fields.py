@@ -1,6 +1,7 @@
-"""Fields of a device's certificate for rules, beyond those that every decision has.
+"""Fields of a device's certificate that only some policies use.
 
-Parsing a certificate costs 70 us, or half a microsecond from the cache. Only policies that use fields pay for it.
+Parsing a certificate costs 70 us, or half a microsecond from the cache. Policies that do not use these fields avoid
+this cost.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,10 +18,10 @@ from pki import der as encoding
 from pki.openssl_names import SHORT_NAMES
 from radius.module.tls_sessions import UNREADABLE_ERRORS, CertificateUnreadable
 
-# Cache of recurring devices; each entry takes about 3 kB.
+# Limit of certificates in the cache. Each takes about 3 kB.
 MAX_CERTIFICATES = 5_000
 _DAY_SECONDS = 86_400
-# szOID_ENROLL_CERTTYPE_EXTENSION of Microsoft's [MS-WCCE] 2.2.2.7.7.1: the name of a version 1 template.
+# Microsoft's szOID_ENROLL_CERTTYPE_EXTENSION ([MS-WCCE] 2.2.2.7.7.1): name of a version 1 template.
 _TEMPLATE_NAME = ObjectIdentifier("1.3.6.1.4.1.311.20.2")
 _TEXT_CODECS = {encoding.BMP_STRING: "utf-16-be", encoding.UTF8_STRING: "utf-8"}
 _NAME_PREFIXES = ("certificate.subject.", "certificate.issuer.")
@@ -38,7 +39,7 @@ _OTHER_FIELDS = frozenset(
 
 class _CertificateFields(NamedTuple):
     values: dict[str, tuple[str, ...]]
-    # Epoch seconds.
+    # Time in epoch seconds.
     not_before: int
     not_after: int
 
@@ -49,7 +50,7 @@ def is_certificate_field(name: str) -> bool:
 
 
 def certificate_fields(der: bytes, names: Iterable[str], *, at: int) -> Iterator[tuple[str, Values]]:
-    """Pairs (name, value) of the `names` that the certificate has. `at` is in epoch seconds.
+    """Return name and value of each field in `names` that the certificate has. `at` is in epoch seconds.
 
     Raises CertificateUnreadable.
     """
@@ -80,7 +81,7 @@ def _parse_certificate(der: bytes) -> _CertificateFields:
         not_after = int(certificate.not_valid_after_utc.timestamp())
     except UNREADABLE_ERRORS as exc:
         raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
-    # An empty name counts as missing.
+    # A field whose text is empty counts as missing.
     kept = {name: tuple(map(escape_controls, filter(None, texts))) for name, texts in values.items() if any(texts)}
     return _CertificateFields(kept, not_before, not_after)
 

@@ -1,6 +1,6 @@
-"""The end of every request: apply limits, count the verdict, journal it, and respond.
+"""Last step of each request: apply limits, count the verdict, write the journal record, and respond.
 
-The response can contain attributes for accounting and an MS-CHAPv2 error.
+The response can contain attributes for accounting, and an MS-CHAPv2 error.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from radius.module.settings import CANARY_MAC, CANARY_NAS
 
 _MARK_DECIDED: tuple[radiusd.AttributeUpdate, ...] = (("Admit-Decided", ":=", "1"),)
 _DO_NOT_RESPOND: tuple[radiusd.AttributeUpdate, ...] = (("Response-Packet-Type", ":=", "Do-Not-Respond"),)
-# Keeps the Auth-Type that radiusd set after its own verification: "=" sets only missing attributes.
+# "=" sets Auth-Type only if it is missing. So the value of a radiusd module that verified the device stays.
 _MARK_PERMITTED: tuple[radiusd.AttributeUpdate, ...] = (("Auth-Type", "=", "Accept"), ("Admit-Permitted", ":=", "1"))
 
 
@@ -39,7 +39,7 @@ class RequestCompleter:
         self.addresses = AddressAssigner(cell)
 
     def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
-        """A reason to reject the request at once, or ""; `identity` is the inner name if there is a tunnel."""
+        """Reason to reject the request at once, or "". `identity` is the inner name if there is a tunnel."""
         if slot.status != ACTIVE:
             return TENANT_SUSPENDED.reason
         limited = self._cell.limiter.is_limited(
@@ -50,16 +50,16 @@ class RequestCompleter:
     def limit_guesses(
         self, credentials: Credentials, request: AccessRequest, slot: SlotRecord, at: int, identity: str
     ) -> Credentials:
-        """Reject credentials with a password if this user had too many wrong ones."""
+        """Reject valid-looking credentials with a password if the user had too many wrong passwords."""
         if credentials.reason or credentials.method not in USER_METHODS:
             return credentials
         limited = self._has_too_many_guesses(request, slot, at, identity)
         return Credentials(credentials.method, reason="too-many-wrong-passwords") if limited else credentials
 
     def late_refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
-        """A reason to reject a user before the password is compared or the verdict is known, or "".
+        """Reason to reject a user just before the password is compared, or before the verdict is decided; otherwise "".
 
-        A device can open many conversations at once. All of them pass the limits before the first password is compared.
+        A device can open many conversations at once. All of them pass the first check, before any password is compared.
         """
         refusal = self.refusal(request, slot, at, identity)
         if not refusal and self._has_too_many_guesses(request, slot, at, identity):
@@ -75,7 +75,7 @@ class RequestCompleter:
         )
 
     def settle(self, case: AuthenticationCase, outcome: Outcome, started: int) -> radiusd.ModuleResult:
-        """Count, journal and respond; `started` is from perf_counter_ns."""
+        """Count the verdict, write the journal record and respond. `started` is a value of perf_counter_ns."""
         slot = case.place.slot
         if not outcome.permitted and _is_canary(case.request):
             return radiusd.REJECT, {"config": _MARK_DECIDED}
@@ -101,10 +101,10 @@ class RequestCompleter:
         }
 
     def leave_unanswered(self, case: AuthenticationCase) -> radiusd.ModuleResult:
-        """Do not answer at a slot without a tenant.
+        """Do not respond to a request at a slot without a tenant.
 
-        The sender is a NAS of a tenant that has left. A moved NAS fails over to the new address if nothing answers,
-        but not if it is rejected.
+        The sender is a NAS of a tenant that has left. If nothing responds, the NAS tries the server at the tenant's new
+        address. After a reject, it would not.
         """
         if _is_canary(case.request):
             return radiusd.REJECT, {"config": _MARK_DECIDED}
@@ -112,7 +112,10 @@ class RequestCompleter:
         return radiusd.HANDLED, {"config": _DO_NOT_RESPOND}
 
     def _limit(self, case: AuthenticationCase, slot: SlotRecord, outcome: Outcome) -> int | None:
-        """Count a failure. Returns the number of rejects that this record also stands for; None if it is not logged."""
+        """Count a failure.
+
+        Returns how many earlier rejects this record also stands for; None if this reject is not logged.
+        """
         with_password = case.method in USER_METHODS
         if outcome.permitted:
             if with_password:
@@ -130,23 +133,23 @@ class RequestCompleter:
         return 0
 
     def record_internal_error(self, lists: radiusd.PairLists) -> radiusd.ModuleResult:
-        """Log a decision that failed by an internal error, as far as the request is readable."""
+        """Log a decision that failed by an internal error, with all readable values of the request."""
         try:
             case = AuthenticationCase(AccessRequest(lists["request"]), "unknown", group_by_name(lists["session-state"]))
             with self._cell.replica.begin() as view:
-                # Only the tenant: finding the site may be what failed.
+                # Set only the tenant, because the search of the site may have failed.
                 case.locate(UNKNOWN_LOCATION._replace(slot=view.slot(case.request.slot)))
             if case.place.slot is not None:
                 self._journal.append(_make_record(case, Outcome(False, "internal-error"), 0, 0))
-        except Exception:  # house-rule: only the traceback can be recorded; the reject stands
+        except Exception:  # house-rule: only the traceback can be recorded; still rejects
             log_exception("record_internal_error")
         return radiusd.REJECT, {"config": _MARK_DECIDED}
 
 
 def _accounting_name(case: AuthenticationCase, outcome: Outcome) -> tuple[radiusd.AttributeUpdate, ...]:
-    """The name that the NAS must use for accounting (RFC 2865 5.1): the inner one or the certificate's.
+    """User-Name for accounting (RFC 2865 5.1): the inner name, or the name in the certificate.
 
-    Empty if the device used that name outside as well, or if the policy sends a name.
+    Empty if the device also used that name outside the tunnel, or if the policy sends a name.
     """
     if case.identity == case.request.user_name or any(pair[0].lower() == "user-name" for pair in outcome.sent):
         return ()
@@ -155,7 +158,7 @@ def _accounting_name(case: AuthenticationCase, outcome: Outcome) -> tuple[radius
 
 
 def _is_canary(request: AccessRequest) -> bool:
-    """Whether this is the agent's test request, which belongs in no tenant's log."""
+    """Whether this is the agent's test request, which no tenant's log may contain."""
     return request.nas_identifier == CANARY_NAS and request.mac == CANARY_MAC
 
 
@@ -206,7 +209,7 @@ _CUI_OCTETS = 16
 def accounting_attributes(
     request: AccessRequest, at: int, identity: str, cui_key: bytes
 ) -> tuple[radiusd.AttributeUpdate, ...]:
-    """Class always; Chargeable-User-Identity if the NAS requests it (RFC 4372 2.1)."""
+    """Add Class. Add Chargeable-User-Identity if the NAS requests it (RFC 4372 2.1)."""
     class_attribute = ("Class", "+=", encode_class(at))
     if "Chargeable-User-Identity" not in request.attributes or not cui_key:
         return (class_attribute,)
@@ -217,9 +220,10 @@ def accounting_attributes(
 def nat_timeout(
     slot: SlotRecord, nas: NasRecord | None, sent: tuple[ReplyPair, ...]
 ) -> tuple[radiusd.AttributeUpdate, ...]:
-    """Session-Timeout (RFC 2865 5.27) for a NAS behind NAT, if the tenant sets one and the policy gives none as short.
+    """Session-Timeout (RFC 2865 5.27) for a NAS behind NAT.
 
-    No request can reach such a NAS, so its sessions end soon and the device authenticates again.
+    Empty if the tenant sets no limit, or if the policy sends one that is not longer. No CoA or Disconnect request
+    reaches such a NAS. So its sessions end soon, and the device authenticates again.
     """
     seconds = slot.nat_session_seconds
     if not seconds or nas is None or not nas.behind_nat:
@@ -233,13 +237,16 @@ def nat_timeout(
 
 
 def _chargeable_user_identity(identity: str, key: bytes) -> str:
-    """A pseudonym: constant for a user of a tenant, different at each tenant, and it reveals no name."""
+    """Pseudonym of a user.
+
+    The pseudonym is constant for a user of a tenant, differs between tenants, and does not reveal the name.
+    """
     return hmac.new(key, identity.strip().casefold().encode(), hashlib.sha256).hexdigest()[: 2 * _CUI_OCTETS]
 
 
 _CHALLENGE_OCTETS = 16
-# ERROR_ACCT_DISABLED, ERROR_NO_DIALIN_PERMISSION. All others are ERROR_AUTHENTICATION_FAILURE, so that errors do not
-# reveal which names exist.
+# ERROR_ACCT_DISABLED and ERROR_NO_DIALIN_PERMISSION. Any other reason is reported as ERROR_AUTHENTICATION_FAILURE, so
+# that errors do not reveal which names exist.
 _CODES = {"user-disabled": (647, "Account disabled")}
 _PRE_POLICY_REASONS = (
     "wrong-password",
@@ -255,10 +262,10 @@ _FAILED, _NOT_PERMITTED = (691, "Authentication failed"), (649, "No permission t
 
 
 def make_mschap_error(request: AccessRequest, method: str, reason: str) -> tuple[radiusd.AttributeUpdate, ...]:
-    """MS-CHAP-Error for the reply, without a retry (R=0): every attempt is a new request."""
+    """MS-CHAP-Error for the reply, without a retry (R=0): each attempt must be a new request."""
     if method != "mschapv2":
         return ()
-    # Hex; the first octet is the identifier for the response.
+    # In hex. The first octet is the identifier of the response.
     identifier = int(request.attributes.get("MS-CHAP2-Response", "0x00")[2:4] or "0", 16)
     code, message = _CODES.get(reason) or (_FAILED if reason in _PRE_POLICY_REASONS else _NOT_PERMITTED)
     text = f"E={code} R=0 C={secrets.token_hex(_CHALLENGE_OCTETS)} V=3 M={message}"

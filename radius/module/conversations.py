@@ -1,11 +1,13 @@
-"""Open EAP conversations, and which one ends if there are too many.
+"""Open EAP conversations, and which of them to end if there are too many.
 
-rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet. It rejects new ones when its table is
-full, and its `dedup_key` has no effect. One device could block a tenant with 34 unfinished handshakes a second, or with
-a packet every 29 s in each of 1,000. So the module counts, per slot. When the table fills, it ends the oldest
-conversation of the NAS with the most. It also ends an earlier one of the same device at the same NAS. It sends
-radiusd's own status port an EAP-NAK that proposes nothing (RFC 3748 5.3.1): rlm_eap then frees the conversation's
-330 kB at once.
+rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet. It rejects new conversations when its
+table is full, and its `dedup_key` has no effect. So one device could block a tenant: with 34 unfinished handshakes a
+second, or with a packet every 29 s in each of 1,000 conversations.
+
+The module counts conversations per slot. When the table fills, it ends the oldest conversation of the NAS with the
+most. It also ends an earlier conversation of the same device at the same NAS. To end a conversation, the module sends
+an EAP-NAK that proposes nothing (RFC 3748 5.3.1) to radiusd's own status port. rlm_eap then frees the 330 kB of the
+conversation at once.
 """
 
 import os
@@ -22,41 +24,41 @@ from nac.kit.radius_packet import (
     make_access_request,
 )
 
-# As timer_expire in radius/raddb/templates/eap.
+# Must equal timer_expire in radius/raddb/templates/eap.
 LIFETIME_MICROSECONDS = 30_000_000
-# Shares of the table's size: from where conversations are watched, and from where they are ended.
+# Shares of the table's size above which conversations are watched, and above which they are ended.
 _WATCH_SHARE, _FULL_SHARE = 0.25, 0.75
-# Ended conversations whose devices may still answer.
+# Limit of ended conversations that are remembered, because their devices may still answer.
 _MAX_ENDED = 1_000
 
-# EAP-Response with NAK and no requested type; its identifier comes second.
+# EAP-Response with NAK and no requested type. %c stands for the identifier.
 _NAK = b"\x02%c\x00\x06\x03\x00"
 
 
 @dataclass(slots=True)
 class Conversation:
     number: int
-    # Source address of the NAS, and its own identification.
+    # Source address of the NAS, and the identifier or address that it reports.
     nas: tuple[str, str]
-    # 12 hex digits or "".
+    # 12 hex digits; "" if unknown.
     mac: str
-    # Epoch microseconds of the last packet known here.
+    # Time of the last recorded packet in epoch microseconds.
     seen: int
-    # State by which rlm_eap finds it; b"" while unknown.
+    # State by which rlm_eap finds the conversation; b"" while unknown.
     state: bytes = b""
     identifier: int = 0
 
 
 class Conversations:
-    """Conversations of one slot."""
+    """EAP conversations of one slot."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._watch_from, self._full_from = int(most * _WATCH_SHARE), int(most * _FULL_SHARE)
-        # Ordered by last packet, oldest first.
+        # Conversations by number. The one with the oldest last packet comes first.
         self._open: OrderedDict[int, Conversation] = OrderedDict()
-        # The same by NAS, oldest first, and the newest of each device at a NAS. So a device that uses another's MAC
-        # address ends nothing at another NAS.
+        # Conversations of each NAS, oldest first. Then the newest conversation of each device at a NAS. So a device
+        # with a false MAC address cannot end a conversation at another NAS.
         self._by_nas: dict[tuple[str, str], OrderedDict[int, Conversation]] = {}
         self._by_station: dict[tuple[tuple[str, str], str], Conversation] = {}
         self._ended: OrderedDict[int, None] = OrderedDict()
@@ -67,7 +69,7 @@ class Conversations:
 
     @property
     def is_watch_level_reached(self) -> bool:
-        """Whether there are so many that challenges must be noted, to be able to end conversations."""
+        """Whether so many conversations are open that challenges must be recorded. Only a recorded one can be ended."""
         return len(self._open) >= self._watch_from
 
     @property
@@ -75,10 +77,10 @@ class Conversations:
         return len(self._open) >= self._full_from
 
     def begin(self, nas: tuple[str, str], mac: str, at: int) -> tuple[int, Conversation | None]:
-        """Number of the new conversation, and one to end for it."""
+        """Add a conversation. Returns its number, and a conversation to end to make room, if any."""
         self._expire(at)
         if len(self._open) >= self._most:
-            # rlm_eap rejects more.
+            # rlm_eap rejects conversations above this number.
             self.close(next(iter(self._open)))
         ended = self._find_one_to_end(nas, mac)
         if ended is not None:
@@ -98,7 +100,7 @@ class Conversations:
         return begun.number, ended
 
     def note(self, number: int, state: bytes, identifier: int, at: int) -> None:
-        """Record the State and identifier for rlm_eap, and extend the lifetime because a packet came."""
+        """Record State and identifier of the last challenge, and extend the lifetime."""
         noted = self._open.get(number)
         if noted is not None:
             noted.state, noted.identifier, noted.seen = state, identifier, at
@@ -116,7 +118,7 @@ class Conversations:
             del self._by_station[closed.nas, closed.mac]
 
     def was_ended(self, number: int) -> bool:
-        """Whether it was ended to make room, not by the device."""
+        """Whether the module ended the conversation to make room. False if the device ended it."""
         return number in self._ended
 
     def _find_one_to_end(self, nas: tuple[str, str], mac: str) -> Conversation | None:
@@ -139,13 +141,13 @@ class Conversations:
 
 
 class ConversationEnder:
-    """Makes rlm_eap drop a conversation, by a packet to `server status` (radius/raddb/radiusd.conf)."""
+    """Makes rlm_eap free a conversation, by a packet to `server status` (radius/raddb/radiusd.conf)."""
 
     def __init__(self, port: int, secret: str) -> None:
         self._secret = secret.encode()
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        # Responses are not read: the kernel drops what does not fit.
+        # Responses are not read. The kernel drops those that do not fit into the buffer.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
         self._address = ("127.0.0.1", port)
 

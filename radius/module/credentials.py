@@ -1,8 +1,8 @@
-"""Method and credential of a device, and how radiusd must verify it. For first packets, also inside tunnels.
+"""Method and credentials of a device, and how radiusd must verify them. For first packets, also inside tunnels.
 
-Switches send MAB (radius.module.mab) with the MAC address as name, in any notation, by PAP, CHAP, MS-CHAPv2 or EAP-MD5,
-with or without Service-Type Call-Check. A name that is a MAC address is never a stored user, so neither passes as the
-other.
+Switches send MAB (radius.module.mab) with the MAC address as name, in any notation. They use PAP, CHAP, MS-CHAPv2 or
+EAP-MD5, with or without Service-Type Call-Check. A name that is a MAC address is never a stored user. So a user cannot
+pass as a device, and a device cannot pass as a user.
 """
 
 from pathlib import Path
@@ -30,22 +30,22 @@ from radius.module.settings import VERIFIER_REALM
 
 
 class Credentials(NamedTuple):
-    """Result for radiusd: a method, control items, and a reason if the device is rejected at once."""
+    """Result for radiusd: a method, control attributes, and a reason if the device is rejected at once."""
 
     method: str
     control: tuple[AttributeUpdate, ...] = ()
     reason: str = ""
-    # Detail of the reason.
+    # Details of the reason, for the log.
     detail: str = ""
-    # Already verified; radiusd compares nothing.
+    # Whether the module has verified the credentials, so that radiusd compares nothing.
     verified: bool = False
 
 
-# Cache of opened NAS passwords.
+# Limit of decrypted NAS passwords in the cache.
 MAX_OPENED_PASSWORDS = 4_096
 _MAB_VERIFIED = Credentials("mab", verified=True)
 _EAP_BEGUN = Credentials("eap")
-# Attributes of a request without EAP that show a user's login, with the scheme that they need.
+# Attribute of a user's login without EAP, its method, and the scheme in which the password must be stored.
 _PLAIN_SCHEMES = (
     ("User-Password", "pap", "pap"),
     ("CHAP-Password", "chap", "chap"),
@@ -59,14 +59,16 @@ _TTLS_SCHEMES = (
 _MSCHAPV1_RESPONSE = "MS-CHAP-Response"
 _PEAP_SCHEMES = (("EAP-Message", "peap-mschapv2", "eap-mschap"),)
 _TUNNEL_SCHEMES = {"TTLS": (_TTLS_SCHEMES, "eap-ttls"), "PEAP": (_PEAP_SCHEMES, "peap")}
-# RFC 2865 5.2. radiusd drops more than 253 octets (diameter2vp in rlm_eap_ttls/ttls.c of 3.2.7).
+# RFC 2865 5.2 allows passwords of up to 128 octets. radiusd drops passwords of more than 253 octets (diameter2vp in
+# rlm_eap_ttls/ttls.c of 3.2.7).
 MAX_PASSWORD_OCTETS = 128
-# Too slow for a thread of radiusd: proxied to the agent's verifier, which blocks no thread (ADR 0006).
+# Sends the request to the agent's verifier, if the check of the password would occupy a thread of radiusd too long (ADR
+# 0006).
 ASK_VERIFIER = (("Proxy-To-Realm", ":=", VERIFIER_REALM),)
 
 
 def requested_method(request: AccessRequest) -> str:
-    """The method of the request, for a reject before anything was examined."""
+    """Method of a request that is rejected before its credentials are examined."""
     attributes = request.attributes
     if "EAP-Message" in attributes:
         return "eap"
@@ -86,12 +88,13 @@ def examine_first_packet(
     now_seconds: int,
     open_password: "PasswordOpener",
 ) -> Credentials:
-    """Examine a first packet. Of EAP it has only a name."""
+    """Examine the first packet of a conversation. With EAP, it contains only a name."""
     attributes = request.attributes
     if "EAP-Message" in attributes:
         return _EAP_BEGUN
     if _MSCHAPV1_RESPONSE in attributes:
-        # Not supported, and rlm_mschap would compare this response even beside one of MS-CHAPv2.
+        # Admit does not support MS-CHAPv1. rlm_mschap would compare this response even if the request has one of
+        # MS-CHAPv2.
         return Credentials("mschapv1", reason="method-not-offered")
     mac = normalise_mac(request.user_name)
     if mac:
@@ -114,13 +117,16 @@ def examine_tunnel_packet(
     now_seconds: int,
     open_password: "PasswordOpener",
 ) -> Credentials:
-    """Examine the first packet inside a tunnel, TTLS or PEAP. `tried`: a login method not offered there, or ""."""
+    """Examine the first packet inside a TTLS or PEAP tunnel.
+
+    `tried` names a login method of the device that is not offered inside the tunnel; otherwise it is "".
+    """
     known, unfinished = _TUNNEL_SCHEMES[tunnel]
     for attribute, method, scheme in known:
         if attribute in request.attributes:
             octets = len(request.attributes[attribute].encode()) if scheme == "pap" else 0
             if octets > MAX_PASSWORD_OCTETS and request.is_filtered:
-                # It may be so long because of escapes; our passwords have none.
+                # Escapes may have made the password longer. No stored password contains them, so it is wrong.
                 return Credentials(method, reason="wrong-password")
             if octets > MAX_PASSWORD_OCTETS:
                 detail = f"the password has {octets} octets, the maximum of RADIUS is {MAX_PASSWORD_OCTETS}"
@@ -165,7 +171,7 @@ def _user_credentials(
     if method not in slot.methods:
         return Credentials(method, reason="method-not-offered")
     name = strip_realm(request.user_name, slot.realms)
-    # A MAC address is a device, whose name is no secret.
+    # A MAC address is the name of a device, not of a user, and such a name is no secret.
     user = None if normalise_mac(name) else view.user(slot.tenant, name)
     if user is None and view.has_identity_sources(slot.tenant):
         if scheme == "pap":
@@ -177,7 +183,7 @@ def _user_credentials(
     if scheme == "pap":
         if user.password_hash.startswith(ARGON2ID):
             return Credentials(method, ASK_VERIFIER)
-        # Even from a row: a hash with many rounds would block a thread of radiusd.
+        # Checked again, although only PBKDF2 hashes are sent to the cell: a slow hash would block a thread of radiusd.
         if not is_pbkdf2_hash(user.password_hash):
             return Credentials(method, reason="wrong-password")
         return Credentials(method, (("PBKDF2-Password", ":=", user.password_hash), ("Auth-Type", ":=", "PAP")))
@@ -194,27 +200,27 @@ def _user_credentials(
 
 
 def escape_quoted(value: str) -> str:
-    """Escape for rlm_python3, which reads values as double-quoted strings."""
+    """Escape a value for rlm_python3, which reads values as double-quoted strings."""
     return value.replace("\\", "\\\\")
 
 
 class PasswordOpener:
-    """Opens passwords for CHAP, MS-CHAP and MAB, sealed by the agent with the cell's key."""
+    """Decrypts passwords for CHAP, MS-CHAP and MAB, which the agent encrypted with the cell's key."""
 
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
-        # Cached passwords of NASes, needed for each request.
+        # Cache of the NASes' passwords, which each request of the NAS needs.
         self._texts: dict[tuple[bytes, str], str] = {}
 
     def __call__(self, user: UserRecord) -> str:
         return self._sealer.open(user.sealed_password, f"user:{user.user_id}").decode()
 
     def nt_hash(self, user: UserRecord) -> str:
-        """32 hex digits."""
+        """NT hash of the user as 32 hex digits."""
         return self._sealer.open(user.sealed_nt_hash, nt_hash_context(user.user_id)).decode()
 
     def open_text(self, sealed: bytes, context: str) -> str:
-        """Open a NAS's text, which all its requests need."""
+        """Decrypt a NAS's password, with a cache, because all requests of the NAS need it."""
         text = self._texts.get((sealed, context))
         if text is None:
             if len(self._texts) >= MAX_OPENED_PASSWORDS:

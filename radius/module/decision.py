@@ -1,4 +1,4 @@
-"""Post-auth: after the credentials hold, policy decides whether to admit the device, and with which results."""
+"""Decision after the credentials were verified (post-auth): whether to admit the device, and with which results."""
 
 from typing import NamedTuple
 
@@ -43,25 +43,25 @@ from radius.module.trust import AUTHORITY_REASONS, issuer_detail
 from radius.module.verifier_results import user_facts
 
 _TUNNEL_METHODS = TLS_METHODS - {"eap-tls"}
-# Methods whose failure without another cause means a wrong password.
+# For these methods, a failure without another cause means a wrong password.
 _PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv2", "eap-ttls-pap")
 
-# Otherwise a help desk approves an address that the device changes the next day.
+# Without this hint, a help desk might approve an address that the device changes the next day.
 _RANDOM_MAC_DETAIL = "the device invented this address (random, private): turn that off for this network"
 
-# Engine attributes by name.
+# Values by name of the engine's attribute.
 EngineFacts = dict[str, Values]
 
 
 class RequestLocation(NamedTuple):
-    """Tenant, NAS and site of a request; NAS and site are None if unregistered."""
+    """Tenant, NAS and site of a request. NAS and site are None if the NAS is not registered."""
 
     slot: SlotRecord | None
     nas: NasRecord | None
     site: SiteRecord | None
-    # The policy there, None if nothing is published.
+    # Published policy of the site; None if there is none.
     policy: PolicyRecord | None
-    # Attributes of the place for rules.
+    # Attributes of NAS and site, for rules.
     facts: EngineFacts
 
     @property
@@ -74,20 +74,21 @@ class RequestLocation(NamedTuple):
 
 
 UNKNOWN_LOCATION = RequestLocation(None, None, None, None, {})
-# Cache size. Invented NAS names displace only entries of this cache.
+# Limit of the cache. Requests with invented NAS names displace only entries of this cache.
 MAX_LOCATIONS = 10_000
 
 
 class LocationCache:
-    """Caches places while the replica is unchanged: it saves six lookups for each packet.
+    """Caches locations while the replica is unchanged, which saves six lookups for each packet.
 
-    Not thread-safe: each instance of the module, which radiusd calls one at a time, has its own.
+    Not thread-safe. Each instance of the module has its own cache, and radiusd calls an instance in one thread at a
+    time.
     """
 
     def __init__(self) -> None:
         self._version: tuple[str, int] | None = None
         self._places: dict[tuple[int, str, str, str], RequestLocation] = {}
-        # Places of one policy share its document, which may have 100 kB.
+        # Locations with the same policy share its document, which may take 100 kB.
         self._policies: dict[tuple[int, str], PolicyRecord | None] = {}
 
     def find(self, request: AccessRequest, view: ReplicaView) -> RequestLocation:
@@ -127,7 +128,10 @@ class LocationCache:
 
 
 class AuthenticationCase:
-    """A device's request, and facts collected on the way to a verdict: the ladder's facts, from the replica."""
+    """A device's request, and the facts for its verdict.
+
+    Provides the facts of `nac.engine.admission` from the replica.
+    """
 
     __slots__ = (
         "_certificate",
@@ -156,41 +160,42 @@ class AuthenticationCase:
         self.request = request
         self.method = method
         self.state: Attributes = {} if state is None else state
-        # TLS version from the stored session, if radiusd has noted none.
+        # TLS version from the stored session, if radiusd did not record a version.
         self.stored_version = ""
-        # The name: inside a tunnel the inner one, with a certificate its name once read. Without the tenant's own
-        # realm.
+        # Name for the decision: the inner name of a tunnel, or the name in the certificate once it is read, otherwise
+        # User-Name. Without the tenant's own realm.
         inner_name = first_value(self.state, "Admit-User") if method in _TUNNEL_METHODS else ""
         self.identity = inner_name or request.user_name
         self.at = clock.epoch_microseconds()
         self.now_seconds = self.at // 1_000_000
         self.place = UNKNOWN_LOCATION
-        # Result of the verifier, if used.
+        # Result of the verifier, if radiusd used it.
         self.answer: VerificationResult | None = None
         self._certificate: Attributes | None = None
-        # The replica's record of the device, approved or not.
+        # The device's record in the replica, whether approved or not.
         self.endpoint: EndpointRecord | None = None
         self.standing: Standing = "unapproved"
-        # The tenant's own user.
+        # The user's record, if the tenant stores the user itself.
         self.user: UserRecord | None = None
-        # File of the stored session, and of the resumed one.
+        # Files of the stored TLS session and of the resumed session.
         self.session_files: tuple[str, ...] = ()
-        # From the stored session; b"" if none was read.
+        # Certificate in the stored TLS session; b"" if it was not read.
         self.certificate_der = b""
-        # Id of the external authority that issued the certificate, if to be reported.
+        # Id of the external authority that issued the certificate, if it must be reported now.
         self.external_authority = ""
-        # Attributes for the engine that the packet does not have.
+        # Attributes for the engine that the packet does not contain.
         self.facts: EngineFacts = {}
-        # Set for a self-test of the tenant.
+        # Set if the request belongs to a self-test of the tenant.
         self.ticket: Ticket | None = None
-        # Set by `decide_case`, the view only until its end.
+        # `decide_case` sets tenant and view, and deletes the view at its end.
         self.tenant: SlotRecord
         self.view: ReplicaView
 
     def locate(self, place: RequestLocation) -> None:
-        """Set the place, and remove the tenant's own realms from the name.
+        """Set the location, and remove the tenant's own realms from the name.
 
-        So sessions, limits and log have one name for a user. With a certificate the name is not looked up.
+        So sessions, limits and log use the same name for a user. A name in a certificate is not changed, because no
+        user is looked up by it.
         """
         self.place = place
         if place.slot is not None and place.slot.realms and self.method != "eap-tls":
@@ -198,7 +203,10 @@ class AuthenticationCase:
 
     @property
     def certificate(self) -> Attributes:
-        """The device's certificate; until it was read, in radiusd's words, which are enough to explain a failure."""
+        """Attributes of the device's certificate.
+
+        Before it is read from the stored session: as radiusd reports them, which is enough to explain a failure.
+        """
         if self._certificate is None:
             has_certificate = "TLS-Client-Cert-Serial" in self.request.attributes
             self._certificate = group_by_name(self.request.pairs) if has_certificate else {}
@@ -210,7 +218,7 @@ class AuthenticationCase:
 
     @property
     def vendor(self) -> Values:
-        """Vendor of the NAS, which selects the form of the reply; () if unregistered."""
+        """Vendor of the NAS, which determines the attributes of the reply; () if the NAS is not registered."""
         return self.place.facts.get("nas.vendor", ())
 
     @property
@@ -238,7 +246,7 @@ class AuthenticationCase:
         return self.answer is not None and bool(self.answer.source)
 
     def find_user(self) -> UserRecord | None:
-        """The current record: the user may have been blocked or removed since the conversation began."""
+        """Return the current record: the user may have been disabled or deleted since the conversation began."""
         self.user = self.view.user(self.tenant.tenant, self.identity)
         return self.user
 
@@ -253,7 +261,7 @@ class AuthenticationCase:
 
 
 def decide_case(case: AuthenticationCase, view: ReplicaView, policies: CompiledPolicies) -> Outcome:
-    """The verdict for a device whose credentials hold. Stores facts in `case`."""
+    """Verdict about a device whose credentials are valid. Stores facts in `case`."""
     place = case.place
     slot, site = place.slot, place.site
     if slot is None:
@@ -273,7 +281,7 @@ def decide_case(case: AuthenticationCase, view: ReplicaView, policies: CompiledP
             return Outcome(False, *(refusal or POLICY_MISSING))
         return apply_policy(case, policies.for_site(site, place.policy))
     finally:
-        # A view that is kept occupies one of LMDB's reader slots, even after its end.
+        # A view that stays referenced occupies one of LMDB's reader slots, even after the transaction has ended.
         del case.view
 
 
@@ -284,7 +292,7 @@ def explain_reject(case: AuthenticationCase, view: ReplicaView) -> Outcome:
         return Outcome(False, "not-ready")
     if case.answer is not None and not case.answer.verified:
         return Outcome(False, case.answer.reason, case.answer.detail)
-    # The failure inside a tunnel came first.
+    # Messages of the tunnel come first, because the failure inside it is the cause.
     messages = (*case.state.get("Module-Failure-Message", ()), *case.request.values("Module-Failure-Message"))
     reason, detail = explain_failure(messages)
     inside = first_value(case.state, "Admit-Reason")
@@ -306,9 +314,10 @@ def explain_reject(case: AuthenticationCase, view: ReplicaView) -> Outcome:
 
 
 def _requested_types(case: AuthenticationCase) -> str:
-    """EAP types that the device wants instead of the proposed one, inside a tunnel or not; "" if unknown.
+    """EAP types that the device requests instead of the proposed one, inside a tunnel or outside; "" if unknown.
 
-    Inside, the method is then unknown, because the device did not accept the proposed one.
+    For a request inside a tunnel, sets the method to that of the tunnel, because the device did not accept the inner
+    method.
     """
     inner = list_requested_types(first_value(case.state, "Admit-Inner-EAP"))
     outer = list_requested_types(case.request.attributes.get("EAP-Message", ""))
@@ -319,9 +328,9 @@ def _requested_types(case: AuthenticationCase) -> str:
 
 
 def is_foreign_authority(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> bool:
-    """Whether the chain has an authority of another tenant and not of this one. Only selects the words of a reject.
+    """Whether another tenant trusts an authority of the chain, and this tenant does not. Only for the reason's text.
 
-    OpenSSL verifies from the root down, so at an unknown root radiusd has seen only the issuing authority.
+    OpenSSL verifies from the root down. So if the root is unknown, radiusd has seen only the issuing authority.
     """
     for name in ("TLS-Client-Cert-Issuer", "TLS-Cert-Subject", "TLS-Cert-Issuer"):
         for issuer in case.request.values(name):
@@ -332,18 +341,21 @@ def is_foreign_authority(case: AuthenticationCase, view: ReplicaView, slot: Slot
 
 
 def _count_sessions(case: AuthenticationCase) -> None:
-    """Add session counts; missing without a key. A current session of this device counts, too."""
+    """Add counts of live sessions for rules. The counts include an existing session of this device.
+
+    A count is missing if the request has no MAC address or user name.
+    """
     view, tenant = case.view, case.tenant.tenant
     if case.request.mac:
         case.facts["session.count.endpoint"] = (view.session_count(tenant, f"m{case.request.mac}"),)
     identity = case.facts.get("identity")
-    # A MAC address as the name belongs to no user.
+    # With MAB, the name is a MAC address and not a user.
     if identity and identity[0] and case.method != "mab":
         case.facts["session.count.user"] = (view.session_count(tenant, f"u{str(identity[0]).lower()}"),)
 
 
 def apply_policy(case: AuthenticationCase, site_policy: SitePolicy) -> Outcome:
-    """The policy's verdict about a case that the ladder does not reject, with the attributes that its rules use."""
+    """Evaluate the policy for a request that passed all other checks, with the attributes that its rules use."""
     request, facts, endpoint, now_seconds = case.request, case.facts, case.endpoint, case.now_seconds
     known = case.standing == "approved"
     facts["endpoint.known"] = (known,)
@@ -368,7 +380,7 @@ def apply_policy(case: AuthenticationCase, site_policy: SitePolicy) -> Outcome:
         if values:
             facts[name] = values
         elif request.may_have_lost(packet_attribute_name(name)):
-            # Do not skip a rule that denies by it.
+            # The rules cannot be evaluated: a rule that uses this attribute might deny.
             return site_policy.deny_undecided(case.vendor, "unreadable-text", packet_attribute_name(name))
     if site_policy.certificate_reads and case.method == "eap-tls":
         refused = _add_certificate_fields(case, site_policy.certificate_reads)
@@ -392,7 +404,7 @@ def _name_cause(request: AccessRequest, outcome: Outcome, reason: str) -> Outcom
 
 def _add_certificate_fields(case: AuthenticationCase, names: tuple[str, ...]) -> Outcome | None:
     if not case.certificate_der:
-        # Do not skip a rule that denies by one of them.
+        # The rules cannot be evaluated: a rule that uses one of these fields might deny.
         return Outcome(False, "certificate-unread", ", ".join(names))
     try:
         case.facts.update(certificate_fields(case.certificate_der, names, at=case.at // 1_000_000))

@@ -1,8 +1,8 @@
-"""Names of EAP types, and the types that a device asks for in an EAP packet."""
+"""Names of EAP types, and the types that a device requests in an EAP packet."""
 
 from collections.abc import Iterable
 
-# IANA, "Method Types" of EAP. 26 is Microsoft's EAP-MSCHAPv2, 29 the same method by its later number.
+# IANA registry "Method Types" of EAP. 26 is Microsoft's EAP-MSCHAPv2; 29 is another number of that method.
 _NAMES = {
     4: "EAP-MD5",
     5: "EAP-OTP",
@@ -46,17 +46,17 @@ def eap_name(number: int) -> str:
 
 
 def eap_names(numbers: Iterable[int]) -> str:
-    """Names for a sentence, each once, in order."""
+    """Join the names for a sentence. Each name appears once, in the order of `numbers`."""
     return ", ".join(dict.fromkeys(map(eap_name, numbers)))
 
 
 def list_nak_types(message: str) -> tuple[int, ...]:
-    """The types that a NAK lists, in its order; `message` is its EAP-Message in hex (0x03...)."""
+    """Types that a NAK lists, in its order. `message` is the NAK's EAP-Message in hex (0x03...)."""
     return tuple(number for number in bytes.fromhex(message[2:])[_TYPE_AT + 1 :] if number)
 
 
 def list_requested_types(message: str) -> tuple[int, ...]:
-    """Types that a device asks for in its EAP-Message (hex), by a NAK or by beginning one; () if none."""
+    """Types that a device requests in its EAP-Message (hex), by a NAK or by starting a type; () if none."""
     packet = bytes.fromhex(message[2:])
     if len(packet) <= _TYPE_AT or packet[_TYPE_AT] == _IDENTITY:
         return ()

@@ -1,7 +1,7 @@
-"""The EAP type to propose to a device, from its tenant's methods (RFC 3748 5.3).
+"""EAP type to propose to a device, selected from its tenant's methods (RFC 3748 5.3).
 
-radiusd starts with the type in EAP-Type of its control list. A device that wants another answers with a NAK that lists
-types. radiusd may take from the list only the type in EAP-Type, which is chosen here again.
+radiusd proposes the type in EAP-Type of its control list. A device that does not accept it answers with a NAK, which
+lists other types. The module then selects one of these and sets EAP-Type again. radiusd may use only this type.
 """
 
 from collections import OrderedDict
@@ -12,45 +12,49 @@ from nac.engine.admission import describe_offer
 from radius.module.eap_names import eap_name
 from radius.module.request import Attributes
 
-# rlm_eap's names by number (IANA, "Method Types" of EAP).
+# Names that rlm_eap uses, by number of the type (IANA, "Method Types" of EAP).
 _BY_NUMBER = {4: "MD5", 13: "TLS", 21: "TTLS", 25: "PEAP"}
 _NUMBERS = {name: number for number, name in _BY_NUMBER.items()}
-# Methods by type. A device gets the first offered type, unless it is known to want another.
+# Methods by type, in the order of proposal. A device gets the first offered type, except if it requested another one
+# before.
 _METHODS = {"TLS": ("eap-tls",), "TTLS": ("eap-ttls-pap", "eap-ttls-mschapv2"), "PEAP": ("peap-mschapv2",)}
 TUNNELLED_METHODS = (*_METHODS["TTLS"], *_METHODS["PEAP"])
-# Method of a conversation that ends before the inner one is known.
+# Method of a conversation that ends before the inner method is known.
 METHOD_OF_TYPE = {"TLS": "eap-tls", "TTLS": "eap-ttls", "PEAP": "peap"}
 _TUNNELS = ("TTLS", "PEAP")
 UNFINISHED_TUNNELS = tuple(METHOD_OF_TYPE[name] for name in _TUNNELS)
-# Types of tunnelled methods: the tunnel itself if the device wants another inner method.
+# Outer method of each tunnelled method. The outer method is used if the device requests another inner method.
 TUNNEL_OF_METHOD = {method: METHOD_OF_TYPE[name] for name in _TUNNELS for method in _METHODS[name]}
 
-# Types in a conversation with a MAC address as the name. Only EAP-MD5 ends in an Access-Accept.
+# Types in a conversation whose identity is a MAC address. Only EAP-MD5 can end in an Access-Accept.
 _MAB_TYPES = ("MD5", "Identity", "NAK")
 
-# Cache of devices that requested another type; 200 bytes each.
+# Limit of devices in the cache of requested types; 200 bytes each.
 MAX_DEVICES = 20_000
 
 
 @lru_cache(maxsize=512)
 def offered_types(methods: tuple[str, ...], *, mab: bool) -> tuple[str, ...]:
-    """Offered types, best first. `mab`: the identity is a MAC address; EAP-MD5 is only for those."""
+    """Offered types, the preferred one first.
+
+    `mab`: the identity is a MAC address. EAP-MD5 is offered only for a MAC address.
+    """
     types = tuple(name for name, inside in _METHODS.items() if any(method in methods for method in inside))
     return ("MD5", *types) if mab and "mab" in methods else types
 
 
 def first_offered_type(proposed: Iterable[int], offered: tuple[str, ...]) -> str:
-    """Name in rlm_eap of the first proposed type that is offered; "" for none."""
+    """Name (of rlm_eap) of the first type in `proposed` that is offered; "" if none is."""
     return next((name for number in proposed if (name := _BY_NUMBER.get(number, "")) in offered), "")
 
 
 def eap_type_label(eap_type: str) -> str:
-    """Name in radius.module.eap_names of a type of rlm_eap."""
+    """Convert a type name of rlm_eap to the name in radius.module.eap_names."""
     return eap_name(_NUMBERS[eap_type])
 
 
 class PreferredTypes:
-    """Last requested types of devices that differ from the first proposal. Saves two packets."""
+    """Type that each device requested last, if it differs from the first proposal. Saves the two packets of a NAK."""
 
     def __init__(self, max_devices: int = MAX_DEVICES) -> None:
         self._max_devices = max_devices
@@ -71,7 +75,7 @@ class PreferredTypes:
 
 
 def find_eap_method(eap_type: str, state: Attributes) -> str:
-    """The method of a conversation, by the type of its last packet and what radiusd keeps of it."""
+    """Method of a conversation, from the type of its last packet and the attributes that radiusd stores for it."""
     inside = state.get("Admit-Method")
     if inside and eap_type in _TUNNELS:
         return inside[0]
@@ -80,16 +84,16 @@ def find_eap_method(eap_type: str, state: Attributes) -> str:
 
 
 def offer_detail(methods: tuple[str, ...], requested: str = "") -> str:
-    """Detail of a reject: the type that the device wants, if known, and the offered ones."""
+    """Details for a reject: the type that the device requests, if known, and the offered types."""
     asks = f"the device wants {requested}; " if requested else ""
     return f"{asks}{describe_offer(methods)}"
 
 
 def tunnel_tls_version(noted: str) -> str:
-    """TLS version of a conversation with an established tunnel, from radiusd's note ("TLS 1.2").
+    """TLS version of an established tunnel, from the text that radiusd recorded ("TLS 1.2").
 
-    radiusd notes the version only if the last packet of the handshake has no device data (tls_handshake_recv in
-    src/main/tls.c of 3.2.7). Such data is usual only with TLS 1.3. The end of the conversation checks the version of
-    the stored session.
+    radiusd records the version only if the last packet of the handshake contains no device data (tls_handshake_recv in
+    src/main/tls.c of 3.2.7). Such data is common only with TLS 1.3. At the end of the conversation, the version of the
+    stored session is checked.
     """
     return noted.removeprefix("TLS ") or "1.3"

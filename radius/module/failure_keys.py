@@ -1,4 +1,4 @@
-"""Keys for counting failures, and tables of counts shared by all tenants."""
+"""Keys for counting failures, and tables of counts that all tenants share."""
 
 import unicodedata
 from collections import OrderedDict
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from nac.kit.mac import normalise_mac
 from radius.module.request import AccessRequest
 
-# RFC 3162/2865 set no limit, but PostgreSQL's index does; longer names are never ours.
+# RADIUS sets no limit for keys, but an index of PostgreSQL does. No stored user has a longer name.
 MAX_NAME_CHARACTERS = 253
 
 # Slot, NAS and station; or tenant, user name and station.
@@ -17,9 +17,9 @@ Value = TypeVar("Value")
 
 
 class SharedTable(Generic[Value]):
-    """A map with keys of all slots or tenants. When full, the one with the most keys loses its oldest.
+    """Table with keys of all slots or tenants. When it is full, the owner of the most keys loses its oldest key.
 
-    The first item of a key is the slot or the tenant.
+    The first item of a key is its owner: the slot or the tenant.
     """
 
     def __init__(self, max_keys: int) -> None:
@@ -38,7 +38,7 @@ class SharedTable(Generic[Value]):
         return keys.get(key) if keys else None
 
     def put(self, key: FailureKey, value: Value) -> None:
-        """Set the value and make the key the newest of its owner."""
+        """Set the value, and make the key the newest of its owner."""
         keys = self._shares.setdefault(key[0], OrderedDict())
         self._count += key not in keys
         keys[key] = value
@@ -54,22 +54,22 @@ class SharedTable(Generic[Value]):
 
 
 def station_key(request: AccessRequest, identity: str) -> FailureKey:
-    """Key of a station at a NAS."""
-    # A switch may send the MAC address only in User-Name, in any notation.
+    """Key of a station at a NAS: its MAC address, or the name if the address is unknown."""
+    # Some switches send the MAC address only in User-Name, in any notation.
     station = request.mac or normalise_mac(request.user_name)
-    # User names ignore case (nac.cellformat.replica.keys.user).
+    # Case is ignored, as for user names (nac.cellformat.replica.keys.user).
     return request.slot, request.nas_key(), station or _fold_name(identity)
 
 
 def guess_key(tenant: int, request: AccessRequest, identity: str) -> FailureKey:
-    """Key of a user of the tenant (number) at a station."""
+    """Key of a user at a station. `tenant` is the tenant's number."""
     return tenant, _fold_name(identity), request.mac
 
 
 def _fold_name(identity: str) -> str:
-    """One form for all spellings that a directory accepts for a name.
+    """Convert all spellings that a directory accepts for a name to one form.
 
-    LDAP ignores case, width and repeated blanks (RFC 4518 2), Active Directory also accents.
+    LDAP ignores case, width and repeated blanks (RFC 4518 2). Active Directory also ignores accents.
     """
     name = " ".join(identity[:MAX_NAME_CHARACTERS].split())
     if not name.isascii():

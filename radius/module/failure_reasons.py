@@ -1,7 +1,7 @@
-"""Maps radiusd's words for a failed EAP or password conversation to a reason code.
+"""Converts radiusd's messages about a failed EAP or password conversation to a reason code.
 
-radiusd adds a Module-Failure-Message for each error; the cause comes first, then its consequences. The texts are those
-of FreeRADIUS 3.2.7/3.2.8 (src/main/tls.c, src/main/cb.c, src/modules/rlm_eap) and OpenSSL 3.
+radiusd adds a Module-Failure-Message for each error: first the cause, then its consequences. The texts are those of
+FreeRADIUS 3.2.7/3.2.8 (src/main/tls.c, src/main/cb.c, src/modules/rlm_eap) and OpenSSL 3.
 """
 
 import re
@@ -14,7 +14,7 @@ class FailureReason(NamedTuple):
     detail: str
 
 
-# X509_V_ERR_* numbers (OpenSSL x509_vfy.h) in "(TLS) OpenSSL says error 10 : certificate has expired".
+# X509_V_ERR_* numbers (OpenSSL x509_vfy.h) in messages such as "(TLS) OpenSSL says error 10 : certificate has expired".
 _VERIFY_ERROR = re.compile(r"OpenSSL says error (\d+) : (.*)")
 _VERIFY_REASONS = {
     2: "unknown-ca",  # unable to get issuer certificate
@@ -35,7 +35,7 @@ _PHRASES = (
     (re.compile(r"peer did not return a certificate", re.I), "no-certificate"),
     (re.compile(r"TLS reassembled data length|Exceeded maximum record size", re.I), "tls-message-too-long"),
     (
-        # Mostly inside a tunnel; outside, the module handles a NAK itself.
+        # Usually inside a tunnel. Outside a tunnel, the module itself handles a NAK.
         re.compile(r"NAK.*(asking|unsupported|bad)|unsupported EAP type|No mutually acceptable types", re.I),
         "method-not-offered",
     ),
@@ -51,7 +51,7 @@ _PHRASES = (
 
 
 def explain_failure(messages: Sequence[str]) -> FailureReason:
-    """Reason of a reject that radiusd itself decided; `messages` in their order."""
+    """Reason of a reject that radiusd itself decided. `messages` are in the order of radiusd."""
     for message in messages:
         match = _VERIFY_ERROR.search(message)
         if match:

@@ -1,27 +1,28 @@
 """Limits on failures: per station, and per user name for methods with a password.
 
-All tables are bounded and shared fairly: a flood at one tenant does not displace entries of another. Times are epoch
-microseconds.
+All tables have a maximum size and are shared fairly. A flood at one tenant does not displace entries of another tenant.
+Times are epoch microseconds.
 """
 
 from radius.module.failure_keys import FailureKey, SharedTable
 from radius.module.trusted_stations import TrustedStations
 
-# A key, its list and its place in the table take about 300 bytes: 12 MB at most.
+# An entry with its key and list takes about 300 bytes, so the table takes at most 12 MB.
 MAX_KEYS = 40_000
-# User names with failures: 6 MB at most.
+# Limit of user names with wrong passwords. The entries take at most 6 MB.
 MAX_NAMES = 20_000
 LOG_EVERY_MICROSECONDS = 1_000_000
 
 
 class FailureLimiter:
-    """Fixed windows: `limit` failures within `window_seconds` close a key until its window ends.
+    """Limits failures of each key in fixed windows.
 
-    Rejects of a closed key do not count as failures, so it opens automatically.
+    After `limit` failures within `window_seconds`, the key is closed until the window ends. Rejects of a closed key do
+    not count as failures, so the key opens automatically.
     """
 
     def __init__(self, max_keys: int = MAX_KEYS) -> None:
-        # key -> [window start, failures, last logged, suppressed since]
+        # key -> [start of the window, failures, time of the last logged reject, rejects suppressed since then]
         self._failures: SharedTable[list[int]] = SharedTable(max_keys)
 
     def is_limited(self, key: FailureKey, *, limit: int, window_seconds: int, at: int) -> bool:
@@ -41,7 +42,7 @@ class FailureLimiter:
             entry[1] += 1
 
     def suppressed_before(self, key: FailureKey, *, at: int) -> int | None:
-        """Number of suppressed rejects to report with this one; None if this one is not logged."""
+        """Number of suppressed rejects to report with this reject; None if this reject is suppressed, too."""
         entry = self._failures.get(key)
         if entry is None:
             return 0
@@ -55,10 +56,10 @@ class FailureLimiter:
 
 
 class GuessLimiter:
-    """Wrong passwords per user name, from any station and NAS.
+    """Limits wrong passwords per user name, from all stations and NASes together.
 
-    A station from which the user has logged in has a separate count, so guesses from elsewhere do not lock the user
-    out. Every window ends automatically.
+    A station from which the user has logged in has its own count, so guesses from elsewhere do not lock the user out.
+    Each window ends automatically.
     """
 
     def __init__(self, trusted: TrustedStations, max_names: int = MAX_NAMES) -> None:
@@ -77,7 +78,7 @@ class GuessLimiter:
         self._failures.count_failure(self._counted(key), window_seconds=window_seconds, at=at)
 
     def count_success(self, key: FailureKey) -> None:
-        """Count this station separately for this user from now on, after a correct password."""
+        """Record a correct password. From now on, this station has its own count for this user."""
         if key[2]:
             self.trusted.add(key)
 
@@ -86,5 +87,5 @@ class GuessLimiter:
 
 
 def _has_ended(entry: list[int], window_seconds: int, at: int) -> bool:
-    """Whether the window has ended. A clock that was set back ends it, too."""
+    """Whether the window has ended. A clock that was set back also ends it."""
     return not 0 <= at - entry[0] < window_seconds * 1_000_000

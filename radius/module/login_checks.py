@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def read_self_test_ticket(request: AccessRequest, slot: SlotRecord, now_seconds: int) -> Ticket | None:
-    """The valid self-test ticket of the request; None without one."""
+    """Valid self-test ticket of the request; None if it has none."""
     return self_test.read_ticket(
         mac=request.mac,
         port=request.nas_port,
@@ -39,34 +39,34 @@ def read_self_test_ticket(request: AccessRequest, slot: SlotRecord, now_seconds:
 
 
 def build_played_endpoint(ticket: Ticket) -> EndpointRecord | None:
-    """The endpoint that a self-test simulates; None for an unknown device."""
+    """Endpoint that a self-test simulates; None to simulate an unknown device."""
     if not ticket.known:
         return None
     return EndpointRecord("", "Self-test", "active", (ticket.group,) if ticket.group else (), 0, {})
 
 
 def explain_mixed_conversation(state: Attributes) -> str:
-    """Reason why the session-state is not of one EAP conversation with one TLS handshake; "" if it is."""
+    """Reason why the session-state does not belong to one EAP conversation with one TLS handshake; "" if it does."""
     if "Admit-Participants" not in state:
         return "radiusd has no state of this conversation"
     return "two TLS handshakes in one conversation" if len(state.get("TLS-Cache-Filename", ())) > 1 else ""
 
 
 def refuse_tls_login(case: "AuthenticationCase") -> Refusal | None:
-    """Check the certificate, or the password inside the tunnel. Stores facts in `case`."""
+    """Check the certificate, or that the password inside the tunnel was verified. Stores facts in `case`."""
     if not case.tls_version:
-        # Device data came with the end of the handshake: radiusd notes no version then (tls_handshake_recv in
-        # src/main/tls.c of 3.2.7), but always stores the session.
+        # radiusd does not record the version if device data came with the end of the handshake (tls_handshake_recv in
+        # src/main/tls.c of 3.2.7). But it always stores the session.
         case.stored_version = read_stored_version(first_value(case.state, "TLS-Cache-Filename"))
     return _check_client_certificate(case) if case.method == "eap-tls" else _check_tunnel(case)
 
 
 def _check_tunnel(case: "AuthenticationCase") -> Refusal | None:
-    """Check that the password held in this very conversation.
+    """Check that the password was verified in this conversation.
 
-    If a TLS session is resumed, radiusd asks for no password and does not know the user, or whether the session began
-    with a password. Even one that began with a certificate is accepted (cbtls_get_session in src/main/tls.c of 3.2.7).
-    So no session is kept for resumption.
+    When radiusd resumes a TLS session, it requests no password. radiusd does not know the user, or whether the session
+    began with a password. radiusd even resumes a session that began with a certificate (cbtls_get_session in
+    src/main/tls.c of 3.2.7). So the stored session is deleted.
     """
     discard_session(first_value(case.state, "TLS-Cache-Filename"))
     if case.resumed or "Admit-Verified" not in case.state:
@@ -82,7 +82,7 @@ def _check_client_certificate(case: "AuthenticationCase") -> Refusal | None:
     except (SessionUnreadable, CertificateUnreadable) as error:
         return Refusal("certificate-invalid", str(error))
     facts, view, slot = case.facts, case.view, case.tenant
-    # The certificate's name counts for policy, log and accounting; the device may claim any other one.
+    # Policy, log and accounting use the name in the certificate, because the device can send any other name.
     name = holder_name(certificate)
     facts["identity"] = (name,) if name else ()
     case.identity = name or first_value(certificate, "TLS-Client-Cert-Serial")
@@ -93,19 +93,19 @@ def _check_client_certificate(case: "AuthenticationCase") -> Refusal | None:
     reason = check_certificate(certificate, case.certificate_der, issuer, view, slot, facts, at=at)
     case.external_authority = find_unreported_authority(slot.tenant, case.certificate_der, issuer, at=at)
     if not reason and facts.get("certificate.profile") == (self_test.SELF_TEST_PROFILE,):
-        # No device has it, so a stolen key of it is useless.
+        # Only Admit has this certificate. A request with it from elsewhere uses a stolen key.
         reason = "" if case.ticket else "self-test-refused"
         facts["certificate.profile"] = (self_test.PLAYED_PROFILE,)
     if not reason:
         return None
-    # Full handshakes reject it as well, so the session is useless.
+    # A full handshake would be rejected as well, so do not keep the session for resumption.
     for session_file in case.session_files:
         discard_session(session_file)
     return Refusal(reason, issuer_detail(reason, certificate))
 
 
 def _read_client_certificate(case: "AuthenticationCase") -> Attributes:
-    """The device's certificate, from the session that radiusd has stored.
+    """Attributes of the device's certificate, from the session that radiusd has stored.
 
     Raises SessionUnreadable or CertificateUnreadable.
     """
@@ -124,5 +124,6 @@ def _read_client_certificate(case: "AuthenticationCase") -> Attributes:
     except SessionUnreadable:
         if case.resumed or not case.certificate:
             raise
-        # No space for sessions, or a client without tickets: use radiusd's words if possible.
+        # radiusd could not store the session: no disk space, or a device without tickets. Use radiusd's own attributes
+        # of the certificate, if any.
         return case.certificate

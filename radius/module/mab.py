@@ -1,7 +1,8 @@
 """MAC authentication bypass (MAB): checks the password that the switch sends with a MAC address.
 
-Switches send MAB by PAP, CHAP, MS-CHAPv2 or EAP-MD5, with the address in any notation. The password does not prove a
-device. It proves that the switch sent the request, not a person who typed a MAC address as a name.
+Switches send MAB by PAP, CHAP, MS-CHAPv2 or EAP-MD5, with the address in any notation. The password does not prove the
+device's identity. The password only proves that the switch created the request. Without it, a person could type a MAC
+address as user name.
 """
 
 import hmac
@@ -11,21 +12,24 @@ from nac.cellformat.replica.records import NasRecord, SlotRecord, mab_password_c
 from nac.kit.mac import normalise_mac
 from radius.module.request import AccessRequest
 
-# Opens a text sealed with the cell's key for a context.
+# Function that decrypts a text, encrypted with the cell's key, for a context.
 SealedTextOpener = Callable[[bytes, str], str]
 
 _FORM_NAMES = {"mac": "the MAC address", "fixed": "its fixed text", "secret": "its shared secret", "empty": "no text"}
 
 
 def password_form(nas: NasRecord | None) -> str:
-    """Kind of the NAS's password: mac, fixed, secret or empty."""
+    """Form of the NAS's password: mac, fixed, secret or empty."""
     return nas.mab_password if nas is not None else "mac"
 
 
 def expected_password(
     request: AccessRequest, slot: SlotRecord, nas: NasRecord | None, open_sealed: SealedTextOpener
 ) -> str | None:
-    """Password that the NAS should send, a MAC address in the notation of its name; None if unknown."""
+    """Password that the NAS should send; None if unknown.
+
+    If the password is the MAC address, it has the notation of User-Name.
+    """
     form = password_form(nas)
     if nas is None or form == "mac":
         return request.user_name
@@ -34,13 +38,13 @@ def expected_password(
     if form == "fixed":
         sealed = nas.sealed_mab_password
         return open_sealed(sealed, mab_password_context(nas.nas_id)) if sealed else None
-    # During a rotation, the secret that the NAS has proven.
+    # During a rotation, use the secret with which the NAS made this request.
     of_request = (nas.secrets or slot.secrets)[1 if "new" in request.proof else 0 :][:1]
     return next((open_sealed(secret.sealed, secret.context) for secret in of_request), None)
 
 
 def challenge_auth_type(request: AccessRequest) -> str:
-    """Auth-Type by which radiusd checks the response to a challenge; "" without one."""
+    """Auth-Type by which radiusd checks the response to a challenge; "" if the request contains none."""
     attributes = request.attributes
     if "CHAP-Password" in attributes:
         return "CHAP"
@@ -48,9 +52,9 @@ def challenge_auth_type(request: AccessRequest) -> str:
 
 
 def is_mac_password(request: AccessRequest, mac: str, nas: NasRecord | None) -> bool:
-    """Whether the NAS should send the MAC address and its User-Password is that address, in any notation.
+    """Whether the NAS is set to send the MAC address as password, and User-Password is that address in any notation.
 
-    With Call-Check, the password may be missing.
+    With Service-Type Call-Check, the password may be missing.
     """
     if nas is not None and nas.mab_password != "mac":  # noqa: S105 -- a form
         return False
@@ -59,10 +63,10 @@ def is_mac_password(request: AccessRequest, mac: str, nas: NasRecord | None) -> 
 
 
 def is_expected_password(request: AccessRequest, expected: str) -> bool:
-    """Whether the request's User-Password ("" if missing) equals `expected`."""
+    """Whether User-Password ("" if missing) equals `expected`."""
     return hmac.compare_digest(request.attributes.get("User-Password", "").encode(), expected.encode())
 
 
 def password_detail(nas: NasRecord | None) -> str:
-    """The detail of a reject because of the password."""
+    """Details for a reject because of the password."""
     return f"Admit expects {_FORM_NAMES[password_form(nas)]} as the password from this NAS"

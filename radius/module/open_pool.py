@@ -1,4 +1,4 @@
-"""One open pool in radiusd: ready addresses from the replica, and later claims from the claim file (ADR 0011)."""
+"""A pool that radiusd has opened: ready addresses from the replica, and later claims from the claim file (ADR 0011)."""
 
 from collections import deque
 from pathlib import Path
@@ -15,19 +15,19 @@ class GrantedAddress(NamedTuple):
 
 
 class OpenPool:
-    """An open pool. Not for several threads or processes at a time."""
+    """An open pool. Only one thread of one process may use it at a time."""
 
     def __init__(self, path: Path, claims: ClaimsFile) -> None:
-        # Path of the replica record with its stock.
+        # `stocked_at` of the replica's pool record when the ready addresses were read.
         self.stocked_at = 0
         self._claims = claims
         self._path = path
-        # Earlier grants may be taken; this file does not show it.
+        # Grants before this time are not used: the claim file does not show whether another device has claimed them.
         self._made_at = parse_created_at(path.name)
-        # Available numbers with their grants.
+        # Ready addresses by number, each with its grant.
         self._offered: dict[int, GrantedAddress] = {}
         self._ready: deque[int] = deque()
-        # The last claimed number of each device.
+        # Number of the address that each device claimed last.
         self._numbers = claims.last_numbers()
 
     def restock(self, stocked_at: int, stock: PoolStockRecord | None) -> None:
@@ -37,7 +37,7 @@ class OpenPool:
         self._ready = deque(self._offered)
 
     def take(self, mac: str, lease: PoolLeaseRecord | None, *, now: int) -> GrantedAddress | None:
-        """The address that the device has or had last, if no other device has it; otherwise a ready one."""
+        """Claim the address that the device has or had last, if no other device has it; otherwise a ready one."""
         taken = self._again(mac) or (lease and self._find_leased(mac, lease)) or self._next(mac)
         if taken is not None:
             before = self._claims[taken.number].mac
@@ -51,7 +51,7 @@ class OpenPool:
         self._claims.close()
 
     def _again(self, mac: str) -> GrantedAddress | None:
-        """Its own claim that the replica does not have yet."""
+        """Address that this device claimed itself, if the replica does not have the claim yet."""
         number = self._numbers.get(mac)
         offered = None if number is None else self._offered.get(number)
         if offered is None or not self._has_entry(offered.number):
@@ -60,7 +60,7 @@ class OpenPool:
         return offered if claim.mac == mac and claim.grant == offered.grant else None
 
     def _find_leased(self, mac: str, lease: PoolLeaseRecord) -> GrantedAddress | None:
-        """Its address by the replica, unless another device has claimed it meanwhile."""
+        """Address that the device has according to the replica, except if another device has claimed it meanwhile."""
         if not self._has_entry(lease.number) or (lease.ready and lease.grant <= self._made_at):
             return None
         if _is_taken_by_another(self._claims[lease.number], lease.grant, mac):
@@ -79,7 +79,7 @@ class OpenPool:
     def _has_entry(self, number: int) -> bool:
         if number < len(self._claims):
             return True
-        # The pool and its file have grown.
+        # The pool has grown, and with it the claim file.
         larger = ClaimsFile.open(self._path)
         if larger is None:
             return False
@@ -89,6 +89,8 @@ class OpenPool:
 
 
 def _is_taken_by_another(claim: Claim, grant: int, mac: str) -> bool:
-    """Whether another device claimed it under this grant, or under an earlier one after this grant's time
-    (microseconds)."""
+    """Whether another device claimed the address with this grant, or with an earlier grant after this one was made.
+
+    A grant is the time in microseconds when the address was made ready.
+    """
     return claim.mac != mac and claim.grant > 0 and (claim.grant == grant or (claim.at + 1) * 1_000_000 > grant)

@@ -11,7 +11,7 @@ from radius.module.policies import Outcome
 
 
 class PassphraseOpener:
-    """Opens passphrases that the agent sealed with the cell's key."""
+    """Decrypts passphrases, which the agent encrypted with the cell's key."""
 
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
@@ -24,7 +24,7 @@ class PassphraseOpener:
 
 
 def add_passphrase(case: AuthenticationCase, outcome: Outcome, open_passphrase: PassphraseOpener) -> Outcome:
-    """Add the passphrase to the reply. Denies if the outcome needs one and none is stored."""
+    """Add the passphrase to the reply. Denies if the outcome requires a passphrase and none is stored."""
     passphrase = open_passphrase(case.endpoint) if case.endpoint is not None else ""
     ssid = next((name for name in packet_value(case.request, "ssid") if isinstance(name, str)), "")
     checked = require_passphrase(outcome, has_passphrase=bool(passphrase), has_ssid=bool(ssid))

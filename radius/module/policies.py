@@ -1,4 +1,4 @@
-"""Compiled policies and the prepared outcomes of their decisions, created once instead of for each packet."""
+"""Compiled policies and prepared outcomes. Both are created once instead of for each packet."""
 
 import gc
 import json
@@ -13,7 +13,7 @@ from nac.engine.outcome import Verdict
 from nac.engine.vendors import AttributeTemplate, PoolAssignment, ReplyPair
 from radius.module.certificate_fields import is_certificate_field
 
-# Cache of the cell's compiled policies; a site with its own fallback or time zone needs another entry.
+# Limit of compiled policies in the cache. A site with its own fallback or time zone needs its own entry.
 MAX_COMPILED_POLICIES = 2_000
 SESSION_COUNTS = frozenset(("session.count.endpoint", "session.count.user"))
 
@@ -29,27 +29,31 @@ class Outcome(NamedTuple):
     policy_version: int = 0
     vlan: str = ""
     reply: tuple[ReplyPair, ...] = ()
-    # The policy's verdict; in monitor mode it is not enforced.
+    # Verdict of the policy. Monitor mode does not enforce it.
     verdict: Verdict = "deny"
     monitored: MonitorSource = ""
-    # Whether the reply needs the endpoint's passphrase. Without one the verdict may become a deny.
+    # Attributes for the endpoint's passphrase, and whether the reply must contain one. If none is stored, the verdict
+    # is a deny.
     passphrase: tuple[AttributeTemplate, ...] = ()
     needs_passphrase: bool = False
-    # Reply attributes with secrets, such as the passphrase: sent, never logged. `reply` is logged.
+    # Attributes to send, with secrets such as the passphrase. Never logged; `reply` is logged instead.
     sent: tuple[ReplyPair, ...] = ()
-    # Pools to take addresses from, and the claims: (pool id, number, grant).
+    # Pools that must provide an address, and the claimed addresses: (pool id, number, grant).
     pools: tuple[PoolAssignment, ...] = ()
     addresses: tuple[tuple[str, int, int], ...] = ()
 
     def refused(self, reason: str, detail: str = "", *, is_enforced: bool = False) -> "Outcome":
-        """The outcome with its verdict turned to a deny. Monitor mode only logs it, unless `is_enforced`."""
+        """Copy the outcome with a deny as verdict.
+
+        In monitor mode, the deny is only logged, except with `is_enforced`.
+        """
         if self.monitored and not is_enforced:
             return self._replace(verdict="deny", reason=reason, detail=detail)
         return Outcome(False, reason, detail, self.rule_id, self.rule_name, self.policy_id, self.policy_version)
 
 
 class SitePolicy:
-    """The policy of a site."""
+    """Compiled policy of a site."""
 
     __slots__ = (
         "_outcomes",
@@ -66,19 +70,20 @@ class SitePolicy:
     def __init__(self, record: PolicyRecord, policy: Policy) -> None:
         self.id = record.policy_id
         self.version = record.version
-        # Bytes cache their hash, so comparisons are cheap.
+        # Documents are compared by this hash, which Python computes only once for bytes.
         self.document_hash = hash(record.document)
         self.policy = policy.without_trace()
-        # Attributes of the packet for its conditions.
+        # Attributes that the policy reads from the packet.
         reads = sorted(policy.reads)
         self.packet_reads = tuple(filter(is_packet_attribute, reads))
-        # Attributes from evidence.
+        # Attributes that the policy reads from a device's evidence.
         self.endpoint_reads = tuple(filter(is_endpoint_attribute, reads))
-        # Attributes of live sessions.
+        # Counts of live sessions that the policy reads.
         self.session_reads = policy.reads & SESSION_COUNTS
-        # Certificate fields that need parsing.
+        # Certificate fields that the policy reads and for which the certificate must be parsed.
         self.certificate_reads = tuple(filter(is_certificate_field, reads))
-        # By identity: `decide` returns the same object for a rule and vendor, for the life of the policy.
+        # Outcomes by id() of the decision: `decide` returns the same object for a rule and vendor as long as the policy
+        # lives.
         self._outcomes: dict[int, Outcome] = {}
 
     def outcome(self, decision: Decision) -> Outcome:
@@ -88,7 +93,7 @@ class SitePolicy:
         return outcome
 
     def deny_undecided(self, vendor: Values, reason: str, detail: str = "") -> Outcome:
-        """A deny without evaluating the rules; only logged if the site is in monitor mode."""
+        """Deny without evaluating the rules. If the site is in monitor mode, the deny is only logged."""
         return self.outcome(self.policy.decisions.of(vendor, -1)).refused(reason, detail)
 
     def _make(self, decision: Decision) -> Outcome:
@@ -111,21 +116,21 @@ class SitePolicy:
         )
 
 
-# Policy of a site without a published one.
+# Stands for the policy of a site that has no published policy.
 NO_POLICY = PolicyRecord("", "", 0, b"{}")
 
 
 class CompiledPolicies:
-    """Compiles a policy again when its replica record changes. Sites with equal settings share one."""
+    """Compiles a policy again when its replica record changes. Sites with equal settings share a compiled policy."""
 
     def __init__(self) -> None:
-        # By policy and the site's fallback, time zone and monitor mode.
+        # Compiled policies by policy id and by the site's fallback, time zone and monitor mode.
         self._compiled: dict[tuple[str, bytes, str, bool], SitePolicy] = {}
 
     def for_site(self, site: SiteRecord, record: PolicyRecord) -> SitePolicy:
         key = record.policy_id, site.fallback, site.time_zone, site.monitor
         known = self._compiled.get(key)
-        # A restored database may give the same number to another document.
+        # A restored database may give the same version number to another document.
         if known is not None and known.version == record.version and known.document_hash == hash(record.document):
             return known
         fallback = json.loads(site.fallback) if site.fallback else None
@@ -137,10 +142,10 @@ class CompiledPolicies:
             refuse_unreachable=False,
         )
         if known is None and len(self._compiled) >= MAX_COMPILED_POLICIES:
-            # Drop the oldest: with a few sites too many, most requests still hit the cache.
+            # Drop the oldest policy: if the cache is slightly too small, most requests still find theirs.
             del self._compiled[next(iter(self._compiled))]
         compiled = self._compiled[key] = SitePolicy(record, policy)
-        # Freeze them for the garbage collector: scanning 1,700 policies would delay every request by 0.2 s. They have
-        # no reference cycles, so dropped ones are still freed.
+        # Exclude the policies from garbage collection: scanning 1,700 policies would delay every request by 0.2 s.
+        # Policies have no reference cycles, so a dropped policy is still freed.
         gc.freeze()
         return compiled

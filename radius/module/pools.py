@@ -1,4 +1,4 @@
-"""Adds pool addresses to the reply, from the replica. A claim file records their use (ADR 0011)."""
+"""Adds pool addresses from the replica to the reply. A claim file records each assignment (ADR 0011)."""
 
 import fcntl
 import ipaddress
@@ -16,12 +16,12 @@ from radius.module.decision import AuthenticationCase
 from radius.module.open_pool import GrantedAddress, OpenPool
 from radius.module.policies import Outcome
 
-# Limit of open pools; each is a file.
+# Limit of open pools. Each uses an open file.
 MAX_OPEN_POOLS = 500
 
 
 class NoAddress(Exception):
-    """No address is available: a code of nac.engine.reasons, and a detail."""
+    """No address is available. The arguments are a code of nac.engine.reasons and details."""
 
     def __init__(self, reason: str, detail: str, *, may_go_without: bool = False) -> None:
         super().__init__(reason, detail)
@@ -31,14 +31,16 @@ class NoAddress(Exception):
 
 
 class AddressAssigner:
-    """Assigns addresses. Only `leave` and `resume` are thread-safe. Owns the claims from the first address until it
-    ends or hands them over."""
+    """Assigns addresses. Only `leave` and `resume` are thread-safe.
+
+    From the first assignment on, this process owns the claim files, until it ends or `leave` is called.
+    """
 
     def __init__(self, cell: Cell) -> None:
         self._replica = cell.replica
         self._directory = Path(cell.settings.claims_directory) if cell.settings.claims_directory else None
         self._owner: TextIO | None = None
-        # Open pools by the name of their files.
+        # Open pools by name of the claim file.
         self._pools: dict[str, OpenPool] = {}
         self._turn = threading.Lock()
         self._left = False
@@ -58,7 +60,10 @@ class AddressAssigner:
             self._left = False
 
     def complete(self, case: AuthenticationCase, slot: SlotRecord, outcome: Outcome) -> Outcome:
-        """Add an address of each pool to the reply, or deny if a pool has none and requires one."""
+        """Add an address of each pool to the reply.
+
+        Denies if a pool that requires an address has none left.
+        """
         pairs: list[ReplyPair] = []
         addresses: list[tuple[str, int, int]] = []
         without: list[str] = []
@@ -86,7 +91,7 @@ class AddressAssigner:
     def _take(
         self, case: AuthenticationCase, slot: SlotRecord, view: ReplicaView, attribute: str, name: str
     ) -> tuple[str, GrantedAddress]:
-        """Pool id and claim. Raises NoAddress."""
+        """Assign an address. Returns the pool's id and the claimed address. Raises NoAddress."""
         record = view.pool(slot.tenant, case.place.site_id, name)
         if record is None or ATTRIBUTE_BY_KIND.get(record.kind) != attribute:
             raise NoAddress("no-address", f"pool {name!r} does not exist")
@@ -122,7 +127,7 @@ class AddressAssigner:
         return pool
 
     def _owns_claims(self) -> bool:
-        """Whether this process writes the claims: not while an earlier or a second radiusd does."""
+        """Whether this process may write the claim files. False while another radiusd owns them."""
         if self._left:
             return False
         if self._owner is None:
@@ -141,7 +146,7 @@ class AddressAssigner:
 
 
 def _endpoint_address(case: AuthenticationCase, attribute: str) -> str:
-    """The address stored with the device; "" for none. Raises NoAddress if it is invalid."""
+    """Address stored with the endpoint; "" if it has none. Raises NoAddress if it is invalid."""
     endpoint = case.endpoint
     if endpoint is None or endpoint.status != "active":
         return ""

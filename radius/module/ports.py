@@ -1,9 +1,9 @@
-"""Takeover of ports by a new radiusd without a gap (docs/adr/0016).
+"""Steps by which a new radiusd takes over the ports of a running one without a gap (docs/adr/0016).
 
-The agent requests each step by Status-Server with a word in User-Name. On Linux, of several UDP sockets with one
-address, one port and SO_REUSEADDR, the last bound one receives. So the old radiusd answers packets it has read, and
-receives again if the new one ends. The new one starts on other ports; its file descriptors are then replaced with
-sockets bound here.
+The agent requests each step by a Status-Server packet with a word in User-Name. On Linux, several UDP sockets can have
+the same address and port with SO_REUSEADDR. The socket that was bound last receives the packets. So the old radiusd
+only answers packets that it has read. If the new radiusd ends, the old one receives again. The new radiusd starts on
+other ports. This module then binds sockets to the real ports and puts them behind radiusd's file descriptors.
 """
 
 import os
@@ -17,7 +17,7 @@ from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, get_cell, log_exception
 from radius.module.udp_sockets import duplicate_socket, list_udp_sockets
 
-# radiusd sets them before binding; Python has no names for the first two (ip(7), ip.h).
+# Options that radiusd sets before it binds. Python has no names for the first two (ip(7), ip.h).
 _IP_MTU_DISCOVER, _IP_PKTINFO = 10, 8
 _OPTIONS = {
     socket.AF_INET: ((socket.IPPROTO_IP, _IP_MTU_DISCOVER), (socket.IPPROTO_IP, _IP_PKTINFO)),
@@ -28,7 +28,7 @@ _OPTIONS = {
 }
 
 _cell: Cell
-# New sockets, by the file descriptor that each replaces.
+# New sockets, by the file descriptor that each will replace.
 _bound_sockets: dict[int, socket.socket] = {}
 
 
@@ -48,7 +48,10 @@ def authorize(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
 
 
 def find_listeners(ports: Iterable[int]) -> dict[int, list[int]]:
-    """File descriptors of this process by bound port, one for each family. Raises LookupError if one is missing."""
+    """File descriptors of this process by bound port, one for each address family.
+
+    Raises LookupError if a port has none.
+    """
     listeners: dict[int, list[int]] = {port: [] for port in ports}
     for each in list_udp_sockets():
         if each.port in listeners:
@@ -59,7 +62,7 @@ def find_listeners(ports: Iterable[int]) -> dict[int, list[int]]:
 
 
 def _share_ports() -> None:
-    """Allow another process to bind the ports; it then receives."""
+    """Allow another process to bind the ports. The sockets of that process then receive the packets."""
     _set_shared(_cell.settings.ports, shared=True)
 
 
@@ -70,12 +73,12 @@ def _set_shared(ports: Iterable[int], *, shared: bool) -> None:
 
 
 def _bind_ports() -> None:
-    """Bind the ports: packets wait here from now on."""
+    """Bind the ports. From now on, packets wait in the new sockets."""
     _bind_some(slice(1, None))
 
 
 def _bind_some(which: slice) -> None:
-    """Bind all of them or none."""
+    """Bind all of these ports or none of them."""
     settings = _cell.settings
     temporary, ports = settings.started_on[which], settings.ports[which]
     descriptors = find_listeners(temporary)
@@ -95,7 +98,7 @@ def _bound_like(descriptor: int, port: int) -> socket.socket:
             for level, option in _OPTIONS[model.family]:
                 made.setsockopt(level, option, model.getsockopt(level, option))
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
-            # radiusd polls once more than there are packets.
+            # radiusd reads until no packet is left, so its last read must not wait.
             made.setblocking(False)
             made.bind((model.getsockname()[0], port))
         except OSError:
@@ -105,22 +108,25 @@ def _bound_like(descriptor: int, port: int) -> socket.socket:
 
 
 def _leave_pools() -> None:
-    """Stop assigning pool addresses, which the other radiusd does now. Packets already read are still answered."""
+    """Stop assigning pool addresses, because the other radiusd assigns them now.
+
+    This radiusd still answers packets that it has already read.
+    """
     auth.get_address_assigner().leave()
 
 
 def _take_ports() -> None:
-    # The status port comes last, because the steps arrive there.
+    # The status port comes last, because the agent's commands arrive there.
     _bind_some(slice(1))
     with ExitStack() as kept:
         for descriptor, made in _bound_sockets.items():
             before = kept.enter_context(duplicate_socket(descriptor))
             os.dup2(made.fileno(), descriptor, inheritable=False)
-            # No other process may bind it any more.
+            # Do not allow other processes to bind the port.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, False)
             made.close()
         _bound_sockets.clear()
-        # Wake radiusd's own thread, which waits for the previous sockets.
+        # Wake radiusd's network thread, which still waits for packets on the previous sockets.
         with socket.socket(before.family, socket.SOCK_DGRAM) as waking:
             waking.sendto(b"", before.getsockname())
 

@@ -1,4 +1,4 @@
-"""The part of FreeRADIUS' `radiusd` module that we use; it exists only inside radiusd (rlm_python3.c of 3.2.7)."""
+"""Types and functions of FreeRADIUS' module `radiusd`, which exists only inside radiusd (rlm_python3.c of 3.2.7)."""
 
 import radiusd
 
@@ -16,5 +16,5 @@ ModuleResult = int | tuple[int, dict[str, tuple[AttributeUpdate, ...]]]
 
 
 def log_error(message: str) -> None:
-    """Write one line to radiusd's log; the agent counts and keeps it."""
+    """Write one line to radiusd's log. The agent reads it there."""
     radiusd.radlog(radiusd.L_ERR, message)

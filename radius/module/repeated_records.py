@@ -1,9 +1,9 @@
-"""Detects repeated Accounting-Requests whose record is already in the journal, because the NAS missed our response.
+"""Detects repeated Accounting-Requests whose record is already in the journal, because the NAS missed the response.
 
-radiusd answers repeats itself, but only for cleanup_delay (11 s), and a new radiusd does not know earlier responses.
-NASes repeat for longer, and with another Acct-Delay-Time, which makes it another packet (RFC 2866 5.2). So the record
-and the time of its event are compared. After an outage, two records of a NAS may differ only in their delay, such as
-those of two restarts.
+radiusd answers repetitions itself, but only for cleanup_delay (11 s), and a new radiusd does not know earlier
+responses. NASes repeat for longer. With a new Acct-Delay-Time, the repetition is a different packet (RFC 2866 5.2). So
+Admit compares the record and the time of its event. The time is necessary. After an outage, two different records of a
+NAS, for example of two restarts, may differ only in their delay.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,12 @@ import msgspec
 from nac.cellformat.journal.reader import read_tail
 from nac.cellformat.journal.records import AccountingRecord
 
-# NASes give up after 30 s at most (RFC 5080 2.2.1).
+# NASes stop repeating after 30 s at most (RFC 5080 2.2.1).
 WINDOW_MICROSECONDS = 30_000_000
-# Of each of two generations; 60 bytes each. Above 8,000 records/s the window becomes shorter.
+# Limit of keys for each of the two generations; 60 bytes each. Above 8,000 records a second, the window becomes
+# shorter.
 MAX_KEYS = 250_000
-# Bytes of the journal to read at start: 20,000 records.
+# Bytes of the journal that are read at the start: about 20,000 records.
 MAX_BYTES = 16 << 20
 
 _PER_PACKET = frozenset(("Acct-Delay-Time", "Message-Authenticator", "Proxy-State"))
@@ -27,7 +28,7 @@ _decode = msgspec.msgpack.Decoder(AccountingRecord).decode
 
 
 class RecentRecords:
-    """Hashes of the records of the last 30 to 60 s, in two generations; the older one is dropped as a whole."""
+    """Hashes of the records of the last 30 to 60 s, in two generations. The older generation is dropped as a whole."""
 
     def __init__(self, records: Iterable[AccountingRecord] = (), *, max_keys: int = MAX_KEYS) -> None:
         self._max_keys = max_keys
@@ -41,7 +42,7 @@ class RecentRecords:
         return key in self._newer or key in self._older
 
     def add(self, key: int, at: int) -> None:
-        """`at` is epoch microseconds; a clock that was set back only extends the window."""
+        """Add a key. `at` is in epoch microseconds; a clock that was set back only extends the window."""
         if at - self._since >= WINDOW_MICROSECONDS or len(self._newer) >= self._max_keys:
             is_recent = at - self._since < 2 * WINDOW_MICROSECONDS
             self._older, self._newer, self._since = self._newer if is_recent else set(), set(), at
@@ -49,9 +50,10 @@ class RecentRecords:
 
 
 def repeat_keys(record: AccountingRecord) -> tuple[int, ...]:
-    """Keys of the record, and of an equal one a minute earlier or later.
+    """Keys of the record for the minute of its event, and for the minutes before and after.
 
-    Hashes are valid only in this process. Without a delay, a repeat seems to be up to a window later.
+    The keys are hashes, valid only in this process. A NAS that sends no Acct-Delay-Time seems to repeat an event at a
+    later time, so the neighbouring minutes are compared, too.
     """
     digest = hash(
         (
@@ -67,10 +69,10 @@ def repeat_keys(record: AccountingRecord) -> tuple[int, ...]:
 
 
 def read_predecessor_records(directory: Path, *, now: int) -> list[AccountingRecord]:
-    """Records of the last 30 s in the journal, before this process writes to it."""
+    """Read the journal's records of the last 30 s. Call it before this process writes to the journal."""
     records = []
     for payload in read_tail(directory, max_bytes=MAX_BYTES):
-        # Records of another version must not prevent radiusd's start.
+        # Records that another version of Admit wrote must not prevent radiusd's start.
         with suppress(msgspec.DecodeError):
             record = _decode(payload)
             if now - record.at < WINDOW_MICROSECONDS:

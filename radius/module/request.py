@@ -1,4 +1,4 @@
-"""An Access-Request in the module: attributes by name, and the NAS and device it is from."""
+"""An Access-Request in the module: its attributes by name, its NAS and its device."""
 
 import ipaddress
 import re
@@ -13,7 +13,7 @@ from nac.cellformat.replica.store import ReplicaView
 from nac.kit.mac import station_mac
 from radius.module.settings import UNSIGNED_SUFFIX
 
-# Attributes that radiusd keeps of a request with text that is not UTF-8; all others are lost.
+# If a request contains text that is not UTF-8, radiusd passes on only the attributes in this file, with escapes.
 _RADDB = Path(__file__).parent.parent / "raddb"
 _FILTER = _RADDB / "mods-config" / "attr_filter" / "printable"
 KEPT_ATTRIBUTES = frozenset(re.findall(r"^\t([\w-]+) ", _FILTER.read_text(), re.MULTILINE))
@@ -24,16 +24,16 @@ _SET_ASIDE_ATTRIBUTES = frozenset(
 )
 _ESCAPE = re.compile(rb"=([0-9A-Fa-f]{2})")
 
-# Position in the hex of an EAP-Message: after 0x, code, identifier and length.
+# Position of the EAP type in the hex of an EAP-Message: after "0x", code, identifier and length.
 _EAP_TYPE = slice(10, 12)
-# Of the virtual server's name, "slot_0".
+# Length of the prefix in the virtual server's name, such as "slot_0".
 SLOT_PREFIX_LENGTH = len("slot_")
 
 Attributes = dict[str, tuple[str, ...]]
 
 
 def group_by_name(pairs: Pairs | None) -> Attributes:
-    """Values by attribute name, in order; a repeated attribute keeps all."""
+    """Group values by attribute name, in order. All values of a repeated attribute are kept."""
     groups: Attributes = {}
     for name, value in pairs or ():
         if name in groups:
@@ -49,12 +49,12 @@ def first_value(attributes: Mapping[str, tuple[str, ...]], name: str) -> str:
 
 
 def first_values(pairs: Pairs | None) -> dict[str, str]:
-    """The first value of each attribute, which counts if a packet repeats one."""
+    """First value of each attribute. If a packet repeats an attribute, only its first value is used."""
     return dict(reversed(pairs)) if pairs else {}
 
 
 def unescape_pairs(pairs: Pairs) -> Pairs:
-    """Undo escapes in a request that radiusd made printable, if the text is UTF-8 after all."""
+    """Undo the escapes of radiusd's printable copy, for texts that are valid UTF-8."""
     return tuple((name, _unescape(value) if name in _ESCAPED_ATTRIBUTES else value) for name, value in pairs)
 
 
@@ -66,12 +66,15 @@ def _unescape(text: str) -> str:
 
 
 class AccessRequest:
-    """Facts of one packet that both callbacks need. Missing strings are ""."""
+    """Facts of one packet that `authorize` and `post_auth` need. Missing strings are ""."""
 
     __slots__ = ("attributes", "mac", "nas_address", "nas_identifier", "pairs", "slot", "source", "user_name")
 
     def __init__(self, pairs: Pairs | None, control: Pairs | None = None) -> None:
-        """`control`: has radiusd's own attributes of a request that it made printable."""
+        """Parse the packet's attributes.
+
+        `control` shows whether radiusd made a printable copy of the request.
+        """
         attributes = first_values(pairs)
         if "Admit-Filtered" in attributes:
             pairs = unescape_pairs(pairs or ()) + tuple(
@@ -79,7 +82,7 @@ class AccessRequest:
             )
             attributes = first_values(pairs)
         self.pairs: Pairs = pairs or ()
-        # The first value of each.
+        # First value of each attribute.
         self.attributes = attributes
         get = attributes.get
         self.slot = int(attributes["Admit-Slot"][SLOT_PREFIX_LENGTH:])
@@ -96,7 +99,10 @@ class AccessRequest:
 
     @property
     def proof(self) -> tuple[str, ...]:
-        """Secret that the NAS has proven, from radius.module.secret_lookup; as in nac.cellformat.journal.records."""
+        """Secret with which the NAS made the request, if known; as in nac.cellformat.journal.records.
+
+        radius.module.secret_lookup determines it.
+        """
         of_client = self.attributes.get("Admit-Secret", "")
         if ":" not in of_client:
             return ()
@@ -112,20 +118,20 @@ class AccessRequest:
         return ("signed" if "Message-Authenticator" in attributes else "unsigned", self.source)
 
     def is_nak(self) -> bool:
-        """Whether the device refuses the proposed EAP type and lists others (RFC 3748 5.3.1)."""
+        """Whether the device rejects the proposed EAP type and lists other types (RFC 3748 5.3.1)."""
         return self.attributes.get("EAP-Message", "")[_EAP_TYPE] == "03"
 
     def has_empty_identity(self) -> bool:
-        """Whether the EAP identity is empty (RFC 3748 5.1): five octets of EAP."""
+        """Whether the EAP identity is empty (RFC 3748 5.1). The EAP packet then has five octets."""
         return self.attributes.get("EAP-Message", "")[2:4] == "02" and self.attributes["EAP-Message"][6:] == "000501"
 
     @property
     def is_filtered(self) -> bool:
-        """Whether the request had text that is not UTF-8, and most attributes were left out."""
+        """Whether the request contained text that is not UTF-8, so that most attributes are missing."""
         return "Admit-Filtered" in self.attributes
 
     def may_have_lost(self, name: str) -> bool:
-        """Whether the attribute is missing but may have been in the packet."""
+        """Whether the attribute is missing here although the packet may contain it."""
         return self.is_filtered and name not in KEPT_ATTRIBUTES
 
     def values(self, name: str) -> tuple[str, ...]:
@@ -136,10 +142,10 @@ class AccessRequest:
         return self.nas_identifier or self.nas_address
 
     def names_its_station(self, nas: NasRecord | None) -> bool:
-        """Whether a name that is a MAC address may replace the Calling-Station-Id: some switches send none with MAB.
+        """Whether a MAC address in User-Name may replace Calling-Station-Id, which some switches omit with MAB.
 
-        False if there is a Calling-Station-Id that is no MAC address. False with service types of logins, because a
-        person may have typed the name. The same applies without a Service-Type, unless the NAS is set to be trusted.
+        False if there is any Calling-Station-Id. Otherwise true with Service-Type Call-Check, and without a
+        Service-Type if the NAS has `mab_by_name`. With any other Service-Type, a person may have typed the name.
         """
         if "Calling-Station-Id" in self.attributes:
             return False
@@ -155,7 +161,7 @@ class AccessRequest:
         return f"no Calling-Station-Id, {f'Service-Type {service}' if service else 'no Service-Type'}"
 
     def find_nas(self, view: ReplicaView, tenant: int) -> NasRecord | None:
-        """The NAS by NAS-Identifier, then by its stated address, then by its source address."""
+        """Find the NAS by NAS-Identifier, then by the address that it reports, then by its source address."""
         if self.nas_identifier:
             nas = view.nas_by_identifier(tenant, self.nas_identifier)
             if nas is not None:
@@ -174,7 +180,10 @@ class AccessRequest:
 # A tenant's NASes send the same few addresses with every packet.
 @lru_cache(maxsize=4096)
 def packed_address(text: str) -> bytes:
-    """4 or 16 bytes; b"" if `text` is no address. IPv4-mapped IPv6 becomes IPv4."""
+    """Address as 4 or 16 bytes; b"" if `text` is not an address.
+
+    An IPv4-mapped IPv6 address becomes an IPv4 address.
+    """
     try:
         return socket.inet_pton(socket.AF_INET, text)
     except (OSError, ValueError):

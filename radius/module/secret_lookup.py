@@ -1,9 +1,10 @@
 """Finds the secret of a packet's sender. radiusd calls it while the packet still waits in the listener's queue.
 
-FreeRADIUS 3.2 keeps one secret for a source address. During a rotation, a tenant's slot has dynamic clients. radiusd
-calls this module, which peeks at the waiting packet (MSG_PEEK) and returns the secret that it proves. The result is
-valid for that source until the second is over. A packet that proves neither gets no response and changes nothing. So
-nobody can move a NAS to a secret that they do not know (docs/adr/0015).
+FreeRADIUS 3.2 stores one secret for a source address. During a rotation, a tenant's slot has dynamic clients instead.
+For these, radiusd calls this module. The module reads a copy of the waiting packet (MSG_PEEK) and returns the secret
+with which the packet was made. The result is valid for this source for a second. A packet made with neither secret gets
+no response and changes nothing. So an attacker who does not know the new secret cannot switch a NAS to it
+(docs/adr/0015).
 """
 
 import socket
@@ -24,12 +25,12 @@ from radius.module.unsigned import log_unsigned
 
 _SLOT_PREFIX = len("slot-")
 _MAX_OPENED = 4096
-# In the order of a record's secrets.
+# Names of a record's secrets, in their order.
 _SECRET_NAMES = ("old", "new")
 
 
 class SourceSecrets:
-    """Opened secrets that a source may have."""
+    """Decrypted secrets that a source may use."""
 
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
@@ -115,7 +116,7 @@ def _find_client(slot: int, source: str, port: int) -> radiusd.ModuleResult:
 
 
 def _peek(source: str, port: int) -> bytes:
-    """The packet that radiusd is about to read; b"" if it is not visible."""
+    """Copy of the packet that radiusd is about to read; b"" if none is visible."""
     listener = _listeners.get(source, port)
     if listener is None:
         return b""
@@ -129,7 +130,7 @@ _wrong_secret_logged_at = 0
 
 
 def _log_wrong_secret(slot: int, source: str) -> None:
-    """Log in radiusd's words for a known client, and as rarely."""
+    """Log a wrong secret, with radiusd's text for known clients, and at most once a second as radiusd does."""
     global _wrong_secret_logged_at
     now = clock.epoch_seconds()
     if now != _wrong_secret_logged_at:

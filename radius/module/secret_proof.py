@@ -1,4 +1,4 @@
-"""Proof of one of two secrets by a packet, and the sources that have the new one."""
+"""Determines which of two secrets a packet was made with, and which sources have used the new secret."""
 
 import os
 from collections import OrderedDict
@@ -18,26 +18,26 @@ from nac.kit.radius_packet import (
 )
 
 _BLOCK_BYTES = 16
-# Maximum; the oldest are dropped.
+# Limit of sources. The oldest are dropped.
 _MAX_CHANGED = 20_000
 _MAX_USED = 65_536
 OLD, NEW = 0, 1
-# Slot and address.
+# Slot number and source address.
 SourceKey = tuple[int, str]
 
 
 class KnownSecrets(NamedTuple):
-    """Secrets that a source may have: the current one and, during a rotation, the next one."""
+    """Secrets that a source may use: the current one and, during a rotation, the next one."""
 
     secrets: tuple[bytes, ...]
-    # Id of the rotation, "" for none.
+    # Id of the rotation; "" if none is running.
     rotation: str
-    # Whether its requests must carry a Message-Authenticator.
+    # Whether the source's requests must contain a Message-Authenticator.
     signs: bool
 
 
 def find_proven_secret(packet: RadiusPacket, known: KnownSecrets) -> int | None:
-    """Index of the secret that the packet proves; None if it proves none. Raises MalformedPacket."""
+    """Index of the secret with which the packet was made; None if the packet shows neither. Raises MalformedPacket."""
     for place, secret in enumerate(known.secrets):
         if _is_made_with(packet, secret, signs=known.signs):
             return place
@@ -60,37 +60,42 @@ def lacks_signature(packet: RadiusPacket, known: KnownSecrets) -> bool:
 
 
 def has_no_proof(packet: RadiusPacket) -> bool:
-    """Whether the packet depends on no secret: an Access-Request without signature and password, such as CHAP."""
+    """Whether no secret was used to make the packet.
+
+    An Access-Request with CHAP and without Message-Authenticator is an example.
+    """
     numbers = _unsigned_numbers(packet)
     return numbers is not None and USER_PASSWORD not in numbers
 
 
 def _unsigned_numbers(packet: RadiusPacket) -> set[int] | None:
-    """Attribute numbers of an Access-Request without Message-Authenticator; None for other packets."""
+    """Attribute numbers of an Access-Request without Message-Authenticator; None for any other packet."""
     numbers = {number for number, _ in packet.attributes}
     is_unsigned = packet.code == ACCESS_REQUEST and MESSAGE_AUTHENTICATOR not in numbers
     return numbers if is_unsigned else None
 
 
 def _has_password_hidden_with(packet: RadiusPacket, secret: bytes) -> bool:
-    """Whether the password, decrypted with it, is text padded with zeros (RFC 2865 5.2). The chance of a wrong match
-    is one in ten million."""
+    """Whether User-Password, decrypted with `secret`, is text padded with zeros (RFC 2865 5.2).
+
+    With a wrong secret, this is true in one of ten million cases.
+    """
     hidden = next((value for number, value in packet.attributes if number == USER_PASSWORD), b"")
     try:
         padded = reveal_password(hidden, packet.authenticator, secret)
         password = padded.rstrip(b"\0")
         is_text = password.decode().isprintable()
     except ValueError:
-        # An invalid length, or no UTF-8.
+        # The length is invalid, or the text is not UTF-8.
         return False
     return is_text and password != b"" and len(padded) - len(password) < _BLOCK_BYTES
 
 
 class ChangedSources:
-    """Sources that have proven the new secret. Afterwards each packet with the old one counts once, so that replayed
-    packets cannot keep a source at the old secret.
+    """Sources that have used the new secret.
 
-    The first proof of each is written to a file, for the next radiusd.
+    After that, a packet with the old secret is accepted only once. So an attacker who replays packets cannot keep a
+    source on the old secret. The first use of the new secret is written to a file, for the next radiusd.
     """
 
     def __init__(self, file: Path) -> None:
@@ -100,11 +105,11 @@ class ChangedSources:
         self._read()
 
     def last(self, place: SourceKey, rotation: str) -> int:
-        """The last known secret, for packets that prove none."""
+        """Index of the secret that the source used last, for packets that do not show their secret."""
         return NEW if rotation and (rotation, place) in self._changed else OLD
 
     def admits(self, place: SourceKey, rotation: str, proven: int, authenticator: bytes) -> bool:
-        """Whether the source may continue with the secret that it has proven."""
+        """Whether a packet of this source, made with the secret `proven`, is accepted."""
         key = rotation, place
         if proven == NEW:
             if key not in self._changed:
@@ -138,7 +143,7 @@ class ChangedSources:
         self._file.write_text("".join(f"{line}\n" for line in lines))
 
     def _write(self, rotation: str, place: SourceKey) -> None:
-        """Append to the file. If that fails, the mark is valid until radiusd ends."""
+        """Append the source to the file. If that fails, this process still remembers the source."""
         line = f"{rotation} {place[0]} {place[1]}\n".encode()
         try:
             file = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -1,4 +1,4 @@
-"""Settings from the agent to the module: `module.json` beside the rendered configuration."""
+"""Settings from the agent for the module: `module.json`, stored with the rendered configuration."""
 
 import os
 from pathlib import Path
@@ -6,11 +6,12 @@ from typing import Literal
 
 import msgspec
 
-# The agent's test request to a new radiusd: an unknown NAS, and a MAC address for documentation (RFC 7042 2.1.2).
+# Values of the agent's test request to a new radiusd: an unknown NAS, and a MAC address reserved for documentation (RFC
+# 7042 2.1.2).
 CANARY_NAS, CANARY_MAC = "admit-canary", "00005e005300"
-# In radiusd.conf: the realm whose home server is the agent's verifier.
+# Realm in radiusd.conf whose home server is the agent's verifier.
 VERIFIER_REALM = "admit_verifier"
-# Suffix of the shortname of clients that may omit the Message-Authenticator (policy.d/admit_signed).
+# End of the shortname of clients that may omit the Message-Authenticator (policy.d/admit_signed).
 UNSIGNED_SUFFIX = ":unsigned"
 
 
@@ -20,21 +21,22 @@ class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tls_directory: str
     journal_max_bytes: int
     journal_sync: Literal["interval", "always"]
-    # Serial (hex) of the server certificate that radiusd has loaded, by slot number.
+    # Serial number (hex) of the server certificate that radiusd has loaded, by slot number.
     baked_certificates: dict[int, str]
-    # 32 bytes, hex: opens passwords for CHAP.
+    # File with the cell's key (32 bytes, hex), which decrypts passwords for CHAP.
     cell_key_file: str
-    # Directory of claims (nac.pools.claims); "" assigns no addresses.
+    # Directory of the claim files (nac.pools.claims); "" if the cell assigns no addresses.
     claims_directory: str = ""
-    # File of radius.module.trusted_stations for the next radiusd; "" keeps none.
+    # File of radius.module.trusted_stations for the next radiusd; "" to store no stations.
     trusted_stations_file: str = ""
-    # The agent's own secret at slots with lookups; "" for none.
+    # Secret of the agent's probes, for slots that look up secrets; "" if there are no such slots.
     probe_secret: str = ""
-    # Addresses that may omit Message-Authenticator, by slot; without slots with lookups.
+    # Addresses that may omit Message-Authenticator, by slot. Does not contain slots that look up secrets.
     exempt: dict[int, tuple[str, ...]] = {}
-    # UDP ports of radiusd, the status port first, and the ports that it starts on if it takes over from another.
+    # UDP ports of radiusd, the status port first. `started_on` are the temporary ports of a radiusd that takes over
+    # ports.
     ports: tuple[int, ...] = ()
-    # Port and secret of `server status`, by which the module makes rlm_eap end conversations.
+    # Port and secret of `server status`, over which the module makes rlm_eap end conversations.
     status_port: int = 0
     status_secret: str = ""
     # Limit of EAP conversations in rlm_eap, per slot.
@@ -43,6 +45,6 @@ class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_settings() -> ModuleSettings:
-    """Settings from the file in ADMIT_MODULE_SETTINGS, which the agent sets for radiusd."""
+    """Read the settings from the file in ADMIT_MODULE_SETTINGS. The agent sets this variable for radiusd."""
     path = os.environ["ADMIT_MODULE_SETTINGS"]
     return msgspec.json.decode(Path(path).read_bytes(), type=ModuleSettings)

@@ -1,13 +1,19 @@
-"""Reads the device's certificate from the stored TLS session, and makes every reconnect resumable.
+"""Reads the device's certificate from the stored TLS session, and makes each reconnect resumable.
 
-radiusd's own text of a certificate is unfit for decisions (FreeRADIUS 3.2.7, src/main/tls.c, libeap/eap_tls.c). It
-reads escapes into names ("adm\\151n" becomes "admin"), and gives a certificate without a common name its issuer's. It
-expands "%{...}" when a session is resumed, and restores some names with TLS 1.2 and none with TLS 1.3.
+radiusd's own attributes of a certificate are unsuitable for decisions (FreeRADIUS 3.2.7, src/main/tls.c,
+libeap/eap_tls.c):
 
-But it stores each session as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's certificate, and names that file in
-TLS-Cache-Filename. The certificate is read there. The attributes of a resumed session come from `<id>.vps` beside it.
-radiusd writes that file only after full handshakes, but each TLS 1.3 resumption issues a new ticket. So without our
-file, every second reconnect would be full.
+* It reads escapes into names ("adm\\151n" becomes "admin").
+* It uses the issuer's common name if the certificate has none.
+* It expands "%{...}" when it resumes a session.
+* It restores some names with TLS 1.2, and none with TLS 1.3.
+
+But radiusd stores each session as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's certificate, and the name of
+that file in TLS-Cache-Filename. This module reads the certificate there.
+
+For a resumed session, radiusd reads attributes from `<id>.vps`. It writes that file only after a full handshake, but
+each TLS 1.3 resumption creates a new ticket with a new id. So this module writes the file; otherwise each second
+reconnect would need a full handshake.
 """
 
 import errno
@@ -26,7 +32,7 @@ from pki.openssl_names import issuer_line, subject_line
 from pki.serials import serial_bytes
 from radius.module.request import Attributes
 
-# Cache of recurring certificates; each entry takes about 2 kB and saves 50 us.
+# Limit of certificates in the cache; each takes about 2 kB and saves 50 us.
 MAX_CERTIFICATES = 10_000
 _MAX_SESSION_BYTES = 64 * 1024
 _UPN = ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
@@ -47,12 +53,12 @@ _parsed_certificates: OrderedDict[bytes, Attributes] = OrderedDict()
 
 class StoredCertificate(NamedTuple):
     der: bytes
-    # By radiusd's names of its parts.
+    # Fields of the certificate, by radiusd's attribute names.
     attributes: Attributes
 
 
 class SessionUnreadable(Exception):
-    """The stored session does not exist, or has no client certificate."""
+    """The stored session does not exist, or contains no client certificate."""
 
 
 class CertificateUnreadable(Exception):
@@ -60,7 +66,10 @@ class CertificateUnreadable(Exception):
 
 
 def read_stored_certificate(session_file: str) -> StoredCertificate:
-    """The client's certificate in the session at `session_file`. Raises SessionUnreadable or CertificateUnreadable."""
+    """Read the client's certificate from the session in `session_file`.
+
+    Raises SessionUnreadable or CertificateUnreadable.
+    """
     try:
         session = _read_session(session_file)
     except OSError as exc:
@@ -76,7 +85,7 @@ def read_stored_certificate(session_file: str) -> StoredCertificate:
 
 
 def read_stored_version(session_file: str) -> str:
-    """The TLS version of the session at `session_file` ("1.2"); "" if it cannot be read."""
+    """TLS version of the session in `session_file`, such as "1.2"; "" if it cannot be read."""
     try:
         return parse_tls_version(_read_session(session_file))
     except (OSError, SessionUnreadable):
@@ -84,10 +93,10 @@ def read_stored_version(session_file: str) -> str:
 
 
 def keep_resumable(session_file: str, certificate: Attributes) -> None:
-    """Write the attribute file beside `session_file`; without it radiusd does not resume the session.
+    """Write the attribute file for `session_file`. Without it, radiusd does not resume the session.
 
-    radiusd needs the expiry, to end the session with the certificate. TLS-Client-Cert-Filename is for us: with TLS
-    1.2, whose resumption stores nothing new, it leads back to the session.
+    radiusd needs the expiry time, to end the session with the certificate. This module needs TLS-Client-Cert-Filename:
+    a TLS 1.2 resumption stores no new session, and this name leads to the original one.
     """
     stem, _ = os.path.splitext(session_file)
     text = (
@@ -99,21 +108,22 @@ def keep_resumable(session_file: str, certificate: Attributes) -> None:
     path = stem + ".vps"
     try:
         if not _write_new(path, text.encode()):
-            # TLS 1.2 sessions keep their name. By rename, because another thread may be resuming this one.
+            # The file exists, because a resumed TLS 1.2 session keeps its name. Replace it by rename: another thread
+            # may be reading it.
             temporary = stem + ".new"
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
             _write_new(temporary, text.encode())
             os.replace(temporary, path)
     except OSError:
-        # No space: the device does a full handshake next time.
+        # No disk space. The device does a full handshake next time.
         for left in (stem + ".new", path):
             with suppress(OSError):
                 os.unlink(left)
 
 
 def discard_session(session_file: str) -> None:
-    """Delete the stored session at `session_file`; "" if none was stored."""
+    """Delete the stored session in `session_file`. Does nothing if `session_file` is ""."""
     if not session_file:
         return
     stem, _ = os.path.splitext(session_file)
@@ -122,7 +132,7 @@ def discard_session(session_file: str) -> None:
             os.unlink(path)
 
 
-# System calls, because file objects cost three times as much, and every handshake comes here.
+# System calls, because file objects take three times as long, and each handshake reads a session.
 def _read_session(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -146,9 +156,9 @@ def _write_new(path: str, content: bytes) -> bool:
 
 
 def parse_tls_version(session: bytes) -> str:
-    """TLS version of an SSL_SESSION: `version INTEGER, SSLversion INTEGER` come first. "" if Admit does not offer it.
+    """TLS version in an SSL_SESSION, which begins with `version INTEGER, SSLversion INTEGER`.
 
-    Raises SessionUnreadable.
+    Returns "" for a version that Admit does not offer. Raises SessionUnreadable.
     """
     _, position, end = _parse_der_header(session, 0, len(session))
     _, _, position = _parse_der_header(session, position, end)
@@ -157,7 +167,7 @@ def parse_tls_version(session: bytes) -> str:
 
 
 def parse_peer_certificate(session: bytes) -> bytes:
-    """DER of the peer's certificate in an SSL_SESSION (OpenSSL ssl/ssl_asn1.c: `peer [3] EXPLICIT Certificate`).
+    """Peer certificate (DER) in an SSL_SESSION (OpenSSL ssl/ssl_asn1.c: `peer [3] EXPLICIT Certificate`).
 
     Raises SessionUnreadable.
     """
@@ -190,7 +200,7 @@ def _parse_der_header(data: bytes, position: int, end: int) -> tuple[int, int, i
 
 
 def certificate_attributes(der: bytes) -> Attributes:
-    """Parts of this certificate by radiusd's attribute names (cbtls_verify in src/main/tls.c).
+    """Fields of the certificate, by radiusd's attribute names (cbtls_verify in src/main/tls.c).
 
     Raises CertificateUnreadable.
     """
@@ -209,14 +219,14 @@ def certificate_attributes(der: bytes) -> Attributes:
         }
     except UNREADABLE_ERRORS as exc:
         raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
-    # An empty name counts as missing.
+    # A field whose text is empty counts as missing.
     return {
         name: kept for name, values in fields.items() if (kept := tuple(map(escape_controls, filter(None, values))))
     }
 
 
 def _asn1_time(moment: datetime) -> str:
-    """Time in the certificate's format (RFC 5280 4.1.2.5): two digits for the year until 2049, then four."""
+    """Time in the certificate's format (RFC 5280 4.1.2.5): the year has two digits until 2049, then four."""
     return f"{moment:%y%m%d%H%M%SZ}" if moment.year < 2050 else f"{moment:%Y%m%d%H%M%SZ}"
 
 

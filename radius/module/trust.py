@@ -1,9 +1,9 @@
 """Checks that a trusted authority signed a device's certificate, and looks up the certificate's status.
 
-A name proves nothing: anybody can create an authority with another's name and key identifiers, and OpenSSL in radiusd
-remembers removed authorities. So the signature is checked here, with the keys of the tenant's currently trusted
-authorities of that name. That costs 0.1 ms for a new certificate. Its authority is then cached, and every
-authentication looks up only the authority's state.
+A name proves nothing: anyone can create an authority with the name and key identifiers of another one. And OpenSSL in
+radiusd remembers removed authorities. So this module verifies the signature with the keys of the tenant's currently
+trusted authorities of that name. The verification takes 0.1 ms for a new certificate. The module then caches the
+signing authority, and each authentication looks up only the authority's state.
 """
 
 from collections import OrderedDict
@@ -31,7 +31,7 @@ _FACT_ATTRIBUTES = (
     ("certificate.serial", "TLS-Client-Cert-Serial"),
 )
 
-# Names of the holder, the best first: many certificates have no common name.
+# Names of the holder in order of preference, because many certificates have no common name.
 _HOLDER_ATTRIBUTES = (
     "TLS-Client-Cert-Common-Name",
     "TLS-Client-Cert-Subject-Alt-Name-Upn",
@@ -40,14 +40,14 @@ _HOLDER_ATTRIBUTES = (
     "TLS-Client-Cert-Subject-Alt-Name-Uri",
 )
 
-# Reasons about the authority, which the issuer identifies.
+# Reasons that concern the authority. For these, the details name the issuer.
 AUTHORITY_REASONS = ("unknown-ca", "wrong-tenant-ca", "imitated-ca", "ca-revoked", "ca-expired")
 
 _DAY_SECONDS = 86_400
 
-# (tenant, certificate) -> id of the signing authority. By tenant, because ids are a tenant's own.
+# (tenant, certificate) -> id of the signing authority. With the tenant, because each tenant has its own ids.
 _signers: OrderedDict[tuple[int, bytes], str] = OrderedDict()
-# Certificates of external authorities: when they were last reported, in epoch seconds.
+# Time in epoch seconds when each certificate of an external authority was last reported.
 _reported_at: dict[tuple[int, bytes], int] = {}
 
 
@@ -57,9 +57,9 @@ def holder_name(certificate: Attributes) -> str:
 
 
 def issuer_detail(reason: str, certificate: Attributes, message: str = "") -> str:
-    """The detail of a reject: `message`, and the issuer's name if its authority is the reason.
+    """Details for a reject: `message`, and the issuer's name if the reason concerns the authority.
 
-    OpenSSL may have rejected an authority of the chain; then it is that one's issuer.
+    If OpenSSL rejected an authority of the chain, this is the issuer of that authority.
     """
     issuer = first_value(certificate, "TLS-Cert-Issuer") or first_value(certificate, "TLS-Client-Cert-Issuer")
     if not issuer or reason not in AUTHORITY_REASONS:
@@ -68,7 +68,7 @@ def issuer_detail(reason: str, certificate: Attributes, message: str = "") -> st
 
 
 def find_issuer(certificate: Attributes, view: ReplicaView, slot: SlotRecord) -> IssuerRecord | None:
-    """Trusted authorities with the name of the certificate's issuer, if any."""
+    """Authorities that the tenant trusts and that have the name of the certificate's issuer; None if there are none."""
     return view.issuer(slot.tenant, first_value(certificate, "TLS-Client-Cert-Issuer"))
 
 
@@ -82,23 +82,24 @@ def check_certificate(
     *,
     at: int,
 ) -> str:
-    """A reason to reject the client's certificate for its authority or status, or "" with its fields in `facts`.
+    """Reason to reject the client's certificate because of its authority or status; "" if it is valid.
 
-    `issuer` is from `find_issuer`; `der` is b"" if no session was stored; `at` is in epoch seconds.
+    Stores fields of a valid certificate in `facts`. `issuer` comes from `find_issuer`. `der` is b"" if no session was
+    stored. `at` is in epoch seconds.
     """
     if issuer is None:
         return "unknown-ca"
     if der:
         authority = _find_signer(slot.tenant, der, issuer.authorities)
     elif slot.own_authorities_only and len(issuer.authorities) == 1:
-        # radiusd has only ever had authorities made here, and only this one has the name.
+        # The tenant has only ever trusted authorities that Admit created, and only this one has the name.
         authority = issuer.authorities[0]
     else:
         return "certificate-unread"
     if authority is None:
         return "imitated-ca"
     serial = first_value(certificate, "TLS-Client-Cert-Serial").lower()
-    # Serials are unique only per authority: a foreign one may use ours, by chance or on purpose.
+    # Serial numbers are unique only per authority: an external one may use the same number, by chance or on purpose.
     own = view.certificate(slot.tenant, serial) if authority.own else None
     external = None if authority.own else view.external_status(slot.tenant, authority.authority_id, serial)
     reason = refuse_certificate(authority, own, external, now_seconds=at, is_status_required=slot.status_required)
@@ -112,8 +113,7 @@ def check_certificate(
 
 
 def find_unreported_authority(tenant: int, der: bytes, issuer: IssuerRecord | None, *, at: int) -> str:
-    """Id of the external authority that signed the certificate, if it is time to report it for status checks;
-    otherwise ""."""
+    """Id of the external authority that signed the certificate, if a report for status checks is due; otherwise ""."""
     key = tenant, der
     signer = _signers.get(key)
     if signer is None or issuer is None or at - _reported_at.get(key, 0) < _DAY_SECONDS:
@@ -121,21 +121,21 @@ def find_unreported_authority(tenant: int, der: bytes, issuer: IssuerRecord | No
     if not any(each.authority_id == signer and not each.own for each in issuer.authorities):
         return ""
     if len(_reported_at) >= MAX_CERTIFICATES:
-        # Reports the oldest once more, up to a day early.
+        # The table is full. Each certificate may be reported again, up to a day early.
         _reported_at.clear()
     _reported_at[key] = at
     return signer
 
 
 def _find_signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority]) -> TrustedAuthority | None:
-    """The authority of `authorities` that signed the certificate; None for none."""
+    """Authority among `authorities` that signed the certificate; None if none did."""
     key = tenant, der
     known = _signers.get(key)
     if known is not None:
         for authority in authorities:
             if authority.authority_id == known:
                 return authority
-        # No longer trusted; the same key may be back under another id.
+        # The cached authority is not trusted any more. Its key may be trusted again under another id.
         del _signers[key]
     try:
         certificate = x509.load_der_x509_certificate(der)

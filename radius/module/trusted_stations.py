@@ -1,7 +1,7 @@
-"""Stations where a user has logged in: guesses from elsewhere do not lock the user out there.
+"""Stations from which a user has logged in. Wrong passwords from other stations do not lock the user out there.
 
-A replaced radiusd writes them to a file when it ends. The next one reads it when a user would be locked out. A crash
-loses them; each login adds its station again.
+A replaced radiusd writes them to a file when it ends. The next radiusd reads the file when a user would be locked out.
+A crash loses them, but each login adds its station again.
 """
 
 import os
@@ -12,7 +12,7 @@ import msgspec
 
 from radius.module.failure_keys import FailureKey, SharedTable
 
-# 6 MB at most.
+# Limit of stations. The entries take at most 6 MB.
 MAX_STATIONS = 20_000
 _decode = msgspec.msgpack.Decoder(list[FailureKey]).decode
 
@@ -21,10 +21,10 @@ class TrustedStations:
     """Trusted stations by user. Not thread-safe."""
 
     def __init__(self, path: Path | None = None, max_stations: int = MAX_STATIONS) -> None:
-        """`path`: the file, which may be missing; None keeps nothing."""
+        """Read the stations in the file `path`, which may be missing. None stores no stations."""
         self._path = path
         self._stations: SharedTable[bool] = SharedTable(max_stations)
-        # State of the file at the last read.
+        # Identity and time of the file at the last read.
         self._version = (0, 0)
         self._has_news = False
         self.refresh()
@@ -40,10 +40,10 @@ class TrustedStations:
         self._has_news = True
 
     def refresh(self) -> None:
-        """Add stations written by another radiusd. Ignores an unreadable file."""
+        """Add stations that another radiusd wrote to the file. Ignores an unreadable file."""
         if self._path is None:
             return
-        # UnicodeDecodeError: msgspec passes it on.
+        # msgspec raises UnicodeDecodeError for text that is not UTF-8.
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             status = os.stat(self._path)
             version = (status.st_ino, status.st_mtime_ns)
@@ -56,8 +56,8 @@ class TrustedStations:
     def save(self) -> None:
         """Write the file atomically.
 
-        A radiusd without logins, such as one that checks a configuration, writes nothing. Otherwise the serving one
-        would read its older stations and drop newer ones.
+        A radiusd without logins, such as one that tests a configuration, writes nothing. Otherwise, the serving radiusd
+        would read the older stations of the file and drop newer ones.
         """
         if self._path is None or not self._has_news:
             return

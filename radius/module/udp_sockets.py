@@ -1,7 +1,7 @@
 """UDP sockets of radiusd, listed from inside its process.
 
-Only sockets get a second descriptor. A second one of a journal file would keep its lock. Closing one of a replica file
-would release the locks of the process (fcntl(2), F_SETLK).
+Only sockets get a second file descriptor. A second descriptor of a journal file would keep the file's lock. Closing one
+of a replica file would release the locks of the process (fcntl(2), F_SETLK).
 """
 
 import os
@@ -23,15 +23,17 @@ class UdpSocket(NamedTuple):
 
 
 class ListenerSockets:
-    """Listeners of this process by family and port. After a takeover of ports (radius/module/ports.py), uses the
-    ports that it was started on."""
+    """UDP listeners of this process by address family and port.
+
+    After a takeover of ports (radius/module/ports.py), radiusd still names the port on which a listener was started.
+    """
 
     def __init__(self, settings: ModuleSettings) -> None:
         self._found: dict[tuple[int, int], socket.socket] = {}
         self._taken = dict(zip(settings.started_on, settings.ports, strict=False))
 
     def get(self, source: str, port: int) -> socket.socket | None:
-        """The listener for packets from the address `source` at `port`."""
+        """Listener for packets from the address `source`. `port` is the port on which radiusd started the listener."""
         family = socket.AF_INET6 if ":" in source else socket.AF_INET
         taken = self._taken.get(port, port)
         return self._found.get((family, taken)) or self._find(family, taken) or self._find(family, port)
@@ -57,5 +59,5 @@ def list_udp_sockets() -> Iterator[UdpSocket]:
 
 
 def duplicate_socket(descriptor: int) -> socket.socket:
-    """A socket object with its own descriptor; `descriptor` is a socket's."""
+    """Socket object with its own file descriptor, for the same socket as `descriptor`."""
     return socket.socket(fileno=os.dup(descriptor))

@@ -1,6 +1,6 @@
-"""Requests dropped for a missing Message-Authenticator: logs their addresses, and filters floods.
+"""Requests that radiusd drops because Message-Authenticator is missing: logs their addresses, and stops floods.
 
-radiusd calls this for each dropped request (policy.d/admit_signed). The agent reads the log and raises an alarm.
+radiusd calls this module for each dropped request (policy.d/admit_signed). The agent reads the log and raises an alarm.
 """
 
 import socket
@@ -15,14 +15,14 @@ from radius.module.request import SLOT_PREFIX_LENGTH
 from radius.module.udp_sockets import ListenerSockets
 
 PERIOD_SECONDS = 60
-# Addresses of one slot in a period. Sources can be forged: a flood must not fill the memory or the log.
+# Limit of logged addresses of one slot in a period. Attackers can forge addresses: a flood must not fill memory or log.
 MAX_SOURCES = 50
-# Requests of one slot in a period. The kernel drops more (radius/module/unsigned_filter.py).
+# Limit of requests of one slot in a period. After that, the kernel drops them (radius/module/unsigned_filter.py).
 MAX_REQUESTS = 200
 
 
 class LoggedSources:
-    """Addresses logged in this period, by slot; at most MOST_SOURCES of each."""
+    """Addresses logged in this period, by slot; at most MAX_SOURCES for each slot."""
 
     def __init__(self) -> None:
         self._period = 0
@@ -42,10 +42,13 @@ class LoggedSources:
 
 
 class FloodFilter:
-    """Makes the kernel drop a listener's unsigned requests for the rest of a period with too many."""
+    """Stops floods: after MAX_REQUESTS, the kernel drops a listener's unsigned requests until the period ends."""
 
     def __init__(self, listeners: ListenerSockets, exempt: Mapping[int, tuple[str, ...]]) -> None:
-        """`exempt` has the addresses that need not sign, by slot. A missing slot gets no filter."""
+        """Create the filter.
+
+        `exempt` has the addresses that need not sign, by slot. A slot without an entry gets no filter.
+        """
         self._listeners = listeners
         self._exempt = exempt
         self._period = 0
@@ -112,6 +115,9 @@ def log_unsigned(slot: int, source: str) -> None:
 
 
 def lift_filters() -> None:
-    """Remove old filters. Call it regularly, because requests dropped by the kernel call nothing here."""
+    """Remove filters of an earlier period.
+
+    Call it regularly: for requests that the kernel drops, radiusd calls nothing.
+    """
     if _flood_filter is not None and _flood_filter.is_up:
         _flood_filter.lift(clock.epoch_seconds())

@@ -1,7 +1,7 @@
-"""A socket filter by which Linux drops Access-Requests that carry no Message-Authenticator (socket(7), classic BPF).
+"""A socket filter: Linux drops Access-Requests without a Message-Authenticator (socket(7), classic BPF).
 
-radiusd keeps each request that it has read for `cleanup_delay`. A dropped one costs 9 kB and 60 us of CPU (measured).
-The kernel keeps nothing, and 15,000 a second cost radiusd no CPU.
+radiusd keeps each request that it has read for `cleanup_delay`. A request that radiusd drops costs 9 kB and 60 us of
+CPU time (measured). The kernel keeps nothing: 15,000 filtered requests a second cost radiusd no CPU time.
 """
 
 import ctypes
@@ -12,17 +12,17 @@ from collections.abc import Iterable
 
 _SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
 _INSTRUCTION = struct.Struct("=HBBI")
-# linux/filter.h: BPF_MAXINSNS, SKF_NET_OFF.
+# BPF_MAXINSNS and SKF_NET_OFF in linux/filter.h.
 _MAX_INSTRUCTIONS = 4096
 _IP_HEADER = 0x1_0000_0000 - 0x100000
 _SOURCE_4, _SOURCE_6 = 12, 8
-# A filter of a UDP socket sees the UDP header first.
+# Offsets from the UDP header, at which the filter of a UDP socket begins.
 _CODE, _LENGTH, _ATTRIBUTES = 8, 10, 28
 _ACCESS_REQUEST, _MESSAGE_AUTHENTICATOR = 1, 80
-# radiusd itself drops packets with more (max_attributes in radius/raddb/radiusd.conf).
+# radiusd itself drops packets with more attributes (max_attributes in radius/raddb/radiusd.conf).
 _MAX_ATTRIBUTES = 200
 
-# linux/bpf_common.h
+# Instruction codes in linux/bpf_common.h.
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _LOAD_BYTE_AT_X = 0x20, 0x28, 0x30, 0x50
 _LOAD_X, _LOAD_KEPT, _KEEP, _ADD, _ADD_X, _TO_X = 0x01, 0x60, 0x02, 0x04, 0x0C, 0x07
 _IF_EQUAL, _IF_AT_LEAST, _IF_ABOVE_X, _RETURN = 0x15, 0x35, 0x2D, 0x06
@@ -34,11 +34,11 @@ _DROP: Instruction = (_RETURN, 0, 0, 0)
 
 
 class TooManyExempt(ValueError):
-    """No filter can hold so many addresses."""
+    """The list of exempt addresses is too long for a filter."""
 
 
 def attach(listener: socket.socket, exempt: Iterable[str]) -> None:
-    """Attach the filter. Requests from `exempt` addresses pass. Raises TooManyExempt or OSError."""
+    """Attach the filter to a socket. Requests from `exempt` addresses pass. Raises TooManyExempt or OSError."""
     instructions = build_program(listener.family == socket.AF_INET6, exempt)
     code = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*each) for each in instructions))
     fprog = struct.pack("@HP", len(instructions), ctypes.addressof(code))
@@ -50,20 +50,20 @@ def detach(listener: socket.socket) -> None:
 
 
 def build_program(is_six: bool, exempt: Iterable[str]) -> list[Instruction]:
-    """The filter's instructions. Raises TooManyExempt."""
+    """Instructions of the filter. Raises TooManyExempt."""
     made: list[Instruction] = [(_LOAD_BYTE, 0, 0, _CODE), (_IF_EQUAL, 1, 0, _ACCESS_REQUEST), _PASS]
     for text in exempt:
         address = ipaddress.ip_address(text)
         if (address.version == 6) == is_six:
             made += _pass_from_address(address.packed)
-    # By the packet's own length: the rest is padding (RFC 2865 3), and no signature.
+    # The length in the RADIUS packet counts. Anything after it is padding (RFC 2865 3) and cannot be a signature.
     made += [(_LOAD_HALF, 0, 0, _LENGTH), (_ADD, 0, 0, _CODE), (_KEEP, 0, 0, 0), (_LOAD_X, 0, 0, _ATTRIBUTES)]
-    # A load beyond the datagram drops it.
+    # A load beyond the end of the datagram makes the kernel drop it.
     for _ in range(_MAX_ATTRIBUTES):
         made += [
             *((_LOAD_KEPT, 0, 0, 0), (_IF_ABOVE_X, 1, 0, 0), _DROP),
             *((_LOAD_BYTE_AT_X, 0, 0, 0), (_IF_EQUAL, 0, 1, _MESSAGE_AUTHENTICATOR), _PASS),
-            # Malformed: radiusd drops it at once.
+            # The attribute's length is invalid: let radiusd drop the packet.
             *((_LOAD_BYTE_AT_X, 0, 0, 1), (_IF_AT_LEAST, 1, 0, 2), _PASS),
             *((_ADD_X, 0, 0, 0), (_TO_X, 0, 0, 0)),
         ]
@@ -74,12 +74,12 @@ def build_program(is_six: bool, exempt: Iterable[str]) -> list[Instruction]:
 
 
 def _pass_from_address(packed: bytes) -> list[Instruction]:
-    """Instructions that admit this source; other sources continue after them."""
+    """Instructions that pass requests from this address. For other addresses, the filter continues after them."""
     at = _IP_HEADER + (_SOURCE_4 if len(packed) == 4 else _SOURCE_6)
     words = struct.unpack(f"!{len(packed) // 4}I", packed)
     made: list[Instruction] = []
     for place, word in enumerate(words):
-        # Skip the rest of the words and the `_PASS`.
+        # Skip the comparison of the remaining words, and the `_PASS`.
         behind = 2 * (len(words) - place - 1) + 1
         made += [(_LOAD_WORD, 0, 0, at + 4 * place), (_IF_EQUAL, 0, behind, word)]
     return [*made, _PASS]

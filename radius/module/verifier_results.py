@@ -1,4 +1,4 @@
-"""The verifier's result for a name and password, as radiusd passes it on."""
+"""The verifier's result for a name and password, as radiusd passes it to the module."""
 
 from nac.cellformat.packet_values import Values
 from nac.cellformat.replica.records import UserRecord
@@ -9,7 +9,7 @@ _UNAVAILABLE = VerificationResult("verifier-unavailable")
 
 
 def read_verifier_result(control: Attributes) -> VerificationResult | None:
-    """The result; None if the verifier was not used."""
+    """Result of the verifier; None if it was not used."""
     pieces = control.get("Admit-Answer")
     if not pieces:
         return _UNAVAILABLE if "Proxy-To-Realm" in control else None
@@ -20,7 +20,7 @@ def read_verifier_result(control: Attributes) -> VerificationResult | None:
 
 
 def user_facts(answer: VerificationResult | None, user: UserRecord | None) -> dict[str, Values]:
-    """Attributes of a user whose password held, from the user's source or the tenant's own record."""
+    """Attributes of a user with a correct password, from the identity source or the tenant's own record."""
     if answer is not None and answer.source:
         return {
             "user.name": (answer.name,),

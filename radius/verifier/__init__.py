@@ -1,1 +1,1 @@
-"""The agent's process for passwords that the module cannot verify at once (docs/adr/0006)."""
+"""Process of the agent for passwords that take too long to verify inside radiusd (docs/adr/0006)."""

@@ -1,7 +1,7 @@
-"""The verifier's process: reads its orders from standard input, writes reports to standard output.
+"""The verifier's process: reads its settings from standard input, and writes reports to standard output.
 
-Its agent ends it by a signal. If standard input closes without one, the agent was killed. It then serves until the next
-agent's verifier does, which has its own socket on the same port (SO_REUSEPORT).
+The agent stops the verifier by a signal. If standard input closes without a signal, the agent was killed. The verifier
+then serves until the next agent has started its own verifier, which binds the same port (SO_REUSEPORT).
 """
 
 import asyncio
@@ -27,16 +27,16 @@ from radius.verifier.sources import LiveSources
 from radius.verifier.verifier import Verifier
 
 REPORT_SECONDS = 1.0
-# Time to serve without an agent. Afterwards another machine may own the cell (SILENT_SECONDS of nac.tenancy.cells).
+# Time to serve without an agent. After that, another machine may own the cell (SILENT_SECONDS of nac.tenancy.cells).
 ORPHANED_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 LOOPBACK, _DISCARD_PORT = "127.0.0.1", 9
-# Lookups of host names, which may hang, have their own threads.
+# Number of threads for lookups of host names, which may hang.
 _RESOLVERS = 32
 
 
 async def serve(orders: VerifierSettings) -> None:
-    """Serve until standard input closes."""
+    """Serve until standard input closes or the agent sends a signal."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolver"))
     sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))), OutboundReach.parse(orders.reach))
@@ -63,7 +63,7 @@ async def serve(orders: VerifierSettings) -> None:
         await verifier.tidy()
         await asyncio.sleep(_POLL_SECONDS)
     await _drain(server, sock)
-    # A thread may hang in a name lookup, and the next agent needs the port.
+    # End without waiting for threads: one may hang in a name lookup, and the next agent needs the port.
     os._exit(0)
 
 
@@ -75,7 +75,7 @@ def _owns_pid_file(pid_file: Path) -> bool:
 
 
 async def _drain(server: VerifierServer, sock: socket.socket) -> None:
-    """Connect the socket to an unused port, so that it receives nothing more, and answer pending logins."""
+    """Connect the socket to an unused port, so that it receives no new requests, and answer pending ones."""
     sock.connect((LOOPBACK, _DISCARD_PORT))
     end = asyncio.get_running_loop().time() + MAX_LOGIN_SECONDS
     await asyncio.sleep(_POLL_SECONDS)
@@ -99,13 +99,13 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     # A core file would contain passwords.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # One line; after it comes only the end of input.
+    # The first line has the settings. After it, the agent only keeps standard input open.
     orders = msgspec.json.decode(_read_first_line(), type=VerifierSettings)
     asyncio.run(serve(orders))
 
 
 def _read_first_line() -> bytes:
-    """Read without Python's buffer: the event loop continues from there."""
+    """Read the first line without Python's buffer, because the event loop reads the rest."""
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(sys.stdin.fileno(), 1)

@@ -1,29 +1,29 @@
-"""Messages between agent and verifier over its standard input and output, a line of JSON each."""
+"""Messages between agent and verifier over its standard input and output. Each is one line of JSON."""
 
 import msgspec
 
 
 class VerifierSettings(msgspec.Struct, frozen=True):
-    # File descriptor of the socket, which outlives the process: packets wait there during a restart.
+    # File descriptor of the socket. The socket outlives the process, so packets wait in the socket during a restart.
     socket: int
-    # File with the pid of the current verifier.
+    # File with the process id of the current verifier.
     pid_file: str
-    # Shared with radiusd.
+    # Secret that the verifier shares with radiusd.
     secret: str
     replica_directory: str
     cell_key_file: str
     reject_delay_seconds: float = 0
-    # Networks that tenants' servers may be in, as nac.kit.outbound.reach reads it.
+    # Networks that may contain tenants' servers, in the format of nac.kit.outbound.reach.
     reach: str = ""
 
 
 class SourceTrouble(msgspec.Struct, frozen=True):
-    # Number of the tenant that owns the source.
+    # Number of the tenant that owns the identity source.
     tenant: int
     what: str
 
 
 class VerifierReport(msgspec.Struct, frozen=True):
     counters: dict[str, int]
-    # By id of the failing source.
+    # Faults by id of the identity source.
     trouble: dict[str, SourceTrouble]

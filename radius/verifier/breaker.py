@@ -1,11 +1,15 @@
-"""Stops requests to a source that fails repeatedly, and probes it with single logins."""
+"""Stops requests to an identity source that fails repeatedly, and tests it with single logins."""
 
 import time
 from collections.abc import Callable
 
 
 class Breaker:
-    """Closed in normal operation; open for `seconds` after `failures` in a row; then half open: one login probes."""
+    """Circuit breaker of an identity source: closed in normal operation.
+
+    After `failures` failures in a row, it is open for `seconds` seconds. Then it is half open: one login tests the
+    source.
+    """
 
     def __init__(self, *, failures: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = failures
@@ -20,14 +24,14 @@ class Breaker:
         return self._open_until is not None
 
     def seconds_left(self) -> float:
-        """Seconds until the next probe; 0 if requests are allowed."""
+        """Seconds until the next test; 0 if requests are allowed."""
         if self._open_until is None:
             return 0.0
         left = self._open_until - self._clock()
         return left if left > 0 else (0.0 if not self._probing else self._seconds)
 
     def enter(self) -> bool:
-        """Whether a login may use the source now. If so, call `succeeded`, `failed` or `gave_up` afterwards."""
+        """Whether a login may use the source now. If it may, call `succeeded`, `failed` or `gave_up` afterwards."""
         if self._open_until is None:
             return True
         if self._probing or self._clock() < self._open_until:
@@ -47,5 +51,5 @@ class Breaker:
             self._open_until = self._clock() + self._seconds
 
     def gave_up(self) -> None:
-        """Record that the login ended without a result."""
+        """Record that the login ended without a result about the source."""
         self._probing = False

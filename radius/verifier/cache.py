@@ -1,7 +1,7 @@
-"""Cache of recent correct and wrong passwords, as keyed digests in memory only.
+"""Cache of recent correct and wrong passwords. The cache is only in memory, and stores keyed digests.
 
-An entry is valid for its origin: the password hash of an own user, or the version of a source. So a change in the
-replica invalidates it at once.
+An entry is valid for its origin: the password hash of an own user, or the version of an identity source. So a change in
+the replica invalidates the entry at once.
 """
 
 import hmac
@@ -18,7 +18,7 @@ MAX_ENTRIES = 50_000
 
 class _CachedResult(NamedTuple):
     digest: bytes
-    # Password hash or source version at the time.
+    # Password hash or source version when the entry was stored.
     origin: str
     answer: VerificationResult
     until: float
@@ -28,7 +28,8 @@ class PasswordCache:
     """Cache of one kind of result. Not thread-safe."""
 
     def __init__(self, *, most: int = MAX_ENTRIES, clock: Callable[[], float] = time.monotonic) -> None:
-        # Random for this process: no file reveals anything, and its memory has the passwords anyway.
+        # Random key of this process, so no stored file can reveal it. The memory of the process contains the passwords
+        # anyway.
         self._key: Final = secrets.token_bytes(32)
         self._most = most
         self._clock = clock
@@ -38,7 +39,7 @@ class PasswordCache:
         return len(self._entries)
 
     def find(self, tenant: int, name: str, password: bytes, origin: str) -> VerificationResult | None:
-        """The cached result for this password, if it is from `origin` and has not expired."""
+        """Cached result for this password, if it is from `origin` and has not expired; otherwise None."""
         entry = self._entries.get((tenant, name))
         if entry is None or entry.until <= self._clock() or entry.origin != origin:
             return None

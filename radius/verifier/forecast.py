@@ -1,11 +1,12 @@
-"""Predicts whether radiusd will reject a login although its password is right.
+"""Predicts whether radiusd will reject a login although its password is correct.
 
-radiusd delays the rejects that it decides itself, but not those of requests that it proxied (request_finish in
-src/main/process.c of 3.2.7). So the verifier delays such a response like that of a wrong password. Otherwise the time
-to the reject would reveal that the password was right.
+radiusd delays rejects that it decides itself, but not rejects of requests that it proxied (request_finish in
+src/main/process.c of 3.2.7). So the verifier delays the response, as it does for a wrong password. Otherwise, the time
+until the reject would reveal that the password is correct.
 
-Requests from inside an EAP-TTLS tunnel have no attributes here: radiusd delays their rejects, because rlm_eap_ttls
-resets the destination of proxied requests (eapttls_postproxy).
+For requests from inside an EAP-TTLS tunnel, nothing is predicted. radiusd itself delays their rejects, because
+rlm_eap_ttls resets the destination of proxied requests (eapttls_postproxy). The attributes of these requests are not
+sent to the verifier.
 """
 
 import logging
@@ -22,7 +23,7 @@ from radius.verifier.packet import Login
 
 log = logging.getLogger(__name__)
 
-# User names and stations whose last wrong password is remembered, for all tenants together.
+# Limit of remembered wrong passwords, counted by user name and station, for all tenants together.
 MAX_FAILURES = 20_000
 
 
@@ -31,13 +32,13 @@ class RejectForecast:
         self._replica = replica
         self._places = LocationCache()
         self._policies = CompiledPolicies()
-        # Time at which the response to the last wrong password leaves, by user name and station.
+        # Time when the response to the last wrong password is sent, by user name and station.
         self._failures: OrderedDict[FailureKey, float] = OrderedDict()
 
     def is_reject(self, login: Login, answer: VerificationResult, arrived_at: float, held_until: float) -> bool:
-        """Whether the NAS will get an Access-Reject; True if unknown.
+        """Whether the NAS will receive an Access-Reject; True if unknown.
 
-        Times are in seconds of the event loop's clock. A reject is held until `held_until`.
+        Times are seconds of the event loop's clock. A reject is sent at `held_until`.
         """
         if not login.pairs:
             return not answer.verified
@@ -60,7 +61,7 @@ class RejectForecast:
             if not answer.verified:
                 self._note_failure(keys, held_until)
                 return True
-            # Wrong passwords answered after this request arrived may make the module reject it.
+            # The module may reject, because responses about wrong passwords were sent after this request arrived.
             if any(self._failures.get(key, 0) >= arrived_at for key in keys):
                 return True
             return not decide_case(case, view, self._policies).permitted

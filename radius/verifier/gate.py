@@ -1,4 +1,4 @@
-"""Bounded concurrency: limits active and waiting tasks, and rejects more."""
+"""Limit of active and waiting tasks. Further tasks are rejected."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 
 class GateFull(Exception):
-    """The limit of waiting tasks is reached."""
+    """Too many tasks are waiting."""
 
 
 class Gate:
     def __init__(self, *, inside: int, waiting: int, shared: asyncio.Semaphore | None = None) -> None:
-        """`shared` limits several gates together, beside their own limits."""
+        """Create the gate. `shared` is an additional limit for several gates together."""
         self._inside = asyncio.Semaphore(inside)
         self._shared = shared
         self._most = inside + waiting
@@ -19,7 +19,7 @@ class Gate:
 
     @asynccontextmanager
     async def enter(self) -> AsyncIterator[None]:
-        """Wait for a place. Raises Full at once if too many wait."""
+        """Wait until the task may run. Raises GateFull at once if too many tasks wait."""
         if self._present >= self._most:
             raise GateFull
         self._present += 1

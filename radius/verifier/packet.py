@@ -1,6 +1,6 @@
-"""RADIUS between radiusd and the verifier: signed Access-Requests with name, password and slot.
+"""RADIUS packets between radiusd and the verifier: signed Access-Requests with name, password and slot.
 
-Reply-Message carries the attributes of the NAS's request. RFC 2865 (packets, User-Password), RFC 3579 3.2
+Reply-Message contains the attributes of the NAS's request. Sources: RFC 2865 (packets, User-Password) and RFC 3579 3.2
 (Message-Authenticator, required in requests and sent in responses).
 """
 
@@ -26,20 +26,23 @@ from nac.kit.radius_packet import (
 _REPEATABLE = (REPLY_MESSAGE, PROXY_STATE)
 _SLOT_PREFIX = b"slot_"
 _MAX_SLOT_DIGITS = 5
-# RFC 2865 5.2.
+# Maximum of RFC 2865 5.2.
 _MAX_PASSWORD_BYTES = 128
 
 
 class RejectedDatagram(ValueError):
-    """Not a request from radiusd: dropped (RFC 2865 3, RFC 3579 3.2)."""
+    """The datagram is not a request of radiusd and must be dropped (RFC 2865 3, RFC 3579 3.2)."""
 
 
 class UnreadableLogin(RejectedDatagram):
-    """Signed by radiusd, but with invalid data from a device. Must be answered: a silent server counts as dead."""
+    """Request that radiusd has signed, but that contains invalid data of a device.
+
+    The verifier must respond: radiusd treats a silent server as dead.
+    """
 
     def __init__(self, login: "Login", why: str) -> None:
         super().__init__(why)
-        # Without slot, name and password.
+        # Has no slot, name or password.
         self.login = login
 
 
@@ -48,16 +51,19 @@ class Login(NamedTuple):
     authenticator: bytes
     slot: int
     name: bytes
-    # RFC 2865 5.2: at most 128 octets, without padding.
+    # At most 128 octets, without padding (RFC 2865 5.2).
     password: bytes
-    # Returned unchanged and in order (RFC 2865 5.33).
+    # Must be returned unchanged and in order (RFC 2865 5.33).
     proxy_states: tuple[bytes, ...]
-    # Attributes of the NAS's request in pieces (identity_sources/verifier_messages.py); empty inside a tunnel.
+    # Attributes of the NAS's request, split into pieces (identity_sources/verifier_messages.py); empty inside a tunnel.
     pairs: tuple[bytes, ...] = ()
 
 
 def parse_login(datagram: bytes, secret: bytes) -> Login:
-    """Parse the login in a datagram. Raises RejectedDatagram if it is not signed with `secret`, or UnreadableLogin."""
+    """Parse the login in a datagram.
+
+    Raises RejectedDatagram if it is not signed with `secret`, or UnreadableLogin.
+    """
     try:
         packet = parse_packet(datagram)
         if packet.code != ACCESS_REQUEST:
@@ -93,7 +99,7 @@ def _read_login(login: Login, attributes: Sequence[RadiusAttribute], secret: byt
 
 
 def make_response_packet(login: Login, code: int, messages: Sequence[bytes], secret: bytes) -> bytes:
-    """An Access-Accept or Access-Reject with these Reply-Message values, signed twice (RFC 2865 3, RFC 3579 3.2)."""
+    """Access-Accept or Access-Reject with these Reply-Message values, signed in two ways (RFC 2865 3, RFC 3579 3.2)."""
     attributes = [encode_attribute(REPLY_MESSAGE, message) for message in messages]
     attributes += [encode_attribute(PROXY_STATE, state) for state in login.proxy_states]
     return make_response(code, login.identifier, login.authenticator, b"".join(attributes), secret)

@@ -1,4 +1,4 @@
-"""Responds to radiusd's login requests over UDP, without an unbounded queue."""
+"""Responds to radiusd's login requests over UDP. All queues have a maximum length."""
 
 import asyncio
 import logging
@@ -19,17 +19,17 @@ from radius.verifier.packet import (
 
 log = logging.getLogger(__name__)
 
-# Concurrent logins of all tenants: 32 of radiusd's sockets.
+# Limit of simultaneous logins of all tenants; as many as 32 of radiusd's sockets can have.
 MAX_UNDER_WAY = 8192
-# Concurrent logins of one tenant, so that its slow sources leave room for others.
+# Limit of simultaneous logins of one tenant, so that its slow sources do not delay other tenants.
 MAX_PER_SLOT = 512
-# Maximum of delayed responses; more are sent at once.
+# Limit of delayed responses. Further responses are sent at once.
 MAX_HELD = 4096
-# Responses kept for repeated requests: radiusd repeats what a NAS repeats.
+# Limit of stored responses. A stored response is sent again if the NAS, and therefore radiusd, repeats a request.
 KEPT_ANSWERS = 4096
 
 Address = tuple[str, int]
-# radiusd's socket, the packet's number and authenticator: equal in a repeated request.
+# Key of a request: radiusd's address, packet identifier and authenticator. A repeated request has the same key.
 _LoginKey = tuple[Address, int, bytes]
 
 
@@ -42,8 +42,11 @@ class PredictReject(Protocol):
 
 
 class VerifierServer(asyncio.DatagramProtocol):
-    """Responds to logins. A response that leads to an Access-Reject leaves `reject_delay_seconds` after its request or
-    later, because radiusd delays only rejects that it decides itself. A login still ends within its own limit."""
+    """Responds to logins.
+
+    radiusd delays only rejects that it decides itself. So the server sends a response that leads to an Access-Reject no
+    earlier than `reject_delay_seconds` after the request. This delay does not extend the time limit of a login.
+    """
 
     def __init__(
         self,
@@ -139,12 +142,12 @@ class VerifierServer(asyncio.DatagramProtocol):
             self._transport.sendto(packet, address)
 
     def error_received(self, exc: Exception) -> None:
-        """Ignore errors while radiusd is replaced: senders repeat."""
+        """Ignore errors while radiusd is replaced, because the senders repeat their requests."""
         self.counters["unsent"] += 1
 
 
 def _fit_into_packet(answer: VerificationResult) -> VerificationResult:
-    """The result, or a reject if it does not fit into one packet."""
+    """Return the result, or a reject if the result does not fit into one packet."""
     try:
         encode_result(answer)
     except ResultTooLong:

@@ -1,4 +1,4 @@
-"""Active identity sources of a cell's tenants, each with its own connections, breaker and bounded queue."""
+"""Active identity sources of a cell's tenants. Each has its own connections, breaker and limited queue."""
 
 import asyncio
 import logging
@@ -29,9 +29,9 @@ class LiveSource:
     def __init__(self, slug: str, record: IdentitySourceRecord, source: SourceClient) -> None:
         self.record = record
         self.source = source
-        # Slug of the tenant, for logs.
+        # Slug of the tenant, for log lines.
         self.slug = slug
-        # Replaced when the source changes.
+        # Source id and version. This text changes when the source changes.
         self.origin = f"{record.source_id} {record.changed_at}"
         settings = source.settings
         self._gate = Gate(inside=settings.connections, waiting=settings.waiting)
@@ -47,7 +47,7 @@ class LiveSource:
         return self._breaker.is_open
 
     async def ask(self, name: UserName, password: bytes) -> VerificationResult:
-        """Verify a password, after waiting for a place within the time limit."""
+        """Verify a password. The time limit includes the wait for a free connection."""
         try:
             async with AsyncExitStack() as inside:
                 async with asyncio.timeout(self.settings.time_limit_seconds):
@@ -80,7 +80,7 @@ class LiveSource:
 
 
 class LiveSources:
-    """Creates sources at first use, and again after a change."""
+    """Creates each source at its first use, and again after its settings change."""
 
     def __init__(self, sealer: Sealer, reach: OutboundReach) -> None:
         self._sealer = sealer
@@ -88,7 +88,7 @@ class LiveSources:
         self._live: dict[tuple[int, str], LiveSource] = {}
 
     async def live(self, tenant: int, slug: str, record: IdentitySourceRecord) -> LiveSource | VerificationResult:
-        """The source, ready to use; a result if its stored settings are unusable."""
+        """Return the source, ready to use. If its stored settings are unusable, return a reject as result."""
         key = (tenant, record.source_id)
         known = self._live.get(key)
         if known is not None and known.record.changed_at == record.changed_at:
@@ -102,20 +102,20 @@ class LiveSources:
             log.error("tenant %s, source %s cannot be used: %s", slug, record.name, exc)
             await self._let_go(key, known)
             return VerificationResult("directory-refused", f"its stored settings cannot be used: {exc}", record.name)
-        # Stored before any await: of several logins at once, the first creates it for all.
+        # Stored before any `await`. So if several logins come at once, only the first creates the source.
         live = self._live[key] = LiveSource(slug, record, source)
         if known is not None:
             await known.source.close()
         return live
 
     async def _let_go(self, key: tuple[int, str], live: LiveSource | None) -> None:
-        """Close a source. It may be replaced meanwhile, because this awaits."""
+        """Close a source. Another source may take its place during the close, because the method awaits."""
         if live is not None and self._live.get(key) is live:
             del self._live[key]
             await live.source.close()
 
     async def tidy(self, view: ReplicaView) -> None:
-        """Close sources that were removed, or changed and not used since."""
+        """Close sources that were removed, and sources that changed and were not used since."""
         standing: dict[int, dict[str, int]] = {}
         for tenant in {tenant for tenant, _ in self._live}:
             standing[tenant] = {record.source_id: record.changed_at for record in view.identity_sources(tenant)}
@@ -124,7 +124,7 @@ class LiveSources:
                 await self._let_go(key, live)
 
     def trouble(self) -> Mapping[str, SourceTrouble]:
-        """Faults of sources with an open breaker, by id."""
+        """Faults of sources whose breaker is open, by id of the source."""
         return {
             live.record.source_id: SourceTrouble(
                 tenant, f"Tenant {live.slug}: identity source {live.record.name} fails. {live.last_fault}"

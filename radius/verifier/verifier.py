@@ -1,4 +1,4 @@
-"""Verifies names and passwords: own users by their argon2id hash, all others by the tenant's sources.
+"""Verifies names and passwords: own users by their argon2id hash, all others by the tenant's identity sources.
 
 Reads the cell's replica for each login, so it works without PostgreSQL.
 """
@@ -20,11 +20,11 @@ from radius.verifier.sources import LiveSource, LiveSources
 
 log = logging.getLogger(__name__)
 
-# Seconds to skip hashing for a correct password of an own user.
+# Seconds to accept the correct password of an own user without hashing it again.
 OWN_CACHE_SECONDS = 300.0
-# Seconds to reject a repeated wrong password without hashing.
+# Seconds to reject a repeated wrong password without hashing it again.
 OWN_REJECT_CACHE_SECONDS = 10.0
-# Limit of running and waiting hashes of one tenant; all tenants share the cores.
+# Limit of running and waiting hash computations of one tenant. All tenants share the cores.
 OWN_WAITING = 64
 
 
@@ -34,7 +34,7 @@ class Verifier:
         self._sources = sources
         cores = os.cpu_count() or 1
         self._hashing = ThreadPoolExecutor(cores, thread_name_prefix="argon2id")
-        # Hashes start in order of arrival; one tenant gets at most one core if there are several.
+        # Hash computations start in order of arrival. If the machine has several cores, one tenant uses at most one.
         self._cores = asyncio.Semaphore(cores)
         self._gates: dict[int, Gate] = {}
         self._held = PasswordCache()
@@ -86,8 +86,10 @@ class Verifier:
     async def _ask_sources(
         self, slot: SlotRecord, name: str, records: list[IdentitySourceRecord], password: bytes
     ) -> VerificationResult:
-        """Ask the sources in order; the first that knows the user decides. A failing one ends it, because the next may
-        know another user of that name."""
+        """Query the sources in order. The first source that knows the user decides.
+
+        A failing source ends the search, because the next source may know another user of the same name.
+        """
         if not name.isprintable():
             return VerificationResult("unknown-user")
         answer = VerificationResult(
@@ -114,7 +116,7 @@ class Verifier:
         if answer.verified:
             self._held.keep(tenant, key, password, source.origin, answer, seconds=source.settings.cache_seconds)
         elif source.is_inconclusive(answer):
-            # No result about the user.
+            # The source failed, so there is no result about the user.
             return answer
         else:
             self._refused.keep(tenant, key, password, source.origin, answer, seconds=source.settings.refused_seconds)

@@ -1,1 +1,4 @@
-"""Jobs, named `noun.verb`, a file per noun. Each may run twice: acknowledgement comes after the work."""
+"""Jobs, one file for each noun. Their names have the form `noun.verb`.
+
+A job may run twice, because its message is acknowledged after the work.
+"""

@@ -1,4 +1,4 @@
-"""Alarms of the platform, for readers without a database."""
+"""Alarms of the platform, published for readers that have no database access."""
 
 import json
 
@@ -13,7 +13,7 @@ from worker.constants import ALARMS_INTERVAL_SECONDS, ALARMS_KEY
 
 @shared_task(name="alarms.publish")
 def publish() -> None:
-    """Publish the standing alarms. They expire unless published again."""
+    """Publish the active alarms in Redis. The published alarms expire if they are not published again."""
     with session_scope(PlatformScope()) as session:
         standing = [
             {"code": alarm.code, "detail": alarm.detail, "since": alarm.since.isoformat()}

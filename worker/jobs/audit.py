@@ -12,7 +12,7 @@ from nac.kit.db import PlatformScope, session_scope
 from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.kit.settings import load_settings
 
-# Limit for a run; the rest follows in the next one.
+# Time limit of a run. The next run continues with the remaining entries.
 _TIME_BUDGET_SECONDS = 30.0
 
 

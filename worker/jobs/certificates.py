@@ -1,4 +1,4 @@
-"""Certificates: renewal, expiry warnings, and published status of authorities."""
+"""Renews certificates, warns of their expiry, and publishes the status of certificates."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ from worker.tenant_turns import iterate_tenants
 
 _log = logging.getLogger(__name__)
 _ACTOR = "system:worker"
-# After this time the rest follows in the next run, so that no job occupies a worker for long.
+# Time limit of a run, so that no job occupies a worker process for long. The next run continues.
 _TIME_BUDGET_SECONDS = 60
 
 
@@ -42,13 +42,13 @@ def _renew(tenant_id: TenantId) -> None:
         made = finish_tenant_authorities(session, actor=_ACTOR, tenant_id=tenant_id, signing=_signing(), now=utc_now())
     if made is not None:
         _log.warning("tenant %s had no authorities: its creation was interrupted", tenant_id)
-    # The authority first: a server certificate never outlives it.
+    # Renew the authority first, because a server certificate never outlives its authority.
     try:
         _roll_over(tenant_id)
     except DatabaseUnavailable:
         raise
     except AdmitError as exc:
-        # The root's key may be offline; the server's certificate does not need it.
+        # The root's key may be offline. The server certificate does not need it.
         _log.warning("the issuing authority of tenant %s expires soon and needs a person: %s", tenant_id, exc)
     with session_scope(TenantScope(tenant_id)) as session:
         plan = server_renewal.plan_renewal(
@@ -88,12 +88,12 @@ def _settle(tenant_id: TenantId) -> None:
         done.certificates,
         done.authorities,
     )
-    # Create missing authorities and certificates now instead of within the hour.
+    # Create missing authorities and certificates now instead of in the hourly run.
     _renew(tenant_id)
 
 
 def _for_each_tenant(work: Callable[[TenantId], None], complaint: str, which: Iterable[TenantId] | None = None) -> None:
-    """Run `work` for these tenants, by default all."""
+    """Call `work` for each of these tenants, by default for all. Logs `complaint` if a call fails."""
     for tenant_id in _list_tenants() if which is None else which:
         try:
             work(tenant_id)
@@ -109,7 +109,7 @@ def _list_tenants() -> Iterator[TenantId]:
 
 @shared_task(name="certificates.settle")
 def settle() -> None:
-    """Abandon interrupted signings; each is recorded in the audit log."""
+    """Abandon interrupted signings. Each is recorded in the audit log."""
     with session_scope(PlatformScope()) as session:
         waiting = intents.list_tenants_with_stale_intents(session)
     _for_each_tenant(_settle, "cannot abandon its interrupted signings", waiting)
@@ -117,7 +117,7 @@ def settle() -> None:
 
 @shared_task(name="certificates.publish")
 def publish() -> None:
-    """Publish due revocation lists and OCSP signers of all authorities."""
+    """Publish the revocation lists and OCSP signers that are due, for all authorities."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     with session_scope(PlatformScope()) as session:
         waiting = publication.list_due(session, now=utc_now())
@@ -146,5 +146,5 @@ def _publish(work: publication.DuePublication, signing: SigningContext) -> None:
 
 
 def _signing() -> SigningContext:
-    """Load the keys on demand: a worker with nothing to sign needs none."""
+    """Load the signing keys on demand: a worker with nothing to sign needs none."""
     return SigningContext.from_settings(load_settings())

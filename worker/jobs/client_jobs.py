@@ -1,4 +1,4 @@
-"""Jobs that clients start: a task for each kind, and the task that sends their messages."""
+"""Jobs that clients start: one task for each kind of job, and a task that sends their messages."""
 
 from datetime import timedelta
 from functools import cache
@@ -22,9 +22,10 @@ _UNKNOWN_KIND = "jobs.unknown"
 
 @shared_task(name="jobs.enqueue")
 def enqueue() -> None:
-    """Send a message for each due job, after the commit that created the job or its last attempt.
+    """Send a message for each due job.
 
-    A lost message is sent again after RESEND_SECONDS, when it would expire.
+    Runs after the commit that created the job or ended its last attempt. A message expires after RESEND_SECONDS; then
+    it is sent again.
     """
     with session_scope(PlatformScope()) as session:
         due = repository.claim_due(session, resend_after=timedelta(seconds=RESEND_SECONDS), most=runner.MAX_RUNNING)
@@ -42,7 +43,7 @@ def _define_task(kind: str, handler: JobHandler) -> None:
 
 
 def _reject_kind(run: JobRun) -> None:
-    """Handle a job of a newer version. It is retried, because a newer worker may be back by then."""
+    """Handle a job whose kind this version does not know. The job is retried, because a newer worker may return."""
     raise LookupError(f"{run} has an unknown kind")
 
 
@@ -52,7 +53,7 @@ for _kind, _handler in {**JOB_HANDLERS, _UNKNOWN_KIND: MultiTransactionHandler(_
 
 @cache
 def _app_engine() -> Engine:
-    """Engine of this process, created after the fork."""
+    """Database engine of this process, created after the fork."""
     return lower_connection_priority(
         make_engine(load_settings().database_url, pool_size=2, application_name="admit-jobs")
     )

@@ -1,4 +1,4 @@
-"""Endpoints: enrichment from sightings, and expiry."""
+"""Endpoints: updates from sightings, and expiry."""
 
 import time
 
@@ -12,7 +12,7 @@ from nac.kit.ids import TenantId
 from worker.task_classes import UpkeepTask
 from worker.tenant_turns import iterate_tenants, run_in_turns
 
-# After this time the rest continues a second later, so that no job occupies a worker for long.
+# Time limit of a run, so that no job occupies a worker process for long. The next run, a second later, continues.
 _TIME_BUDGET_SECONDS = 20
 
 
@@ -32,7 +32,7 @@ def enrich() -> None:
 
 @shared_task(name="endpoints.expire", base=UpkeepTask)
 def expire() -> None:
-    """Delete discovered endpoints that were not seen for long."""
+    """Delete discovered endpoints that were not seen for a long time."""
     for tenant in iterate_tenants():
         while _expire_batch(TenantId(tenant.id)) == DISCOVERED_BATCH_SIZE:
             continue
@@ -40,7 +40,7 @@ def expire() -> None:
 
 @shared_task(name="endpoints.record_expired")
 def record_expired() -> None:
-    """Record approvals that have ended."""
+    """Record endpoints whose approval has expired, each once."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     while time.monotonic() < deadline:
         with session_scope(PlatformScope()) as session:

@@ -1,4 +1,4 @@
-"""Exports of logs. They wait in the database, so a broker failure loses nothing; each run takes the next one."""
+"""Exports of logs. They wait in the database, so a broker failure loses none. Each run takes the next export."""
 
 from datetime import timedelta
 
@@ -12,13 +12,14 @@ from nac.logs.exports.export_folder import ExportFolder
 from nac.logs.retention import clock
 from worker.task_classes import UpkeepTask
 
-# Below the soft time limit by more than a file takes; then another export has its turn.
+# Time limit of a run, then another export continues. With the time for one more file, it stays below the soft time
+# limit.
 _TIME_BUDGET_SECONDS = 60
 
 
 @shared_task(name="exports.run")
 def run() -> None:
-    """Continue the next export."""
+    """Continue the export that comes next."""
     settings = load_settings()
     limits = runner.ExportLimits(
         least_free_bytes=settings.export_least_free_bytes,
@@ -30,7 +31,7 @@ def run() -> None:
 
 @shared_task(name="exports.prune", base=UpkeepTask)
 def prune() -> None:
-    """Delete files of expired exports, unless the clock is doubtful."""
+    """Delete the files of expired exports. Does nothing while the clock is doubtful."""
     settings = load_settings()
     with session_scope(PlatformScope()) as session:
         if not clock.is_clock_trusted(session):

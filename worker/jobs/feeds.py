@@ -1,4 +1,4 @@
-"""Delivery of events to feeds."""
+"""Delivers events to feeds."""
 
 import asyncio
 import socket
@@ -12,9 +12,9 @@ from nac.kit.settings import load_settings
 from nac.logs.feeds import delivery_turns
 from nac.logs.feeds.delivery import DeliveryContext, deliver_feed
 
-# After this time other feeds have their turn.
+# Time limit for one feed, then other feeds continue.
 _FEED_BUDGET_SECONDS = 5.0
-# Including pending requests, it stays below the jobs' time limit.
+# Time limit of a run. With pending requests, it stays below the time limit of jobs.
 _TIME_BUDGET_SECONDS = 120.0
 
 

@@ -1,4 +1,4 @@
-"""Proves that beat, broker and worker work together."""
+"""Shows that beat, broker and worker run together."""
 
 import redis
 from celery import shared_task

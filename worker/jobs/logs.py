@@ -1,4 +1,4 @@
-"""Upkeep of the partitioned log tables."""
+"""Maintenance of the partitioned log tables."""
 
 from datetime import timedelta
 
@@ -16,14 +16,14 @@ _DAYS_AHEAD = 7
 
 @shared_task(name="logs.ensure_partitions", base=UpkeepTask, max_retries=20)
 def ensure_partitions() -> None:
-    """Create missing daily partitions from yesterday to a week ahead."""
+    """Create missing daily partitions, from yesterday to a week ahead."""
     create_partitions()
 
 
 def create_partitions(*, engine: Engine | None = None) -> None:
-    """Create each partition in its own transaction, so that waiting for one lock holds no other.
+    """Create each partition in its own transaction, so that waiting for a lock blocks no other partition.
 
-    Raises Unavailable at the end if long writes to the default partition blocked some.
+    Raises Unavailable at the end if long writes to the default partition blocked some partitions.
     """
     yesterday = utc_now().date() - timedelta(days=1)
     busy = []

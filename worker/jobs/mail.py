@@ -1,4 +1,4 @@
-"""Mails. They wait in the database, so a broker failure loses nothing."""
+"""Sends mails. They wait in the database, so a broker failure loses none."""
 
 from celery import shared_task
 
@@ -10,6 +10,6 @@ from nac.kit.settings import load_settings
 
 @shared_task(name="mail.send")
 def send() -> None:
-    """Send waiting mails."""
+    """Send the queued mails."""
     settings = load_settings()
     outbox.send_due(MailServer.from_settings(settings), unseal=Sealer(MasterKeyFile(settings.master_key_file)).open)

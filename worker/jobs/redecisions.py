@@ -17,14 +17,14 @@ from worker.tenant_turns import iterate_tenants, run_in_turns
 COLLECT = text("SELECT collect_redecision_marks()")
 _WAITING = text("SELECT tenants_to_redecide()")
 _WAITING_FOR_PERSON = text("SELECT tenants_with_waiting_redecisions()")
-# After this time the rest continues a second later, so that no job occupies a worker for long.
+# Time limit of a run, so that no job occupies a worker process for long. The next run, a second later, continues.
 _TIME_BUDGET_SECONDS = 20
 _KEPT_DAYS = 30
 
 
 @shared_task(name="redecisions.advance")
 def advance() -> None:
-    """Advance re-decisions of all tenants: decide sessions again, and queue requests to their NASes."""
+    """Continue the re-decisions of all tenants: decide about sessions again, and queue requests to their NASes."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     with session_scope(PlatformScope()) as session:
         session.execute(COLLECT)
@@ -43,7 +43,7 @@ def advance() -> None:
         runner.clear_failure(session, tenant_id=tenant_id)
         return more
 
-    # In random order, so that a full run skips different tenants.
+    # In random order: a run that exceeds its time skips other tenants each time.
     run_in_turns(
         SystemRandom().sample(waiting, len(waiting)),
         turn,
@@ -57,7 +57,7 @@ def advance() -> None:
 
 @shared_task(name="redecisions.clear_waiting")
 def clear_waiting() -> None:
-    """Clear waiting approvals of sessions that have ended, for all tenants."""
+    """End re-decisions that wait for a person's approval after all their sessions have ended."""
     with session_scope(PlatformScope()) as session:
         waiting = [TenantId(tenant_id) for tenant_id in session.scalars(_WAITING_FOR_PERSON)]
     run_in_turns(

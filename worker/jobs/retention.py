@@ -9,13 +9,13 @@ from nac.logs.retention.enforcement import enforce_retention
 from nac.logs.retention.row_deletion import DeletionWindow
 from worker.task_classes import UpkeepTask
 
-# After this time the rest follows in the next run, so that no job occupies a worker for long.
+# Time limit of a run, so that no job occupies a worker process for long. The next run continues.
 _TIME_BUDGET_SECONDS = 120
 
 
 @shared_task(name="retention.enforce", base=UpkeepTask)
 def enforce() -> None:
-    """Measure logs, warn, order exports, and delete expired days."""
+    """Measure the logs, send warnings, order exports, and delete expired days."""
     settings = load_settings()
     enforce_retention(
         at=clock.read_clock(),

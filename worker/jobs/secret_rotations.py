@@ -1,4 +1,4 @@
-"""Ends of secret rotations."""
+"""Finishes secret rotations."""
 
 from celery import shared_task
 
@@ -9,6 +9,6 @@ from nac.tenancy.secret_rotations.service import finish_expired
 
 @shared_task(name="secret_rotations.finish")
 def finish() -> None:
-    """Finish rotations that are due and set to end automatically."""
+    """Finish rotations whose end has come and that are set to end automatically."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     finish_expired(Sealer(MasterKeyFile(settings.master_key_file)))

@@ -1,4 +1,4 @@
-"""Self-tests of tenants. They wait in the database, so a broker failure loses nothing."""
+"""Runs the self-tests of tenants. They wait in the database, so a broker failure loses none."""
 
 from celery import shared_task
 

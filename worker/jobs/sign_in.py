@@ -1,4 +1,4 @@
-"""Sign-in: mails about accounts, and audit entries of failed attempts."""
+"""Sign-in: mails about accounts, and audit log entries about failed attempts."""
 
 from celery import shared_task
 
@@ -10,7 +10,7 @@ from nac.kit.settings import load_settings
 
 @shared_task(name="sign_in.write_mails")
 def write_mails() -> None:
-    """Process waiting requests and queue their mails."""
+    """Write the mails for queued requests about accounts, such as a new password, and queue them."""
     settings = load_settings()
     letters = AccountMailer(settings.portal_url, Sealer(MasterKeyFile(settings.master_key_file)).seal)
     AccountMailWriter(letters).write_waiting()

@@ -1,4 +1,4 @@
-"""Deletion of tenants and of the logs they leave."""
+"""Deletes tenants, and the logs of deleted tenants."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from nac.onboarding.tenant_purge import delete_last_files, delete_old_files, pur
 from worker.constants import LONG_JOB_SECONDS, LONG_STATEMENT_SECONDS
 from worker.task_classes import UpkeepTask
 
-# Below the soft time limit; the rest follows an hour later.
+# Time limit of a run, below the soft time limit of jobs. The run an hour later continues.
 _TIME_BUDGET_SECONDS = 200
 
 
@@ -24,7 +24,7 @@ def delete_logs() -> None:
     delete_logs_of_purged(seconds=_TIME_BUDGET_SECONDS)
 
 
-# The file of a large tenant takes longer than the usual limit, and would restart forever.
+# The time limit is longer than usual. Otherwise, the file of a large tenant would be restarted forever.
 @shared_task(
     name="tenants.purge",
     base=UpkeepTask,
@@ -33,7 +33,7 @@ def delete_logs() -> None:
     time_limit=LONG_JOB_SECONDS + 30,
 )
 def purge() -> None:
-    """Delete tenants whose grace period has ended, each after writing its tenant file."""
+    """Write the file of each tenant whose grace period has ended, then delete the tenant."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     folder = settings.export_dir / "tenants"
     with limit_waiting(LONG_STATEMENT_SECONDS):

@@ -1,4 +1,4 @@
-"""Upkeep of trials."""
+"""Maintenance of trials."""
 
 from celery import shared_task
 
@@ -10,7 +10,7 @@ from nac.onboarding.trials.service import SignUpContext
 
 @shared_task(name="trials.keep")
 def keep() -> None:
-    """Process unfinished tenants, reminders, limits and ends of trials."""
+    """Complete unfinished tenants of trials, send reminders, and apply limits and ends."""
     settings = load_settings()
     signing = SigningContext.from_settings(settings)
     desk = SignUpContext(settings.trials, settings.portal_url, signing.sealer.seal)

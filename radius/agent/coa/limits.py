@@ -1,4 +1,4 @@
-"""Limits on requests in flight, so that NASes that do not respond delay no others."""
+"""Limits on requests in flight, so that NASes that do not respond do not delay requests to other NASes."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Collection
@@ -8,26 +8,26 @@ from uuid import UUID
 from radius.agent.coa.transmission import CoaTransmission
 
 MAX_IN_FLIGHT = 512
-# Of a tenant, at NASes that respond or are untested, and in total while many turn out silent.
+# Requests in flight for one tenant: to NASes that responded last time or are untested, and to all NASes.
 MAX_PER_TENANT, MAX_PER_TENANT_WITH_SILENT = 16, 64
-# Of a tenant, at NASes that did not respond last time, if it also has others.
+# Requests in flight for one tenant to NASes that did not respond last time.
 MAX_SILENT_PER_TENANT = 4
-# Of a NAS that responds. A silent or untested one has one.
+# Requests in flight to a NAS that responded last time. To any other NAS, only one request is in flight.
 MAX_PER_NAS = 4
-# Taken at a time, of a tenant.
+# Requests of one tenant that one read of the queue takes.
 MAX_TAKEN_PER_TENANT = 4
 _MAX_REMEMBERED = 8_192
 
 
 class SaturatedTargets(NamedTuple):
-    # `ClaimedRequest.nas`
+    # Keys of NASes, as in `ClaimedRequest.nas`.
     nases: list[str]
     tenants: list[UUID]
 
 
 class ConcurrencyLimits:
     def __init__(self) -> None:
-        # Whether each NAS responded last time; untested ones are absent.
+        # Whether each NAS responded last time. Untested NASes have no entry.
         self._answers: OrderedDict[str, bool] = OrderedDict()
 
     def note(self, nas: str, *, answers: bool) -> None:
@@ -37,7 +37,7 @@ class ConcurrencyLimits:
             self._answers.popitem(last=False)
 
     def full(self, flights: Collection[CoaTransmission]) -> SaturatedTargets:
-        """NASes and tenants that have reached their limit."""
+        """Return the NASes and tenants that have reached their limit."""
         at_nas = Counter(flight.taken.nas for flight in flights)
         every, silent = Counter[UUID](), Counter[UUID]()
         for flight in flights:

@@ -30,14 +30,14 @@ from nac.kit.radius_packet import (
     make_coa_request,
 )
 
-# Its ACK and NAK have the next two codes.
+# Code of each kind of request. The ACK has the next code, and the NAK the one after.
 _CODES = {"disconnect": DISCONNECT_REQUEST, "coa": COA_REQUEST}
 ResponseFault = Literal["malformed", "forged", "unsigned", "wrong_code"]
 
 
 @dataclass(frozen=True, slots=True)
 class SessionIdentifiers:
-    """Attributes by which the NAS knows the session; "" if unknown."""
+    """Attributes by which the NAS identifies the session; "" if unknown."""
 
     session_id: str
     # 12 hex digits.
@@ -45,7 +45,7 @@ class SessionIdentifiers:
     user: str
     nas_port: str
     framed_ip: str
-    # As in sessions.nas_key: the NAS's own identification.
+    # As in sessions.nas_key: identifier and address that the NAS reported.
     nas_key: str
 
 
@@ -53,12 +53,12 @@ class SessionIdentifiers:
 class CoaResponse:
     code: int
     accepted: bool
-    # RFC 5176 3.5; 0 if none.
+    # Error-Cause (RFC 5176 3.5); 0 if absent.
     error_cause: int
 
 
 class DiscardedResponse(Exception):
-    """The packet is no valid response to the request; `fault` is counted."""
+    """The packet is not a valid response to the request. `fault` names the counter of such packets."""
 
     def __init__(self, fault: ResponseFault) -> None:
         super().__init__(fault)
@@ -72,7 +72,10 @@ def encode_request_attributes(
     facts: SessionIdentifiers,
     changes: Sequence[tuple[str, str, int | None]],
 ) -> bytes:
-    """Attributes without timestamp and signature. Raises ValueError if the dictionary does not accept one."""
+    """Encode the attributes without Event-Timestamp and Message-Authenticator.
+
+    Raises ValueError if the dictionary rejects an attribute.
+    """
     named = [made for name in recipe.identify for made in _identifier_attributes(name, recipe, facts)]
     requested: list[tuple[str, str, int | None]] = [(name, value, None) for name, value in step.attributes]
     requested += changes if step.send == "coa" else ()
@@ -81,14 +84,18 @@ def encode_request_attributes(
 
 
 def make_request_packet(step: RecipeStep, identifier: int, attributes: bytes, *, at: int, secret: bytes) -> bytes:
-    """Signed packet (RFC 5176 2.3, 3.4); `at` is epoch seconds. Raises ValueError if it is too long."""
+    """Return the signed packet (RFC 5176 2.3, 3.4). `at` is in epoch seconds.
+
+    Raises ValueError if the packet is too long.
+    """
     return make_coa_request(_CODES[step.send], identifier, encode_attribute(EVENT_TIMESTAMP, at) + attributes, secret)
 
 
 def parse_response(datagram: bytes, request: bytes, secret: bytes, *, signed: bool) -> CoaResponse:
-    """Parse the response to `request`. `signed`: require a Message-Authenticator.
+    """Parse the response to `request`. `signed` requires a Message-Authenticator.
 
-    Raises DiscardedResponse: the caller discards packets that are not authentic (RFC 5176 2.3) and keeps waiting.
+    Raises DiscardedResponse if the packet is not authentic (RFC 5176 2.3). The caller then keeps waiting for the
+    response.
     """
     try:
         packet = radius_packet.parse_response(datagram, request, secret, requires_signature=signed)
@@ -124,7 +131,7 @@ def _identifier_attributes(name: str, recipe: Recipe, facts: SessionIdentifiers)
 
 
 def _text_attribute(number: int, text: str) -> list[bytes]:
-    """Encoded text; nothing for text that radiusd escaped, because the NAS would not recognize it."""
+    """Encode a text. Returns nothing for a text that radiusd escaped, because the NAS would not recognize it."""
     value = text.encode(errors="replace")
     known = value and len(value) <= MAX_VALUE_BYTES and text.isprintable() and "\\" not in text
     return [encode_attribute(number, value)] if known else []

@@ -1,4 +1,4 @@
-"""The agent's queue of requests to NASes: take, record before each packet, end."""
+"""The agent's queue of requests to NASes: claim a request, record each packet before it is sent, store the result."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,16 @@ from nac.models import CoaRequest
 from nac.models.coa_request import CoaState
 from nac.sessions.coa_requests.request_queue import REDECIDED_REASON, REQUESTED_REASON
 
-# Lease in seconds, longer than between two packets of a request: an agent that writes nothing for so long has died.
+# Seconds until another agent may claim the request. Longer than the pause between two packets of a request, so an agent
+# that writes nothing for this time has died.
 LEASE_SECONDS = 20
 MAX_TAKINGS = 4
-# First retry in seconds of requests after a block or a revocation. Doubles until the request expires.
+# Seconds until the first retry of requests after a block or a revocation. The pause doubles until the request expires.
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 60, 1_800
-# After a Disconnect-ACK, the Stop of the session may still be on its way.
+# After a Disconnect-ACK, the session's Accounting Stop may still be on its way.
 _JUST_ENDED = "30 seconds"
 
-# Columns as in nac.models.CoaRequest.
+# The columns are fields of nac.models.CoaRequest.
 _RETURN_ENDED = """
 RETURNING id, tenant_id, created_at, kind, asked_by, session_row, session_id, nas_id, host(nas_address) AS nas_address,
     nas_key, nas_port, replace(mac::text, ':', '') AS mac, identity, host(framed_ip) AS framed_ip, reason, state, step,
@@ -47,8 +48,9 @@ WHERE state = 'sending' AND due_at <= now() AND takings >= %(takings)s + retries
 """
     + _RETURN_ENDED
 )
-# A few of each tenant and one of a NAS, except NASes at their limit. The cell must already have the change that caused
-# the request. One of a session at a time: changes keep their order, and one Disconnect is enough.
+# Take a few requests of each tenant, and one of each NAS, except NASes and tenants at their limit. The cell must
+# already have the change that caused the request. Take one request of a session at a time: changes keep their order,
+# and one Disconnect is enough.
 _TAKE = r"""
 WITH chosen AS (
     SELECT one.id FROM (
@@ -60,7 +62,7 @@ WITH chosen AS (
                 AND c.expires_at >= now() AND c.takings < %(takings)s + c.retries
                 AND c.tenant_id::text || c.nas_key <> ALL (%(busy)s)
                 AND (c.after_xact IS NULL OR pg_visible_in_snapshot(c.after_xact, cells.replica_position::pg_snapshot))
-                -- No anti-join: that is worked out for all that wait, for the sake of a few.
+                -- A subquery instead of an anti-join: PostgreSQL would compute the anti-join for all waiting requests.
                 AND coalesce((
                     SELECT false FROM coa_requests o
                     WHERE o.session_row = c.session_row AND c.state = 'queued' AND (
@@ -90,8 +92,8 @@ SELECT t.id, t.takings, t.tenant_id, t.kind, t.attributes, t.session_id, coalesc
             AND o.ended_at > now() - interval '{just_ended}'
     )
 FROM taken t JOIN slots s ON s.tenant_id = t.tenant_id
--- As the cell finds it (radius.module.request): by what it says of itself, else that which it was. Whoever is
--- registered because it did not answer need not report first.
+-- Find the NAS as the module does (radius.module.request): by its own identifier, then by its address, then by its
+-- former registration. A NAS that was registered just now need not send a request first.
 LEFT JOIN LATERAL (
     SELECT r.*, r.identifier = substring(t.nas_key FROM '^(.*)\|[^|]*$') AS is_named,
         r.address = t.nas_address AS is_there
@@ -100,7 +102,7 @@ LEFT JOIN LATERAL (
     )
     ORDER BY is_named DESC NULLS LAST, is_there DESC NULLS LAST LIMIT 1
 ) n ON true
--- The next secret of one that changes over, where this NAS was heard with that last.
+-- During a secret rotation, use the next secret if this NAS used it last.
 LEFT JOIN LATERAL (
     SELECT r.id, r.next_sealed FROM secret_rotations r JOIN secret_sightings h ON h.rotation_id = r.id
     WHERE r.tenant_id = t.tenant_id AND r.state = 'running'
@@ -124,7 +126,7 @@ UPDATE coa_requests SET
     state = %(state)s, ended_at = now(), answer_code = %(answer_code)s, error_cause = %(error_cause)s,
     detail = %(detail)s, step = %(step)s
 WHERE id = %(id)s AND takings = %(takings)s
-    -- What a NAS has done stands, though it was taken back when it was on its way.
+    -- Store a response even if the request was withdrawn after it was sent: the NAS has acted on it.
     AND (state = 'sending' OR (state = 'withdrawn' AND %(answer_code)s::int IS NOT NULL))
 """
     + _RETURN_ENDED
@@ -147,7 +149,7 @@ WHERE s.cell_id = scope_cell_id() AND c.state IN ('queued', 'sending') AND c.ret
 _RETRY_PARAMETERS = {
     "first": FIRST_RETRY_SECONDS,
     "longest": MAX_RETRY_SECONDS,
-    # The person who started it sees it, and a re-decision finds it again.
+    # Not retried: the person who started the request sees its result, and the next re-decision creates a new request.
     "tried_once": [REQUESTED_REASON, REDECIDED_REASON],
 }
 EndedCallback = Callable[[Sequence[CoaRequest]], None]
@@ -181,10 +183,10 @@ class _RequestRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRequest:
-    """A request that this agent owns for LEASE_SECONDS after its last write."""
+    """A request that this agent may process until LEASE_SECONDS after its last write."""
 
     row: _RequestRow
-    # The NAS's own secret or the tenant's; b"" if it cannot be opened.
+    # Secret of the NAS, or of the tenant if the NAS has none of its own; b"" if it cannot be decrypted.
     secret: bytes
 
     @property
@@ -209,21 +211,21 @@ class CoaResult(NamedTuple):
 
 
 class CoaQueue:
-    """Transactions of the queue. Every method raises AdmitError if the database does not respond."""
+    """Transactions of the queue. Each method raises AdmitError if the database does not respond."""
 
     def __init__(
         self, engine: Engine, cell_id: CellId, sealer: Sealer, ended: EndedCallback = lambda requests: None
     ) -> None:
-        """`ended` is called with requests whose end is committed."""
+        """Create the queue. The queue calls `ended` with requests whose end is committed."""
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer
         self._ended = ended
 
     def take(self, *, room: int, each: int, busy: Collection[str], full: Collection[UUID]) -> list[ClaimedRequest]:
-        """Up to `room` requests: at most `each` of a tenant and one of a NAS.
+        """Claim up to `room` requests: at most `each` of one tenant, and one of a NAS.
 
-        Skips NASes (`ClaimedRequest.nas`) in `busy` and tenants in `full`.
+        Skips NASes in `busy` (keys as in `ClaimedRequest.nas`) and tenants in `full`.
         """
         parameters = {
             "cell": self._cell_id,
@@ -242,7 +244,10 @@ class CoaQueue:
         return [ClaimedRequest(row, self._secret(row)) for row in rows]
 
     def record(self, sendings: Sequence[SendRecord]) -> set[int]:
-        """Record that a packet of each is about to be sent. Returns the ids that this agent still owns."""
+        """Record that a packet of each request is about to be sent.
+
+        Returns the ids of requests that this agent still owns.
+        """
         parameters = {
             "ids": [each.id for each in sendings],
             "takings": [each.takings for each in sendings],
@@ -253,13 +258,16 @@ class CoaQueue:
             return {row[0] for row in driver_connection(session).execute(_RECORD, parameters)}
 
     def unanswered(self) -> int:
-        """Number of NASes that did not respond to a request after a block or a revocation, and get a retry."""
+        """Number of NASes that did not respond to a request after a block or a revocation.
+
+        The requests wait for a retry.
+        """
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             [(count,)] = driver_connection(session).execute(_COUNT_UNANSWERED).fetchall()
         return int(count)
 
     def end(self, endings: Sequence[CoaResult]) -> None:
-        """Store the ends. Requests after a block or a revocation without a response are retried instead."""
+        """Store results. A request after a block or a revocation is queued again if the NAS did not respond."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
             for each in endings:

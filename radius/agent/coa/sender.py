@@ -1,7 +1,7 @@
-"""Sends the requests of `coa_requests` to NASes and stores the responses (RFC 5176).
+"""Sends the requests of the table `coa_requests` to NASes and stores the responses (RFC 5176).
 
-Each packet is recorded before it is sent. So a killed agent loses no request, and its successor resumes the rest, a
-bounded number of times.
+The agent records each packet before it sends it. So no request is lost if the agent is killed. The next agent continues
+the unfinished requests, a limited number of times.
 """
 
 import logging
@@ -33,11 +33,12 @@ from radius.agent.coa.packet import DiscardedResponse, parse_response
 from radius.agent.coa.queue import ClaimedRequest, CoaQueue, CoaResult
 from radius.agent.coa.transmission import CannotSend, CoaTransmission, Pacing, find_peer, make_result, nas_reach
 
-# Responses to read before other work.
+# Responses to read in one turn, before other work.
 MAX_READ = 256
 MAX_REMEMBERED = 1_024
 POLL_SECONDS = 1.0
-# Delay after an announcement: the cell may first have to receive the change that caused the request.
+# For this time after a notification, poll more often: the cell may first have to receive the change that caused the
+# request.
 EAGER_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.05
 RETRY_SECONDS = 1.0
 # Interval to check for NASes that do not respond.
@@ -69,15 +70,15 @@ class CoaSender:
         self._pacing = pacing or Pacing()
         self._sockets: Sockets = {}
         self._flights: dict[int, CoaTransmission] = {}
-        # Flights with a packet, by the peer of the response.
+        # Requests that wait for a response, by source and identifier of the response.
         self._awaited: dict[_ResponseKey, CoaTransmission] = {}
         self._ended: list[CoaResult] = []
-        # Flights that have ended: a response to one is late, any other is unknown.
+        # Requests that have ended. A response to one of them counts as late, any other as unknown.
         self._past: OrderedDict[_ResponseKey, None] = OrderedDict()
         self._places = ConcurrencyLimits()
         # Earliest time of the next packet to each NAS.
         self._free_at: dict[str, float] = {}
-        self._next_identifier = random.randrange(256)  # noqa: S311  # so that a restart begins elsewhere
+        self._next_identifier = random.randrange(256)  # noqa: S311  # a restarted agent begins with another identifier
         self._take_at = self._look_at = 0.0
         self._eager_until = 0.0
 
@@ -90,7 +91,7 @@ class CoaSender:
                 self._alarm_and_wait(exc, stop)
 
     def _run_with_sockets(self, stop: threading.Event) -> None:
-        """Handle responses even if the database fails: they arrive at the sockets that sent the requests."""
+        """Process requests and responses. If the database fails, the sockets stay open, because they get responses."""
         while not stop.is_set():
             try:
                 self._follow(stop)
@@ -199,7 +200,7 @@ class CoaSender:
 
     @contextmanager
     def _isolate_failures(self, taken: ClaimedRequest, step: int) -> Iterator[None]:
-        """End only this request if it raises."""
+        """End only this request if the block raises."""
         try:
             yield
         except Exception as exc:  # house-rule: the requests to all other NASes wait for this thread
@@ -225,7 +226,7 @@ class CoaSender:
             with self._isolate_failures(each, each.row.step):
                 self._begin(each, now)
         if taken:
-            # The queue may have more than one call takes.
+            # The queue may have more requests than one call takes, so read it again at once.
             self._take_at = now
 
     def _begin(self, taken: ClaimedRequest, now: float) -> None:
@@ -240,9 +241,10 @@ class CoaSender:
             self._ended.append(make_result(taken, row.step, "unreachable", str(exc)))
             return
         if row.id in self._flights:
-            # It timed out while the database did not respond.
+            # The request's lease ended while the database did not respond, and this agent has claimed the request
+            # again.
             self._forget(self._flights[row.id])
-        # The NAS may have another vendor by now, with a shorter recipe.
+        # The NAS may have another vendor meanwhile, whose recipe has fewer steps.
         steps = find_vendor(row.vendor).recipe.steps[row.kind]
         self._flights[row.id] = CoaTransmission(taken, row.step if row.step < len(steps) else 0, now, peer)
 
@@ -260,13 +262,13 @@ class CoaSender:
             if flight.taken.row.id in ours:
                 self._send(flight)
             elif flight.sent:
-                # Withdrawn, or taken by another agent.
+                # The request was withdrawn, or another agent has claimed it.
                 flight.withdraw(now, self._pacing)
             else:
                 self._forget(flight)
 
     def _is_ready_to_send(self, flight: CoaTransmission, now: float) -> bool:
-        """Whether a packet leaves now. Creates the packet of a new step."""
+        """Whether a packet must be sent now. Creates the packet at the beginning of a step."""
         if flight.due > now:
             return False
         if flight.is_exhausted(self._pacing):
@@ -284,7 +286,7 @@ class CoaSender:
         if not flight.packet:
             identifier = self._identifier(flight)
             if identifier is None:
-                # Requests of others to this address end within seconds.
+                # All identifiers for this address are in use. The other requests end within seconds.
                 flight.due = now + RETRY_SECONDS
                 return False
             try:
@@ -309,7 +311,7 @@ class CoaSender:
         flight.record_sent(time.monotonic(), self._pacing)
 
     def _identifier(self, flight: CoaTransmission) -> int | None:
-        """An identifier that no other request to this address uses; None if all 256 are in use."""
+        """Return an identifier that no other request to this address uses; None if all 256 are in use."""
         for _ in range(256):
             self._next_identifier = (self._next_identifier + 1) % 256
             if (flight.peer.host, flight.peer.port, self._next_identifier) not in self._awaited:
@@ -342,7 +344,10 @@ Sockets = dict[socket.AddressFamily, socket.socket]
 
 @contextmanager
 def open_sockets(address: str) -> Iterator[Sockets]:
-    """Sockets on the address that NASes know; one of each family if the cell listens on all. Raises OSError."""
+    """Open sockets on the address that NASes know; one per address family if the cell listens on all addresses.
+
+    Raises OSError.
+    """
     every = address in ("0.0.0.0", "::")  # noqa: S104  # compared, not bound
     with ExitStack() as stack:
         sockets: Sockets = {}

@@ -1,4 +1,4 @@
-"""One request to a NAS, through the steps of its vendor's recipe."""
+"""State of one request to a NAS, through the steps of its vendor's recipe."""
 
 import ipaddress
 import random
@@ -21,7 +21,7 @@ _LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1"))
 
 @dataclass(frozen=True, slots=True)
 class Pacing:
-    """IRT, MRT and MRC of RFC 5080 2.2.1, and the maximum packets per second to a NAS."""
+    """Retransmission times (IRT, MRT) and count (MRC) of RFC 5080 2.2.1, and the packets per second to a NAS."""
 
     first_seconds: float = 2.0
     longest_seconds: float = 16.0
@@ -30,7 +30,7 @@ class Pacing:
 
 
 class CoaPeer(NamedTuple):
-    """Destination of a request, and the only accepted source of the response."""
+    """Destination of a request. Admit accepts the response only from there."""
 
     family: socket.AddressFamily
     host: str
@@ -45,18 +45,18 @@ class CannotSend(Exception):
 class CoaTransmission:
     taken: ClaimedRequest
     step: int
-    # Monotonic time of the next packet or of the timeout.
+    # Time of the next packet, or of the timeout, on the monotonic clock.
     due: float
     peer: CoaPeer
     identifier: int = 0
     packet: bytes = b""
-    # Packets sent in this step.
+    # Number of packets sent in this step.
     sent: int = 0
     timeout: float = 0.0
-    # Faults of packets that were no valid response, counted; and the network's error, if it took no packet.
+    # Number of invalid responses by fault, and the network's error if a packet could not be sent.
     ignored: Counter[str] = field(default_factory=Counter)
     trouble: str = ""
-    # Sends no more packets; the NAS may still respond to earlier ones.
+    # Whether no more packets are sent. The NAS may still respond to earlier packets.
     is_withdrawn: bool = False
 
     @property
@@ -64,7 +64,10 @@ class CoaTransmission:
         return self.peer.host, self.peer.port, self.identifier
 
     def make_packet(self, dictionary: Dictionary, identifier: int, *, at: int) -> None:
-        """Create the packet of the current step; repeats are identical (RFC 5176 2.3). Raises CannotSend."""
+        """Create the packet of the current step; repetitions are identical (RFC 5176 2.3).
+
+        Raises CannotSend.
+        """
         row, recipe = self.taken.row, find_vendor(self.taken.row.vendor).recipe
         step = recipe.steps[row.kind][self.step]
         facts = SessionIdentifiers(row.session_id, row.mac, row.identity, row.nas_port, row.framed_ip, row.nas_key)
@@ -83,16 +86,16 @@ class CoaTransmission:
         return self.is_withdrawn or self.sent >= pacing.packets
 
     def record_sent(self, now: float, pacing: Pacing) -> None:
-        """Double the delay, plus or minus a tenth (RFC 3315 14, referenced by RFC 5080 2.2.1)."""
+        """Count a packet and double the pause, plus or minus a tenth (RFC 3315 14, referenced by RFC 5080 2.2.1)."""
         stretched = 2 * self.timeout if self.sent else pacing.first_seconds
         self.timeout = min(stretched, pacing.longest_seconds) * (1 + random.uniform(-0.1, 0.1))  # noqa: S311
         self.sent += 1
         self.due = now + self.timeout
 
     def go_on(self, setback: Setback, error_cause: int, now: float) -> bool:
-        """Move to the recipe's next step for this setback, if it has one. Returns whether it has.
+        """Continue with the recipe's next step after this setback. Returns False if the recipe has no such step.
 
-        A session unknown to the NAS has no next step.
+        A session unknown to the NAS needs no further step.
         """
         steps = find_vendor(self.taken.row.vendor).recipe.steps[self.taken.row.kind]
         if self.is_withdrawn or setback not in steps[self.step].next_on or error_cause == SESSION_NOT_FOUND:
@@ -117,15 +120,15 @@ class CoaTransmission:
             return self._ending("unreachable", f"No route to {where}: {self.trouble}.")
         if self.ignored["unsigned"]:
             why = (
-                "It responded without a Message-Authenticator, which this NAS must send. Turn off "
+                "It responded without a Message-Authenticator, which Admit requires from this NAS. Turn off "
                 "signs_coa_answers of the NAS, or update its software."
             )
         elif self.ignored["forged"]:
-            why = "Responses were not signed with the secret of this NAS. Compare the secret there."
+            why = "Responses were not signed with the secret of this NAS. Compare the secret in the NAS with it."
         else:
             why = (
-                "Turn on dynamic authorization (RFC 5176) there, for this server and with the secret of this NAS. "
-                "Check that no firewall blocks it. Register a NAS behind NAT with behind_nat: it is unreachable."
+                "Turn on dynamic authorization (RFC 5176) on the NAS, for this server and with the secret of this NAS. "
+                "Check that no firewall blocks it. If the NAS is behind NAT, set behind_nat, because it is unreachable."
             )
         return self._ending("unanswered", f"No answer from {where} to {self.sent} packets. {why}")
 
@@ -146,7 +149,7 @@ def make_result(
 
 
 def nas_reach(listen_address: str, reach: OutboundReach) -> OutboundReach:
-    """Networks that a cell's NASes may be in. Includes loopback if the cell listens there."""
+    """Networks that may contain a cell's NASes. Includes loopback if the cell listens there."""
     if not ipaddress.ip_address(listen_address).is_loopback:
         return reach
     return replace(reach, allowed=(*reach.allowed, *_LOOPBACK))
@@ -155,8 +158,8 @@ def nas_reach(listen_address: str, reach: OutboundReach) -> OutboundReach:
 def find_peer(taken: ClaimedRequest, families: frozenset[socket.AddressFamily], reach: OutboundReach) -> CoaPeer:
     """Address and port of the request's NAS.
 
-    `families` are the cell's own address families. `reach` bounds the addresses, because tenants choose them.
-    Raises CannotSend.
+    `families` are the cell's own address families. `reach` limits the addresses, because tenants choose them. Raises
+    CannotSend.
     """
     row = taken.row
     if row.behind_nat:
@@ -169,11 +172,11 @@ def find_peer(taken: ClaimedRequest, families: frozenset[socket.AddressFamily], 
     address = ipaddress.ip_address(row.address)
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     if address.is_multicast or address.is_unspecified or str(address) == "255.255.255.255":
-        raise CannotSend(f"{address} cannot be the address of a NAS. Register the NAS with its own.")
+        raise CannotSend(f"{address} cannot be the address of a NAS. Register the NAS with its own address.")
     if family not in families:
         raise CannotSend(f"This cell has no IPv{address.version} address to send to {address} from.")
     if why := reach.why_not(str(address)):
         raise CannotSend(f"{why}. {PLATFORM_REMEDY}")
     if not taken.secret:
-        raise CannotSend("The secret of the NAS cannot be opened: it was sealed with another master key.")
+        raise CannotSend("The secret of the NAS cannot be decrypted, because it was encrypted with another master key.")
     return CoaPeer(family, str(address), find_vendor(row.vendor).recipe.port)

@@ -1,1 +1,1 @@
-"""Leases addresses of pools to the cell and turns claims into leases."""
+"""Makes pool addresses ready in the cell, and turns claims of devices into leases."""

@@ -1,4 +1,4 @@
-"""Claim files of a cell (nac.pools.claims), one for each pool, and whether they are reliable."""
+"""Claim files of a cell (nac.pools.claims), one for each pool, and whether they are complete."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,7 +14,7 @@ _BOOT = "boot"
 class ClaimsDirectory:
     """Claim files, named after the pool and the time of creation.
 
-    The machine may lose unwritten claims when it goes down, so no file is used after a boot.
+    A machine that crashes may lose claims that were not yet on disk. So files from before the last boot are deleted.
     """
 
     def __init__(
@@ -23,11 +23,14 @@ class ClaimsDirectory:
         self._directory = directory
         self._boot_id = boot_id
         self._clock = clock
-        # Names of files by pool.
+        # Name of the claim file, by pool.
         self._names: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Prepare the directory before radiusd starts or is taken over. Raises OSError."""
+        """Load the directory, and delete files from before the last boot.
+
+        Call it before radiusd starts or is taken over. Raises OSError.
+        """
         boot = self._boot_id.read_bytes()
         known = self._directory / _BOOT
         if not known.exists() or known.read_bytes() != boot:
@@ -38,16 +41,19 @@ class ClaimsDirectory:
             self._names[path.name.partition("_")[0]] = path.name
 
     def name(self, pool_id: str) -> str:
-        """Name of the pool's file; "" if it has none."""
+        """Name of the pool's claim file; "" if it has none."""
         return self._names.get(pool_id, "")
 
     def is_lost(self, pool_id: str) -> bool:
-        """Whether the claims are lost. Then no ready address may be assigned any more."""
+        """Whether the pool has no usable claim file. Then none of its ready addresses may be assigned."""
         name = self.name(pool_id)
         return not name or not (self._directory / name).exists()
 
     def make(self, pool_id: str, numbers: int) -> None:
-        """Create a new file. The caller has withdrawn the ready addresses. Raises OSError."""
+        """Create a claim file for `numbers` addresses. Raises OSError.
+
+        The caller must have withdrawn the pool's ready addresses.
+        """
         name = f"{pool_id}_{self._clock()}{SUFFIX}"
         allocate_entries(self._directory / name, numbers)
         self._names[pool_id] = name
@@ -57,19 +63,22 @@ class ClaimsDirectory:
         allocate_entries(self._directory / self._names[pool_id], numbers)
 
     def made_at(self, pool_id: str) -> int:
-        """Creation of the pool's file in epoch microseconds; 0 if none. It has no claims from before."""
+        """Creation time of the pool's claim file in epoch microseconds; 0 if the pool has no file.
+
+        The file contains no claims from before this time.
+        """
         name = self.name(pool_id)
         return parse_created_at(name) if name else 0
 
     def grants(self, pool_id: str, numbers: Iterable[int]) -> dict[int, int]:
-        """The last claimed grant of each of these numbers of a pool. Raises OSError."""
+        """Last claimed grant of each of these addresses (numbers in the pool). Raises OSError."""
         return read_grants(self._directory / self._names[pool_id], numbers)
 
     def read(self, pool_id: str, *, since: int) -> list[tuple[int, Claim]]:
-        """Numbers of a pool claimed since then (epoch seconds). Raises OSError."""
+        """Claims of the pool since a time in epoch seconds, each with the number of its address. Raises OSError."""
         return read_claims(self._directory / self._names[pool_id], since=since)
 
     def remove_other_files(self, pool_ids: set[str]) -> None:
-        """Remove files of pools that this cell no longer has."""
+        """Remove the claim files of all pools except `pool_ids`, which are the pools of this cell."""
         for pool_id in self._names.keys() - pool_ids:
             (self._directory / self._names.pop(pool_id)).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""Life of leases in PostgreSQL: assigned, held by a session, quarantined, ready again.
+"""State of leases in PostgreSQL: assigned, held by a session, quarantined, ready again.
 
-Statements lock several rows in the order of their keys, or skip locked ones (SKIP LOCKED), so they never deadlock.
+Statements lock several rows in the order of their keys, or skip locked rows (SKIP LOCKED). So they never deadlock.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,26 +13,27 @@ import psycopg
 from nac.kit.ids import CellId
 from nac.pools.claims import Claim
 
-# Interval to check a lease that a session holds. A Stop triggers a check at once.
+# Seconds between two checks of a lease that a session holds. A Stop causes a check at once.
 RECHECK_SECONDS = 300
-# A Stop may be merged so much later than its time; the interval covers later ones.
+# A Stop can be merged up to this many seconds after its time. The regular check covers later ones.
 STOP_DELAY_SECONDS = 5
 MAX_ENDED = 1_000
 
 
 class AddressAssignment(NamedTuple):
-    """An address sent with an Access-Accept."""
+    """An address sent to a device in an Access-Accept."""
 
     tenant_id: str
     pool_id: str
     number: int
     mac: str
-    # Epoch microseconds.
+    # Time of the decision in epoch microseconds.
     at: int
 
 
-# In any state: the device has the address. A late record changes nothing for a later owner. If another device has the
-# address, it stays that device's lease unless a session reports the address: the session holds it in any case.
+# Record that a device has the address, in whatever state the row is. A late record does not affect a later holder. If
+# another device has the address, the lease stays with that device. Only if a session reports the address does the lease
+# change, because the session keeps the address in any case.
 _RECORD_ASSIGNMENTS = """
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%(tenants)s::uuid[], %(pools)s::uuid[], %(numbers)s::int[], %(macs)s::macaddr[],
@@ -61,8 +62,8 @@ WITH given AS MATERIALIZED (
 )
 SELECT count(*) FROM judged WHERE is_twice
 """
-# Claims without a decision. For ready addresses also claims of a device known from before (`OpenPool`), and
-# claims just before the withdrawal.
+# Find claims without a recorded decision. For ready addresses, include claims of a device that was known before
+# (`OpenPool`), and claims just before the withdrawal.
 _UNRECORDED_CLAIMS = """
 SELECT a.tenant_id::text, a.pool_id::text, a.number, c.mac, c.at
 FROM unnest(%(numbers)s::int[], %(grants)s::bigint[], %(macs)s::text[], %(moments)s::bigint[])
@@ -74,8 +75,8 @@ WHERE CASE a.state
     ELSE a.mac IS DISTINCT FROM c.mac::macaddr AND a.grant_number = c.grant_number
         OR a.mac = c.mac::macaddr AND to_timestamp(c.at::float8 / 1e6) > a.decided_at END
 """
-# Sessions that ended; the next check decides whether another one holds the lease. ORDER BY makes PostgreSQL use the
-# device's index instead of reading all leases for each session (docs/adr/0014).
+# Mark leases of devices whose session ended. The next check finds out whether another session holds the lease. ORDER BY
+# makes PostgreSQL use the device's index; otherwise it reads all leases for each session (docs/adr/0014).
 _MARK_ENDED_SESSIONS = """
 WITH found AS MATERIALIZED (
     SELECT a.pool_id, a.number, max(s.stopped_at) AS stopped_at FROM sessions s CROSS JOIN LATERAL (
@@ -93,9 +94,10 @@ WITH found AS MATERIALIZED (
 UPDATE pool_addresses a SET until = %(now)s FROM locked l
 WHERE a.pool_id = l.pool_id AND a.number = l.number
 """
-# A second after the last stored claim, because `OpenPool` counts seconds: a clock that was set back blocks no address.
+# One second after the last stored claim, because `OpenPool` counts in seconds. So a clock that was set back does not
+# block an address.
 _GRANT_OF_LAST_CLAIM = "(extract(epoch FROM a.decided_at) * 1000000)::bigint + 1000000"
-# A session keeps the address for its device. The current device's own session takes precedence.
+# A session keeps the address for its device. If several devices have sessions, the current holder stays.
 _END_LEASES = """
 WITH due AS MATERIALIZED (
     SELECT a.pool_id, a.number, a.tenant_id, a.address, a.state, a.mac, a.released, a.reserved_for, a.leaving, p.kind,
@@ -126,8 +128,9 @@ FROM looked l CROSS JOIN LATERAL (
 WHERE a.pool_id = l.pool_id AND a.number = l.number
 RETURNING a.state
 """.replace(":told", _GRANT_OF_LAST_CLAIM)
-# Addresses that must not be assigned although a device may just have taken one: of `pools` with lost claims, leaving or
-# reserved ones, and of cells that the tenant has left.
+# Withdraw addresses that must not be assigned any more: addresses of `pools` with lost claims, leaving or reserved
+# addresses, and addresses of cells that the tenant has left. A device may just have taken a ready address, so ready
+# addresses go into quarantine.
 _WITHDRAW = """
 WITH chosen AS MATERIALIZED (
     SELECT a.pool_id, a.number, a.state, p.quarantine_seconds
@@ -161,9 +164,9 @@ _DELETE_DEPARTED = "SELECT clear_away_pools(%s)"
 
 @contextmanager
 def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
-    """Make statements of the block use the index in the order of `pool_address_holders`.
+    """Make PostgreSQL use the sorted index in `pool_address_holders`, for the statements of the block.
 
-    If sessions were analysed while all had ended, or never, PostgreSQL prefers a worse index.
+    PostgreSQL prefers a slower index if the statistics of `sessions` are missing, or from when all sessions had ended.
     """
     cursor.execute("SET LOCAL enable_sort = off")
     yield
@@ -171,7 +174,7 @@ def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
 
 
 def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, assignments: Iterable[AddressAssignment]) -> int:
-    """Store assigned addresses. Returns how many belonged to another device, which is a fault."""
+    """Store assigned addresses. Returns how many of them another device had at that time, which is a fault."""
     latest: dict[tuple[str, int], AddressAssignment] = {}
     for each in assignments:
         key = each.pool_id, each.number
@@ -196,7 +199,10 @@ def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, assignments: Ite
 def list_unrecorded_claims(
     cursor: psycopg.Cursor, pool_id: str, claims: Sequence[tuple[int, Claim]]
 ) -> list[AddressAssignment]:
-    """Claims of the pool without a decision, because radiusd was killed before or the journal was full."""
+    """Return claims of the pool without a recorded decision.
+
+    Such claims exist if radiusd was killed before it wrote the record, or if the journal was full.
+    """
     parameters = {
         "pool": pool_id,
         "numbers": [number for number, _ in claims],
@@ -222,11 +228,11 @@ def end_leases(
     clock: int,
     young: Sequence[str] = (),
 ) -> int:
-    """End leases without a session, and quarantines. Returns the number of checked rows.
+    """End leases that no session holds, and quarantines. Returns the number of checked rows.
 
-    `now` is how far the journal is shipped, because nobody has left while a backlog is read. `since` is its previous
-    value, and `clock` the machine's time (epoch microseconds). Skips `young` pools, whose claims were made after
-    `now`: addresses made ready then could not be assigned.
+    Times are epoch microseconds. `now` is how far the journal is shipped: accounting later than that may still be
+    waiting. `since` is the previous value of `now`, and `clock` is the machine's time. Skips `young` pools, whose claim
+    files were created after `now`: the module could not assign addresses made ready before that.
     """
     parameters = {
         "tenants": tenants,
@@ -245,15 +251,16 @@ def end_leases(
 
 
 def withdraw_stock(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, now: int, lost: list[str]) -> int:
-    """Withdraw addresses that must not be assigned any more; `lost` are pools whose claims are lost."""
+    """Withdraw addresses that must not be assigned any more. `lost` are pools whose claims are lost."""
     parameters = {"tenants": tenants, "cell": cell_id, "now": to_datetime(now), "pools": lost}
     return cursor.execute(_WITHDRAW.encode(), parameters).rowcount
 
 
 def refill_stock(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
-    """Lease up to `wanted` free addresses of the pool to the cell. Returns their number.
+    """Make up to `wanted` free addresses of the pool ready in the cell. Returns their number.
 
-    `grant` is how far the journal is shipped (epoch microseconds), after the creation of the pool's claims.
+    `grant` is how far the journal is shipped (epoch microseconds). `grant` must be later than the creation of the
+    pool's claim file.
     """
     parameters = {"pool": pool_id, "cell": cell_id, "wanted": wanted, "grant": grant}
     with use_ordered_index(cursor):
@@ -266,6 +273,8 @@ def has_stock(cursor: psycopg.Cursor, pool_id: str) -> bool:
 
 
 def delete_departed(cursor: psycopg.Cursor, *, until: int) -> None:
-    """Delete addresses that had left their pool unused by `until` (epoch microseconds), and empty pools that are
-    being removed."""
+    """Delete addresses that left their pool and were unused by `until` (epoch microseconds).
+
+    Also deletes empty pools that are being removed.
+    """
     cursor.execute(_DELETE_DEPARTED, (to_datetime(until),))

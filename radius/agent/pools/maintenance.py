@@ -1,4 +1,4 @@
-"""Keeps pool addresses ready in the cell before devices come, and returns them after devices have left."""
+"""Keeps pool addresses ready in the cell before devices come, and frees them after devices have left."""
 
 import threading
 import time
@@ -20,17 +20,17 @@ from radius.agent.pools import leases
 from radius.agent.pools.claims_directory import ClaimsDirectory
 
 STEP_SECONDS = 1.0
-# Interval while no pool exists.
+# Seconds between two steps while the cell has no pools.
 IDLE_SECONDS = 3.0
 WITHDRAW_SECONDS = 15.0
 COMPARE_SECONDS = 30.0
 ALARM_SECONDS = 5.0
-# Between the claim of an address and its record in the journal.
+# Time between the claim of an address and its record in the journal.
 SETTLE_SECONDS = 2
-# Shares of the stock: below the first one, lease more; below the second, raise an alarm.
+# Shares of the stock: below the first one, the agent leases more addresses; below the second one, it raises an alarm.
 REFILL_SHARE = 0.5
 LOW_SHARE = 0.2
-# Checking half a million ready addresses takes 1 to 2 s, so the work gets at most a third of the time.
+# A check of half a million ready addresses takes 1 to 2 s. So work gets at most a third of the time.
 REST_SHARE = 2.0
 MAX_REST_SECONDS = 10.0
 _MAX_BACKOFF_SECONDS = 5.0
@@ -63,7 +63,7 @@ _NOTIFY_POOLS = "SELECT tell_pool_changes(%s::uuid[])"
 
 
 def step_pause_seconds(took: float) -> float:
-    """Seconds until the next step, after one that took so many."""
+    """Seconds of pause after a step that took `took` seconds."""
     return min(max(STEP_SECONDS, REST_SHARE * took), MAX_REST_SECONDS)
 
 
@@ -75,7 +75,7 @@ class PoolRow(NamedTuple):
     name: str
     stock: int
     removing: bool
-    # Number of its addresses, from 0.
+    # Number of the pool's addresses; they are numbered from 0.
     numbers: int
     ready: int
     # Whether more addresses can be made ready.
@@ -83,8 +83,11 @@ class PoolRow(NamedTuple):
 
 
 class PoolMaintenance:
-    """`shipped_until` returns how far both journal streams are in the database, and `read_at` the age of the replica,
-    both in epoch microseconds."""
+    """Thread that keeps the cell's pools. Times are epoch microseconds.
+
+    `shipped_until` returns how far both journal streams are in the database. `read_at` returns how current the replica
+    is. `given_twice` returns how many addresses were assigned to two devices at once.
+    """
 
     def __init__(
         self,
@@ -109,12 +112,12 @@ class PoolMaintenance:
         self._clock = clock
         self._reaped_until = 0
         self._compared_until = 0
-        # Time of the last committed check for addresses that had left their pool, and when the replica followed.
+        # When the check for addresses that left their pool was last committed, and when the replica had that change.
         self._left_until: int | None = None
         self._heard_at: int | None = None
         self._due = {"withdraw": 0.0, "compare": 0.0, "alarms": 0.0}
         self._pools: dict[str, PoolRow] = {}
-        # Numbers and grants last seen ready, by pool.
+        # Ready addresses at the last look: grant by number, by pool.
         self._offered: dict[str, dict[int, int]] = {}
         self._alarmed: set[str] = set()
 
@@ -142,14 +145,14 @@ class PoolMaintenance:
             lost = self._keep(cursor) if self._pools else []
         if self._left_until is None:
             self._left_until = self._clock()
-        # It is committed that none of their addresses is ready.
+        # The transaction above is committed, so none of these pools has a ready address.
         self._create_claim_files(lost)
         self._refill()
         self._offered = {pool_id: self._offered[pool_id] for pool_id in self._offered.keys() & self._pools.keys()}
         self._claims.remove_other_files(set(self._pools))
 
     def _keep(self, cursor: psycopg.Cursor) -> list[str]:
-        """Pools that need a new claim file and have no ready addresses any more."""
+        """Update leases. Returns pools whose lost claim file can be replaced: they have no ready addresses."""
         tenants = sorted({pool.tenant_id for pool in self._pools.values()})
         now = self._clock()
         shipped = self._settled_until(now)
@@ -163,7 +166,8 @@ class PoolMaintenance:
             since=self._reaped_until or shipped,
             now=shipped,
             clock=now,
-            # A pool waits only for its own file: creating pools endlessly delays no others.
+            # Only a new pool waits for its own claim file. So a tenant that creates pools endlessly does not delay
+            # other pools.
             young=[pool_id for pool_id in self._pools if self._claims.made_at(pool_id) >= shipped],
         )
         self._reaped_until = shipped
@@ -173,9 +177,9 @@ class PoolMaintenance:
         return [pool_id for pool_id in lost if not leases.has_stock(cursor, pool_id)]
 
     def _delete_departed(self, cursor: psycopg.Cursor, now: int, shipped: int) -> None:
-        """Remove addresses that have left their pool, once the module knows and all earlier claims are stored.
+        """Delete addresses that left their pool, once the module knows it and all earlier claims are stored.
 
-        Until then the module may have assigned one to its former device.
+        Until then, the module may have assigned such an address to the device that had it before.
         """
         if self._left_until is None:
             return
@@ -186,7 +190,7 @@ class PoolMaintenance:
             self._left_until = self._heard_at = None
 
     def _compare(self, cursor: psycopg.Cursor, shipped: int, pool_ids: list[str]) -> None:
-        """Store claims of radiusd whose decisions did not arrive."""
+        """Store claims that radiusd made without a record of the decision in the journal."""
         until = shipped // _SECOND
         for pool_id in pool_ids:
             recent = [
@@ -210,11 +214,11 @@ class PoolMaintenance:
                 driver_connection(session).execute(_NOTIFY_POOLS, (lost,))
 
     def _settled_until(self, now: int) -> int:
-        """Time up to which all claims are stored in the database."""
+        """Time up to which the database has all claims."""
         return min(now, self._shipped_until()) - SETTLE_SECONDS * _SECOND
 
     def _refill(self) -> None:
-        # Grants are numbered by such a time, so that the module recognizes later claims; see ADR 0011.
+        # The time `settled` becomes the number of new grants, so that the module recognizes later claims; see ADR 0011.
         settled = self._settled_until(self._clock())
         for pool in self._pools.values():
             if pool.removing or self._claims.is_lost(pool.id) or settled <= self._claims.made_at(pool.id):
@@ -234,11 +238,11 @@ class PoolMaintenance:
                     self._offered[pool.id] = dict(cursor.execute(_READY.encode(), parameters).fetchall())
 
     def _is_offer_current(self, pool: PoolRow) -> bool:
-        """Whether the pool is unchanged since the last look, by its number of ready addresses."""
+        """Whether the number of ready addresses has not changed since the last look."""
         return pool.id in self._offered and len(self._offered[pool.id]) == pool.ready
 
     def check_stock(self) -> None:
-        """Raise alarms for pools that run out. Works without the database."""
+        """Raise alarms for pools that run out of addresses. Works without the database."""
         if not self._is_due("alarms", ALARM_SECONDS):
             return
         alarmed = set()
@@ -251,7 +255,7 @@ class PoolMaintenance:
                 code = f"pool-low-{pool_id}"
                 what = f"Pool {pool.name} of tenant {pool.tenant} has {left} addresses left in this cell."
                 detail = Advice(
-                    f"{what} Without addresses, devices get none. Shorten its quarantine, or make it larger.",
+                    f"{what} Devices get no address when it is empty. Shorten its quarantine, or enlarge it.",
                     NextStep("updatePool", {"tenant": pool.tenant, "pool": pool.name, "ranges": ""}),
                 )
                 if self._alarms.tell_of_row(code, detail, tenant=pool.tenant_number):

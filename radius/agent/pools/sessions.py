@@ -1,7 +1,8 @@
 """Takes back pool addresses that late accounting reports as in use.
 
-A lease ends if no session holds it. A session that arrives later takes the address back in the transaction that stores
-the session. So either the code that makes addresses ready sees the session, or the session finds the row.
+A lease ends if no session holds it. A session may be reported after that. Then the transaction that stores the session
+also takes the address back. So two devices cannot get the same address. Either the agent sees the session when it makes
+addresses ready, or the transaction finds the ended lease.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from radius.agent.accounting_parser import ParsedAccounting
 from radius.agent.pools.leases import RECHECK_SECONDS, to_datetime, use_ordered_index
 
 _TENANTS_WITH_POOLS = "SELECT DISTINCT tenant_id::text FROM pools"
-# A session without an address holds the last one of its device, so the MAC address is looked up, too.
+# A session without an address holds the last address of its device, so look up the MAC address, too.
 _RECLAIM = """
 WITH told AS MATERIALIZED (
     SELECT *
@@ -41,9 +42,9 @@ WHERE a.pool_id = l.pool_id AND a.number = l.number
 
 
 def reclaim_addresses(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[ParsedAccounting], *, now: int) -> int:
-    """Take back the addresses of these sessions, after the sessions of a batch are stored. Returns their number.
+    """Take back the addresses of these sessions. Returns their number.
 
-    `now` is how far the journal was read (epoch microseconds).
+    Call it after the sessions of the batch are stored. `now` is how far the journal was read (epoch microseconds).
     """
     with_pools = {row[0] for row in cursor.execute(_TENANTS_WITH_POOLS)}
     usages = [

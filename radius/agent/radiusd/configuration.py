@@ -1,4 +1,4 @@
-"""Renders `radius/raddb` and the slots of a cell into one generation of radiusd's configuration."""
+"""Renders radiusd's configuration from `radius/raddb` and the slots of a cell."""
 
 import ipaddress
 import os
@@ -19,24 +19,25 @@ from radius.agent.radiusd.memory import MAX_SESSIONS
 from radius.module.settings import UNSIGNED_SUFFIX, ModuleSettings
 
 RADDB = Path(__file__).resolve().parents[2] / "raddb"
-# Rendered once; files in templates/ are rendered for each slot.
+# Files with values of the cell. Files in templates/ are rendered once for each slot instead.
 _RENDERED_FILES = ("radiusd.conf",)
-# radiusd's timeout for the verifier, whose own limit is MAX_LOGIN_SECONDS (identity_sources/settings.py). It is the
-# maximum for proxy_dedup_window.
+# Seconds that radiusd waits for the verifier, and the maximum for proxy_dedup_window. The verifier's own limit is
+# MAX_LOGIN_SECONDS (identity_sources/settings.py).
 VERIFIER_WINDOW_SECONDS = 10
-# A lookup is valid for a second: radiusd has no shorter time, and none per packet.
+# The module looks up the secret of each source address. The result is valid for a second, the shortest time that
+# radiusd allows.
 _DYNAMIC_CLIENTS = "\t\tdynamic_clients = admit_secret\n\t\tlifetime = 1\n\t\trate_limit = no\n"
 _LISTENER = re.compile(r"^\tlisten \{\n.*?^\t\}\n", re.MULTILINE | re.DOTALL)
 _PLACEHOLDER = re.compile(r"@\{(\w+)\}")
 
 
 class RenderError(Exception):
-    """A value that radiusd's configuration cannot hold. The message names the place and the remedy."""
+    """A value cannot be written into radiusd's configuration. The message names the value and the remedy."""
 
 
 @dataclass(frozen=True)
 class NasClient:
-    """A NAS with its own secret or exemption, identified by address."""
+    """A NAS with its own secret or exemption, identified by its address."""
 
     name: str
     address: str
@@ -50,20 +51,21 @@ class SlotConfig:
     auth_port: int
     acct_port: int
     secret: str
-    # PEM of key, certificate and chain to load; a placeholder for a free slot.
+    # PEM file with key, certificate and chain; a placeholder for a free slot.
     server_certificate: Path
-    # Serial (hex) of that certificate, "" for the placeholder.
+    # Serial number (hex) of that certificate; "" for the placeholder.
     server_serial: str = ""
     nas_clients: Sequence[NasClient] = field(default=())
-    # TLS versions of nac.cellformat.methods, lowest first.
+    # TLS versions, lowest first, named as in nac.cellformat.methods.
     tls_versions: Sequence[str] = DEFAULT_TLS_VERSIONS
-    # Whether the module looks up the secret of each source and whether it must sign (radius/module/secret_lookup.py).
+    # Whether the module looks up two facts of each source address: its secret, and whether it must send
+    # Message-Authenticator (radius/module/secret_lookup.py).
     uses_secret_lookup: bool = False
 
 
 @dataclass(frozen=True)
 class VerifierConfig:
-    """Address of the agent's process on loopback that verifies slow passwords."""
+    """Address of the verifier, the agent's process on loopback that checks slow passwords."""
 
     port: int
     secret: str
@@ -72,7 +74,7 @@ class VerifierConfig:
 @dataclass(frozen=True)
 class CellConfig:
     listen_address: str
-    # Port for the agent's status requests, on loopback.
+    # Loopback port on which radiusd answers the agent's status requests.
     status_port: int
     status_secret: str
     reject_delay_seconds: float
@@ -84,15 +86,15 @@ class CellConfig:
     module: ModuleSettings
     slots: Sequence[SlotConfig]
     verifier: VerifierConfig
-    # Maximum EAP conversations of one slot at a time.
+    # Maximum of simultaneous EAP conversations in one slot.
     max_sessions: int = MAX_SESSIONS
-    # Maximum Access-Requests of a slot; half as many Accounting-Requests. radiusd drops more before a thread sees
-    # them. 0 for no limit.
+    # Access-Requests per second of one slot; Accounting-Requests may be twice as many. radiusd drops more before a
+    # thread reads them. 0 for no limit.
     max_packets_per_second: int = 0
 
 
 def render_configuration(config: CellConfig, target: Path) -> None:
-    """Write a complete configuration directory, readable only by us. `target` must not exist."""
+    """Write a complete configuration directory that only this user can read. `target` must not exist."""
     target.mkdir(mode=0o700, parents=True)
     for entry in RADDB.iterdir():
         if entry.name in _RENDERED_FILES or entry.name in ("templates", "README.md"):
@@ -126,7 +128,7 @@ def render_configuration(config: CellConfig, target: Path) -> None:
 
 
 def _with_listeners(template: str, more: Sequence[str]) -> str:
-    """Repeat each listener for each of these addresses."""
+    """Repeat each listener of a template for each address in `more`."""
 
     def copies(match: re.Match[str]) -> str:
         placed = (
@@ -139,7 +141,7 @@ def _with_listeners(template: str, more: Sequence[str]) -> str:
 
 
 class _PartialValues(dict[str, str]):
-    """Values of a template; unknown names stay placeholders."""
+    """Values of a template. Names without a value stay placeholders."""
 
     def __missing__(self, name: str) -> str:
         return f"@{{{name}}}"
@@ -150,7 +152,7 @@ def _address_keyword(address: str) -> str:
 
 
 def fill_placeholders(template: str, values: Mapping[str, str]) -> str:
-    """Replace each `@{name}`. Raises KeyError for a name without a value."""
+    """Replace each placeholder `@{name}`. Raises KeyError for a name without a value."""
     return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
@@ -167,7 +169,7 @@ def _slot_values(config: CellConfig, slot: SlotConfig) -> dict[str, str]:
         "ca_directory": str(config.tls_directory / name / "ca"),
         "max_sessions": str(config.max_sessions),
         "packet_limit": _packet_limit(config.max_packets_per_second),
-        # An Accounting-Request takes half the time.
+        # An Accounting-Request takes half the time of an Access-Request, so the limit is twice as high.
         "acct_packet_limit": _packet_limit(2 * config.max_packets_per_second),
         "tls_min_version": min(slot.tls_versions),
         "tls_max_version": max(slot.tls_versions),
@@ -213,7 +215,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def python_path() -> list[Path]:
-    """Paths of this source tree and its packages, for radiusd's interpreter."""
+    """Paths of this source tree and of its packages, for the Python interpreter in radiusd."""
     site_packages = (
         Path(sys.prefix) / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     )

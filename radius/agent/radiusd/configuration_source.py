@@ -1,4 +1,4 @@
-"""Reads radiusd's configuration from PostgreSQL: slots, secrets, NASes with own secrets, certificates."""
+"""Reads radiusd's configuration from PostgreSQL: slots, secrets, NASes with their own secrets, certificates."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -23,13 +23,13 @@ from radius.agent.radiusd.configuration import NasClient
 from radius.agent.radiusd.tls_material import ServerCertificate, TenantMaterial
 
 SERVER_PROFILE = "eap-server"
-# Tenants with a secret rotation, their own or a NAS's.
+# Tenants with a running rotation of the tenant's secret or of a NAS's secret.
 _TENANTS_IN_ROTATION = select(SecretRotation.tenant_id).where(SecretRotation.state == "running")
 
 
 @dataclass(frozen=True)
 class SlotRow:
-    """A slot of the cell with its opened secret."""
+    """A slot of the cell with its decrypted secret."""
 
     number: int
     auth_port: int
@@ -40,9 +40,9 @@ class SlotRow:
     nas_clients: tuple[NasClient, ...]
     tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
     trust_generation: int = 0
-    # The sealed text: another secret has another text.
+    # The encrypted secret. The encrypted text changes whenever the secret changes.
     sealed: bytes = b""
-    # Whether a secret of its tenant rotates.
+    # Whether a secret of this tenant or of its NASes is being rotated.
     uses_secret_lookup: bool = False
 
     def with_ports(self, auth_port: int, acct_port: int) -> "SlotRow":
@@ -54,11 +54,11 @@ class ConfigurationSource:
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer
-        # Owners of secrets that no configuration can hold, as of the last read.
+        # Owners of secrets that radiusd's configuration cannot contain, as of the last read.
         self.unusable_secrets: Sequence[str] = ()
 
     def slots(self, *, count: int) -> list[SlotRow]:
-        """Slots below `count`, also free and retired ones: radiusd listens on all of them."""
+        """Return all slots below `count`, with free and retired ones, because radiusd listens on all of them."""
         with self._session() as session:
             rows = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id).order_by(Slot.number)).all()
             unusable: list[str] = []
@@ -81,7 +81,7 @@ class ConfigurationSource:
                 )
                 for row in rows
                 if row.number < count
-                # radiusd is configured for a reserved tenant as if it had arrived.
+                # A reserved tenant is configured as if it had arrived.
                 for whose in [row.tenant_id or row.reserved_for]
                 for tenant in [tenants.get(whose) if whose else None]
             ]
@@ -89,7 +89,7 @@ class ConfigurationSource:
         return slots
 
     def renew_retired(self, *, count: int) -> list[SlotNumber]:
-        """Create new secrets for slots whose tenant has left. Call `free` once radiusd uses them."""
+        """Create new secrets for slots whose tenant has left. Call `free` once radiusd uses these secrets."""
         with self._session() as session:
             return cells.renew_retired_slots(session, cell_id=self._cell_id, count=count, seal=self._sealer.seal)
 
@@ -98,21 +98,24 @@ class ConfigurationSource:
             cells.mark_slots_free(session, cell_id=self._cell_id, numbers=numbers)
 
     def make_ready(self, slots: Iterable[SlotRow]) -> None:
-        """Mark slots whose secrets radiusd uses: tenants with a reservation may move in."""
+        """Record that radiusd uses the secrets of these slots: tenants with a reservation may then move in."""
         sealed = [slot.sealed for slot in slots if slot.status == "reserved"]
         if sealed:
             with self._session() as session:
                 cells.mark_slots_ready(session, cell_id=self._cell_id, sealed=sealed)
 
     def note_open(self, slots: Iterable[SlotRow]) -> None:
-        """Record that radiusd accepts both secrets of these tenants' rotations."""
+        """Record that radiusd accepts the old and the new secret of these tenants' rotations."""
         tenants = [slot.tenant_id for slot in slots if slot.uses_secret_lookup and slot.status == "assigned"]
         if tenants:
             with self._session() as session:
                 cells.mark_rotations_open(session, tenant_ids=tenants)
 
     def material(self, session: Session, slot: int, tenant_id: TenantId, server_serial: str) -> TenantMaterial:
-        """Authorities and certificate of a tenant, read in the caller's transaction to match the replica."""
+        """Read authorities and certificate of a tenant.
+
+        Reads in the caller's transaction, so that they match the replica.
+        """
         authorities = session.scalars(
             select(CertificateAuthority.certificate_der).where(
                 CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.status != "revoked"
@@ -138,9 +141,9 @@ class ConfigurationSource:
 
     @staticmethod
     def _chain(session: Session, tenant_id: TenantId, authority_id: UUID) -> list[bytes]:
-        """Chain of issuing authorities, without the root, which the device has.
+        """Issuing authorities from `authority_id` upwards, without the root, which the device has.
 
-        Includes the certificates that link a former root to its successor, for devices that trust the former one.
+        Includes certificates that link a former root to its successor, for devices that trust only the former root.
         """
         authority = CertificateAuthority
         query = select(
@@ -161,7 +164,7 @@ class ConfigurationSource:
         cross: bytes | None = above.cross_der
         while cross is not None:
             chain.append(cross)
-            # Each once: uploaded authorities may form a circle.
+            # Use each certificate once: uploaded authorities may form a circle.
             cross = standing.pop(issuer_line(x509.load_der_x509_certificate(cross)), None)
         return chain
 
@@ -190,9 +193,10 @@ class ConfigurationSource:
         return clients
 
     def _open(self, sealed: bytes, context: str, whose: str, unusable: list[str]) -> str:
-        """Decrypt a RADIUS secret. If no configuration can hold it, return a constant random one that nobody knows.
+        """Decrypt a RADIUS secret.
 
-        Then also adds its owner to `unusable`.
+        If the configuration cannot contain the secret, adds its owner to `unusable`, and returns a random secret
+        instead. Nobody knows this secret, and it stays the same at each call.
         """
         secret = self._sealer.open(sealed, context).decode("ascii", "replace")
         if RADIUS_SECRET.fullmatch(secret):

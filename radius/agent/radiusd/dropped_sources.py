@@ -1,4 +1,4 @@
-"""Alarms and log lines about NASes whose requests are dropped or whose devices fill the table, with the remedy."""
+"""Alarms and log lines about NASes whose requests are dropped, or whose devices open too many conversations."""
 
 import logging
 import time
@@ -18,29 +18,30 @@ from radius.agent.alarms import Alarms
 
 log = logging.getLogger(__name__)
 
-# An alarm stands for so long after the last such packet.
+# Seconds that an alarm stays active after the last such packet.
 ALARM_SECONDS = 600.0
-# Between two log lines about one address.
+# Seconds between two log lines about the same address.
 LOG_SECONDS = 60.0
-# Addresses in a sentence, and kept for a slot.
+# Limits of addresses: named in a sentence, and stored for a slot.
 _MAX_NAMED, _MAX_KEPT = 3, 100
-# For all slots, while the database does not respond.
+# Limit of addresses of all slots, while the database does not respond.
 _MAX_WAITING = 1_000
-# Self-tests use wrong secrets, too, and radiusd may log them late. Real NASes repeat.
+# Self-tests also use wrong secrets, and radiusd may log these packets late. A real NAS repeats its packets, so ignoring
+# the time of a test hides nothing.
 _AFTER_SELF_TESTS = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class DropCause:
-    """Cause of dropped requests or ended conversations."""
+    """Reason why requests are dropped or conversations are ended."""
 
     # Key of radius.agent.radiusd.log.SOURCE_PATTERNS.
     log_name: str
-    # Prefix of the alarm's code, before the tenant's slug.
+    # Beginning of the alarm's code; the tenant's slug follows.
     code: str
-    # With `named` for addresses and `slug` for the tenant.
+    # Text of the alarm, with the placeholders `named` (addresses) and `slug` (tenant).
     detail: str
-    # Without the parameter `tenant`.
+    # Next steps without their parameter `tenant`, which is added later.
     steps: tuple[NextStep, ...]
 
 
@@ -48,16 +49,16 @@ WRONG_SECRET = DropCause(
     "wrong_secret",
     "wrong-secret:",
     "Packets from {named} to tenant {slug} use another RADIUS secret and are not answered. Enter the tenant's secret "
-    "there, or during a rotation the next one",
+    "in these devices; during a rotation, enter the next secret",
     (NextStep("revealRadiusSecret"), NextStep("revealRadiusSecret", {"next": "true"})),
 )
 UNSIGNED_REQUESTS = DropCause(
     "unsigned",
     "unsigned-requests:",
     "Access-Requests from {named} to tenant {slug} carry no Message-Authenticator and are not answered. Turn it on "
-    "there or update the device; snippets have the settings by vendor. If the device cannot send it, exempt its "
-    "address, or the registered NAS. An exempt device is open to forgery (BlastRADIUS). No exemption covers requests "
-    "with Proxy-State: the proxy must send Message-Authenticator. Show a snippet, or exempt the device",
+    "in the device, or update the device; snippets have the settings by vendor. If the device cannot send it, exempt "
+    "its address, or its registered NAS. An exempt device is open to forgery (BlastRADIUS). No exemption covers "
+    "requests with Proxy-State: the proxy must send Message-Authenticator. Show a snippet, or exempt the device",
     (
         NextStep("getSnippet"),
         NextStep("createNas", {"address": "", "require_message_authenticator": "false"}),
@@ -68,7 +69,7 @@ UNFINISHED_LOGINS = DropCause(
     "conversations_full",
     "unfinished-logins:",
     "Devices behind {named} begin EAP logins at tenant {slug} and do not finish them. Admit ends the oldest ones "
-    "(reason too-many-conversations), so that others can log in. Look there for a device that retries endlessly. "
+    "(reason too-many-conversations), so that others can log in. Find a device there that retries endlessly. "
     "Devices that left before the server certificate appear only in the log of the switch or access point. List "
     "those that left after it",
     (NextStep("listDecisions", {"reason": "conversation-abandoned"}),),
@@ -91,12 +92,12 @@ class DroppedSources:
         take: Callable[[], Set[tuple[int, str]]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`take` returns slots and addresses since its last call."""
+        """Create the alarms of one cause. `take` returns slots and addresses that were logged since its last call."""
         self._engine, self._cell_id, self._alarms = engine, cell_id, alarms
         self._cause = cause
         self._take = take
         self._clock = clock
-        # By slot and address.
+        # Addresses by slot.
         self._seen: dict[int, dict[str, _DroppedSource]] = {}
         self._heard: set[tuple[int, str]] = set()
 
@@ -107,7 +108,7 @@ class DroppedSources:
             if len(self._heard) < _MAX_WAITING and address != str(DEMO_ADDRESS):
                 self._heard.add((slot, address))
         tested = self._slots_under_test() if self._heard else set()
-        # Kept until here, because the database may not have responded.
+        # Delete the collected sources only now, because the queries above can fail.
         heard, self._heard = self._heard, set()
         for slot, address in heard:
             if slot in tested:
@@ -129,7 +130,7 @@ class DroppedSources:
     def _slots_under_test(self) -> set[int]:
         test = SelfTest
         now = utc_now()
-        # A running test renews `due_at`; an older one has died.
+        # A running test updates `due_at`. A test with an older `due_at` was interrupted.
         is_done = and_(test.state == "running", test.due_at > now - _AFTER_SELF_TESTS)
         is_near = or_(is_done, test.ended_at > now - _AFTER_SELF_TESTS)
         query = select(Slot.number).join(test, test.tenant_id == Slot.tenant_id)

@@ -1,4 +1,4 @@
-"""Generations of radiusd's configuration: rendered, checked, kept for a rollback, removed after two newer ones."""
+"""Generations of radiusd's configuration: rendered, checked, stored for a rollback, deleted after two newer ones."""
 
 import hashlib
 import hmac
@@ -40,26 +40,26 @@ _FACTS_FILE = "generation.json"
 
 
 class ProbeTarget(msgspec.Struct, frozen=True):
-    """Address, port and secret of radiusd, for a probe."""
+    """Port and secret with which the agent sends probes to radiusd."""
 
     port: int
     secret: str
 
 
 class GenerationFacts(msgspec.Struct, frozen=True):
-    """Facts stored beside a generation's files."""
+    """Facts about a generation, stored with its files."""
 
-    # Covers everything that takes effect only by a restart.
+    # Hash of everything that takes effect only by a restart.
     fingerprint: str
     listen_address: str
     status: ProbeTarget
     endpoints: tuple[ProbeTarget, ...]
     ports: tuple[int, ...]
-    # Serial (hex) of the server certificate that radiusd has loaded for each slot.
+    # Serial number (hex) of the server certificate that radiusd has loaded, by slot.
     baked: dict[int, str] = {}
-    # And the kind of its key, or of the placeholder's.
+    # Kind of key of the loaded certificate or placeholder, by slot.
     kinds: dict[int, str] = {}
-    # Slots whose secrets the module looks up: they change without a restart.
+    # Slots whose secrets the module looks up. Such secrets can change without a restart of radiusd.
     looked_up: tuple[int, ...] = ()
 
 
@@ -80,7 +80,7 @@ class Generations:
         self._max_sessions = memory.max_sessions(memory.limit_bytes(settings), settings.cell_slots)
 
     def is_in_force(self, facts: GenerationFacts, slots: Sequence[SlotRow]) -> bool:
-        """Whether a radiusd of that generation needs no restart for these slots.
+        """Whether a radiusd that runs this generation needs no restart for these slots.
 
         A slot that no longer needs lookups may keep them until the next restart.
         """
@@ -96,9 +96,10 @@ class Generations:
             settings.cell_tenant_packets_per_second,
             settings.journal_max_bytes,
             settings.journal_sync,
-            # Excludes settings derived from the machine's memory: they may differ by process and wait for a restart.
+            # Excludes settings that are derived from the machine's memory. Such settings may differ between processes,
+            # and can wait for the next restart.
             settings.cell_memory_bytes,
-            # An upgrade: the running radiusd has the old module and writes old journal records.
+            # After an upgrade, the running radiusd has the old module and writes journal records of the old format.
             running_version(),
             [
                 [
@@ -115,7 +116,7 @@ class Generations:
         return hashlib.sha256(msgspec.json.encode(restart_relevant)).hexdigest()
 
     def make(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
-        """Render a new generation with the certificates `serials` by slot. Raises RenderError."""
+        """Render a new generation. `serials` are the certificates to load, by slot. Raises RenderError."""
         rendered = []
         baked: dict[int, str] = {}
         kinds: dict[int, str] = {}
@@ -183,8 +184,11 @@ class Generations:
         return self._write(config, facts)
 
     def _certificate(self, slot: int, serial: str) -> tuple[str, Path, str]:
-        """Serial, file and key kind for the slot. Uses the placeholder with an empty serial if the tenant's
-        certificate is missing or damaged. Raises RenderError if the placeholder is damaged, too."""
+        """Serial number, file and kind of key of the slot's certificate.
+
+        If the tenant's certificate is missing or damaged, uses the placeholder with serial "". Raises RenderError if
+        the placeholder is damaged, too.
+        """
         path = self._paths.server_certificate(slot, serial)
         if serial and path.is_file() and not path.is_symlink():
             try:
@@ -198,7 +202,10 @@ class Generations:
             raise RenderError(f"{placeholder} is damaged: {exc}") from exc
 
     def create_checked(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
-        """As `make`, then check with radiusd. If it rejects the configuration, deletes it and raises RadiusdError."""
+        """Render a new generation as `make` does, and check it with radiusd.
+
+        If radiusd rejects it, deletes it and raises RadiusdError.
+        """
         generation = self.make(slots, serials, status_port=status_port)
         try:
             process.check_configuration(generation.directory)
@@ -208,7 +215,7 @@ class Generations:
         return generation
 
     def create_shadow(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> Generation:
-        """The same configuration on free loopback ports, with a journal that is not shipped."""
+        """Render the same configuration for a test on free loopback ports. The journal of this test is not shipped."""
         settings = replace(self._settings, listen_address="127.0.0.1")
         status_port, *ports = free_ports("127.0.0.1", 1 + 2 * len(slots))
         moved = [slot.with_ports(ports[2 * place], ports[2 * place + 1]) for place, slot in enumerate(slots)]
@@ -240,14 +247,15 @@ class Generations:
         except (RenderError, OSError):
             shutil.rmtree(directory, ignore_errors=True)
             raise
-        # Written last: a directory without it is incomplete and ignored.
+        # Written last: a directory without this file is incomplete and is ignored.
         (directory / _FACTS_FILE).write_bytes(msgspec.json.encode(facts))
         return Generation(directory, facts)
 
     def complete(self, generation: Generation) -> None:
-        """Replace keys that are gone with the placeholder, so that radiusd can start on this generation.
+        """Replace missing keys with the placeholder, so that radiusd can start on this generation.
 
-        Their tenant has left or has another certificate. The module selects the certificate to present.
+        A key is missing if its tenant has left or has another certificate. The module selects the certificate to
+        present, so no device sees the placeholder.
         """
         settings = msgspec.json.decode((generation.directory / "module.json").read_bytes(), type=ModuleSettings)
         for slot, serial in settings.baked_certificates.items():
@@ -257,10 +265,11 @@ class Generations:
                 path.symlink_to(self._paths.placeholder)
 
     def hides_certificate(self, generation: Generation, serials: Mapping[int, str]) -> bool:
-        """Whether a radiusd with this generation hides one of these certificates (by slot) from some devices.
+        """Whether some devices cannot get one of these certificates (by slot) from a radiusd with this generation.
 
-        OpenSSL keeps one certificate for each kind of key, loaded or set for a session. It presents the one whose
-        signature algorithm the device prefers.
+        OpenSSL has one certificate for each kind of key: the loaded one, or one set for the session. OpenSSL presents
+        the certificate whose signature algorithm the device prefers. So a device may get the loaded certificate and not
+        the tenant's new one.
         """
         return any(
             serial and generation.facts.baked.get(slot) != serial and self._is_hidden(generation.facts, slot, serial)
@@ -277,7 +286,7 @@ class Generations:
             return False
 
     def newest(self) -> Generation | None:
-        """The newest complete generation, which a cell starts with while PostgreSQL is down."""
+        """The newest complete generation. A cell starts with it while PostgreSQL does not respond."""
         for directory in sorted(self._paths.generations.iterdir(), reverse=True):
             generation = self.read(directory)
             if generation is not None:
@@ -304,7 +313,7 @@ class Generations:
 
 
 class _ShadowGenerations(Generations):
-    """Renders below the shadow directory, but reads the cell's own replica and certificates."""
+    """Writes generations to the shadow directory, with the cell's own replica and certificates."""
 
     def __init__(self, settings: Settings, cell: CellPaths, shadow: CellPaths) -> None:
         super().__init__(settings, cell)
@@ -321,7 +330,7 @@ class _ShadowGenerations(Generations):
 
 
 def _configured_secrets(slot: SlotRow, looked_up: bool) -> list[object]:
-    """Secrets of a slot that radiusd reads at start. A slot whose tenant has left gets a new one."""
+    """Secrets of a slot that radiusd reads only at its start. A slot whose tenant has left gets a new secret."""
     if looked_up and slot.status == "assigned":
         return ["looked up"]
     clients = [[nas.address, nas.secret, nas.require_message_authenticator] for nas in slot.nas_clients]
@@ -329,18 +338,18 @@ def _configured_secrets(slot: SlotRow, looked_up: bool) -> list[object]:
 
 
 def verifier_secret(paths: CellPaths) -> str:
-    """Secret of radiusd and the verifier. Constant for the life of the cell, because radiusd outlives agents."""
+    """Secret between radiusd and the verifier. The secret never changes in a cell, because radiusd outlives agents."""
     return hmac.digest(paths.key.read_bytes().strip(), b"admit verifier 1", "sha256").hex()
 
 
 def free_ports(address: str, count: int) -> list[int]:
-    """Distinct free UDP ports, chosen by the kernel."""
+    """Return different free UDP ports, chosen by the kernel."""
     first, *others = bound_addresses(address)
     ports: list[int] = []
     with ExitStack() as held:
         while len(ports) < count:
             port = held.enter_context(bind_socket(first, 0, socket.SOCK_DGRAM)).getsockname()[1]
-            # Held until all are chosen, so that none comes twice.
+            # Keep each port bound until all are chosen, so that the kernel returns none twice.
             with suppress(OSError):
                 for other in others:
                     held.enter_context(bind_socket(other, port, socket.SOCK_DGRAM))
@@ -349,7 +358,10 @@ def free_ports(address: str, count: int) -> list[int]:
 
 
 def require_free_ports(facts: GenerationFacts) -> None:
-    """Raise PortTaken if a port is in use. `radiusd -C` does not bind, and one used port ends radiusd for all."""
+    """Raise PortTaken if a port of the generation is in use.
+
+    `radiusd -C` does not bind ports, and one used port ends radiusd for all tenants.
+    """
     places = product(bound_addresses(facts.listen_address), facts.ports)
     for address, port in [*places, ("127.0.0.1", facts.status.port)]:
         try:
@@ -362,18 +374,18 @@ def require_free_ports(facts: GenerationFacts) -> None:
 
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-# Folders that radiusd reads, or whose modules its interpreter may import.
+# Folders that radiusd reads, or from which its interpreter may import modules.
 _LOADED_FOLDERS = ("radius/raddb", "radius/module", "nac", "pki")
 
 
 @cache
 def running_version() -> str:
-    """Version of the tree at the first call of this process."""
+    """Version of the source tree when this process first called the function."""
     return checkout_version(CHECKOUT)
 
 
 def checkout_version(checkout: Path) -> str:
-    """Hash of all files that radiusd may have read, and of the interpreter."""
+    """Hash of all files that radiusd may have read, and of the Python interpreter's version."""
     digest = hashlib.sha256(sys.version.encode())
     for folder in _LOADED_FOLDERS:
         for path in sorted((checkout / folder).rglob("*")):

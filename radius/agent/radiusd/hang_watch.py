@@ -1,6 +1,6 @@
-"""Ends a hanging radiusd, and this agent if one of its threads blocks all others.
+"""Kills a hanging radiusd, and this agent if one of its threads blocks all others.
 
-Both were seen only with damaged files. A supervisor restarts a process that has ended, but not one that hangs.
+Both were seen only with damaged files. A supervisor restarts a process that has ended, but not a process that hangs.
 """
 
 import faulthandler
@@ -14,10 +14,10 @@ from radius.agent.radiusd.replacement import Radiusd
 
 log = logging.getLogger(__name__)
 
-# Seconds of unanswered Status-Server requests while the journal does not grow.
+# Seconds without a response to Status-Server and without a new journal record.
 RADIUSD_SILENCE_SECONDS = 20.0
 WATCHDOG_INTERVAL_SECONDS = 1.0
-# Longer than any call that holds the interpreter lock.
+# Longer than any call that holds Python's interpreter lock.
 AGENT_HANG_SECONDS = 30.0
 
 
@@ -35,11 +35,11 @@ class HangWatch:
         self._journal_size = journal_size
         self._clock = clock
         self._silent_since: float | None = None
-        # Process id and journal bytes when the silence began.
+        # Process id of radiusd and size of the journal in bytes, when radiusd stopped responding.
         self._seen = (0, 0)
 
     def look(self, *, answers: bool) -> None:
-        """Call about once a second with whether radiusd just answered Status-Server (RFC 5997)."""
+        """Check radiusd; call it about once a second. `answers`: radiusd just answered Status-Server (RFC 5997)."""
         running = self._radiusd.running
         if answers or running is None:
             self._silent_since = None
@@ -51,13 +51,13 @@ class HangWatch:
             self._silent_since = None
             log.error("radiusd %d does not respond; restarting it", running.pid)
             self._alarms.tell_event(
-                "radiusd-hung", f"radiusd did not respond for {RADIUSD_SILENCE_SECONDS:.0f} s: restarted."
+                "radiusd-hung", f"radiusd did not respond for {RADIUSD_SILENCE_SECONDS:.0f} s, so Admit restarted it."
             )
             self._radiusd.stop_hung(running)
 
 
 def run_watchdog(stop: threading.Event) -> None:
-    """Watch that all threads of this process run. If they do not, prints their tracebacks and ends the process."""
+    """Watch that all threads of this process run. If they hang, print their tracebacks and end the process."""
     try:
         while not stop.wait(WATCHDOG_INTERVAL_SECONDS):
             faulthandler.dump_traceback_later(AGENT_HANG_SECONDS, exit=True)

@@ -1,7 +1,7 @@
-"""Corrected copies of modules of FreeRADIUS that have a known memory fault (docs/adr/0018).
+"""Corrected copies of FreeRADIUS modules that have a known memory fault (docs/adr/0018).
 
-A copy is made only of a file with a known checksum, so that no other build is ever changed. radiusd finds the copies
-before the distribution's files (`libdir` in radiusd.conf).
+A file is corrected only if its checksum is known, so no other build is changed. radiusd finds the copies before the
+distribution's files (`libdir` in radiusd.conf).
 """
 
 import hashlib
@@ -12,25 +12,25 @@ from pathlib import Path
 from nac.kit.advice import Advice, NextStep
 from radius.agent.alarms import Alarms
 
-# Files of Debian's package; radiusd loads the copies instead.
+# Directory of Debian's module files. radiusd loads the corrected copies instead.
 DISTRIBUTION_FOLDER = Path("/usr/lib/freeradius")
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryCorrection:
     file: str
-    # Checksum of the whole file, and its package.
+    # Checksum of the original file, and the Debian package that contains it.
     sha256: str
     package: str
-    # Offset, old bytes and new bytes.
+    # Position of the change in the file, the old bytes and the new bytes.
     offset: int
     before: bytes
     after: bytes
 
 
-# rlm_eap_ttls frees the previous attribute inside the tunnel if it meets an unknown one, and then uses it again
-# (diameter2vp in ttls.c of 3.2.7 to 3.2.9). Any device that may begin EAP-TTLS can crash radiusd or block a thread
-# forever. The corrected jump skips the free.
+# Inside the tunnel, rlm_eap_ttls frees the previous attribute when it meets an unknown attribute. Then it uses the
+# freed one (diameter2vp in ttls.c of 3.2.7 to 3.2.9). Any device that may begin EAP-TTLS can crash radiusd or block a
+# thread forever. The corrected jump skips the free.
 CORRECTIONS = (
     LibraryCorrection(
         "rlm_eap_ttls.so",
@@ -55,12 +55,12 @@ def write_corrected_libraries(target: Path, source: Path = DISTRIBUTION_FOLDER) 
 
 
 def list_uncorrected_libraries(source: Path = DISTRIBUTION_FOLDER) -> tuple[str, ...]:
-    """Files without a fitting correction: another build, which may have the fault."""
+    """Files without a correction for this build. Such a build may have the fault."""
     return tuple(name for name in _FILES if not _correct_library(source / name))
 
 
 def alarm_uncorrected_libraries(alarms: Alarms, source: Path = DISTRIBUTION_FOLDER) -> None:
-    """Raise an alarm for each file without a fitting correction."""
+    """Raise an alarm for each file without a correction for this build."""
     packages = " or ".join(sorted({each.package for each in CORRECTIONS}))
     for name in list_uncorrected_libraries(source):
         alarms.tell(

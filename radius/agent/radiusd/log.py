@@ -6,13 +6,14 @@ from pathlib import Path
 
 MAX_LOG_BYTES = 16 << 20
 READ_BYTES = 1 << 20
-# Lines of one poll, so that a fault in every packet does not occupy the agent. radiusd's log has all.
+# Lines that one poll forwards, so that a fault in every packet does not occupy the agent. radiusd's log has all lines.
 MAX_LINES = 100
 
 # Texts of FreeRADIUS 3.2.7/3.2.8: src/lib/radius.c (rad_verify), src/main/listen.c, src/main/process.c. radiusd prints
-# each at most once a second. These name the cause; its statistics (radius/agent/radiusd/probe.py) have the number.
+# each text at most once a second. The texts name the cause; radiusd's statistics (radius/agent/radiusd/probe.py) have
+# the number of packets.
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    # radius/module/unsigned.py, each address once a minute; radiusd logs nothing.
+    # radius/module/unsigned.py logs each address once a minute; radiusd itself logs nothing.
     ("missing_message_authenticator", re.compile(r"admit: unsigned")),
     ("bad_message_authenticator", re.compile(r"invalid Message-Authenticator")),
     ("bad_request_authenticator", re.compile(r"invalid Request Authenticator")),
@@ -22,7 +23,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("not_ready", re.compile(r"admit: not-ready")),
     ("internal_error", re.compile(r"admit: internal-error")),
 )
-# Lines that name a slot and an address: rad_verify and radius/module/secret_lookup.py, unsigned.py, cell.py.
+# Lines that name a slot and an address. rad_verify, radius/module/secret_lookup.py, unsigned.py and cell.py write them.
 SOURCE_PATTERNS: dict[str, re.Pattern[str]] = {
     "wrong_secret": re.compile(
         r"packet from (?P<source>[0-9A-Fa-f.:]+?):? .*Shared secret is incorrect.*\(from client slot-(?P<slot>\d+)"
@@ -31,28 +32,31 @@ SOURCE_PATTERNS: dict[str, re.Pattern[str]] = {
     "conversations_full": re.compile(r"admit: conversations-full slot=(?P<slot>\d+) source=(?P<source>[0-9A-Fa-f.:]+)"),
 }
 _NAMES_SOURCE = re.compile(r"admit: (unsigned|conversations-full) ")
-# Maximum of sources kept for each cause, against floods with forged addresses.
+# Limit of sources stored for each cause, against floods with forged addresses.
 _MAX_SOURCES = 100
 
 
 class LogFollower:
-    """Reads lines appended to `path`. A shorter file means that it was started over."""
+    """Reads lines appended to `path`. If the file is shorter than before, reading starts at its beginning."""
 
     def __init__(self, path: Path, counters: Counter[str]) -> None:
         self._path = path
         self._counters = counters
         self._offset = path.stat().st_size if path.exists() else 0
         self._partial = b""
-        # Slots and addresses, until `take`.
+        # Slots and addresses since the last `take`, by name of SOURCE_PATTERNS.
         self._sources: dict[str, set[tuple[int, str]]] = {name: set() for name in SOURCE_PATTERNS}
 
     def take(self, name: str) -> set[tuple[int, str]]:
-        """Slots and addresses in lines of this name of SOURCES since the last call. Thread-safe."""
+        """Return slots and addresses in lines of this name (SOURCE_PATTERNS) since the last call. Thread-safe."""
         taken, self._sources[name] = self._sources[name], set()
         return set(taken)
 
     def poll(self) -> list[str]:
-        """Count the new lines. Returns the module's lines, without radiusd's prefix, for the agent's log."""
+        """Count the new lines.
+
+        Returns the module's lines, without radiusd's prefix, for the agent's log.
+        """
         ours: list[str] = []
         try:
             size = self._path.stat().st_size
@@ -62,7 +66,7 @@ class LogFollower:
             self._offset = 0
         with open(self._path, "rb") as file:
             file.seek(self._offset)
-            # Read to the end: lines left out would not be counted after the file is emptied.
+            # Read to the end: after the file is emptied, unread lines could not be counted.
             while data := file.read(READ_BYTES):
                 self._take(data, ours)
         if self._offset > MAX_LOG_BYTES and not self._partial:
@@ -86,12 +90,12 @@ class LogFollower:
         for name, pattern in SOURCE_PATTERNS.items():
             if len(self._sources[name]) < _MAX_SOURCES and (match := pattern.search(line)):
                 self._sources[name].add((int(match["slot"]), match["source"]))
-        # The agent logs these sources with tenant and remedy.
+        # Lines that name a source are not forwarded: the agent logs the source with tenant and remedy.
         if "admit: " in line and len(ours) < MAX_LINES and not _NAMES_SOURCE.search(line):
             ours.append(line.partition("admit: ")[2])
 
     def _rotate(self) -> None:
-        """Empty the file, keeping one older part. radiusd appends (O_APPEND), so it continues at the start."""
+        """Copy the log to a second file and empty it. radiusd appends (O_APPEND), so it continues at the beginning."""
         kept = self._path.with_suffix(".1.log")
         kept.write_bytes(self._path.read_bytes()[-MAX_LOG_BYTES:])
         with open(self._path, "r+b") as file:

@@ -1,4 +1,4 @@
-"""Memory use of radiusd, its limit, and the number of half-open handshakes that fit."""
+"""Memory of radiusd: use, limit, and the number of unfinished EAP conversations that fit."""
 
 import ctypes
 import os
@@ -9,13 +9,14 @@ from pathlib import Path
 
 from nac.kit.settings import Settings
 
-# Bytes of one EAP-TLS conversation whose device went silent after the certificate, measured by
-# tests/radius/test_half_open.py. radiusd keeps it for 30 s (radius/raddb/templates/eap).
+# Bytes of an EAP-TLS conversation whose device stopped responding after the server certificate. Measured by
+# tests/radius/test_half_open.py. radiusd keeps such a conversation for 30 s (radius/raddb/templates/eap).
 HALF_OPEN_BYTES = 330_000
-# Bounds for one tenant: more could take too much memory, fewer would delay its devices in a busy hour.
+# Bounds for one tenant. With more conversations, memory could run out. With fewer, the tenant's devices would wait in a
+# busy hour.
 MAX_SESSIONS = 1024
 MIN_SESSIONS = 256
-# The alarm comes at this share of the limit at which radiusd restarts.
+# Share of the limit at which the alarm is raised. At the limit, radiusd restarts.
 ALARM_SHARE = 0.7
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -25,28 +26,31 @@ _libc = ctypes.CDLL(None)
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
-    """Memory of one process. `anonymous_bytes` are its own; the kernel can drop the rest of `resident_bytes`."""
+    """Memory of a process.
+
+    `anonymous_bytes` belong only to this process. The kernel can drop the rest of `resident_bytes`.
+    """
 
     resident_bytes: int
     anonymous_bytes: int
 
 
 def get_process_memory(pid: int) -> ProcessMemory | None:
-    """Memory of a process; None if it does not exist."""
+    """Read the memory use of a process; None if the process does not exist."""
     try:
         fields = _read_kilobytes(_PROC / str(pid) / "status")
     except OSError:
         return None
-    # A zombie has none.
+    # The kernel reports no memory for a zombie.
     if "VmRSS" not in fields:
         return None
     return ProcessMemory(fields["VmRSS"] << 10, fields["RssAnon"] << 10)
 
 
 def proportional_bytes(pid: int) -> int:
-    """PSS: resident memory, with this process's part of shared pages; 0 if unavailable.
+    """PSS: resident memory, where a shared page counts in parts; 0 if unavailable.
 
-    Expensive, because the kernel walks all pages: do not call it each second.
+    Do not call it each second: the kernel reads all pages of the process.
     """
     try:
         with _as_real_group():
@@ -57,8 +61,11 @@ def proportional_bytes(pid: int) -> int:
 
 @contextmanager
 def _as_real_group() -> Iterator[None]:
-    """Set this thread's group to our real one. The kernel shows memory only to the same user and group, and radiusd
-    has that group (`radius.agent.radiusd.process.child_group_id`; ptrace(2), setfsgid(2))."""
+    """Set this thread's group to the agent's real group, during the block.
+
+    The kernel shows a process's memory only to the same user and group. radiusd has this group
+    (`radius.agent.radiusd.process.child_group_id`; ptrace(2), setfsgid(2)).
+    """
     _libc.setfsgid(os.getgid())
     try:
         yield
@@ -67,12 +74,12 @@ def _as_real_group() -> Iterator[None]:
 
 
 def limit_bytes(settings: Settings) -> int:
-    """Memory limit of radiusd: the setting, by default half of the machine's or container's memory."""
+    """Memory limit of radiusd: the setting, by default half of the memory of the machine or container."""
     return settings.cell_memory_bytes or available_bytes() // 2
 
 
 def available_bytes(proc: Path = _PROC, cgroups: Path = _CGROUP_ROOT) -> int:
-    """Memory of the machine or, if less, of our control groups (v2 and v1)."""
+    """Memory of the machine or, if less, of the control groups of this process (v2 and v1)."""
     limits = [_read_kilobytes(proc / "meminfo")["MemTotal"] << 10]
     for line in _read_lines(proc / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -84,12 +91,12 @@ def available_bytes(proc: Path = _PROC, cgroups: Path = _CGROUP_ROOT) -> int:
 
 
 def max_sessions(limit: int, slots: int) -> int:
-    """Conversations of one tenant at a time, so that those of all tenants fit into `limit` bytes."""
+    """Maximum of conversations per tenant, so that the conversations of all tenants fit into `limit` bytes."""
     return max(MIN_SESSIONS, min(MAX_SESSIONS, limit // (slots * HALF_OPEN_BYTES)))
 
 
 def _cgroup_limits(root: Path, path: str, name: str) -> list[int]:
-    """Limits of the group and its parents. In a container the path may name an invisible group."""
+    """Limits of the control group and its parents. In a container, the path may name a group that is not visible."""
     group = root / path.lstrip("/")
     around = [group, *group.parents]
     texts = [line for each in around if each.is_relative_to(root) for line in _read_lines(each / name)]

@@ -1,6 +1,6 @@
-"""Watches radiusd's memory and restarts it before the machine runs out.
+"""Watches radiusd's memory, and restarts radiusd before the machine runs out of memory.
 
-Memory grows mostly by half-open handshakes, which radiusd drops after 30 s. Lasting growth is a leak.
+Most growth comes from unfinished EAP conversations, which radiusd drops after 30 s. Lasting growth is a leak.
 """
 
 import logging
@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_SECONDS = 1.0
 PROPORTIONAL_SECONDS = 60.0
-# Seconds above the limit, longer than a burst of successful handshakes.
+# Seconds above the limit before a restart, longer than a burst of successful logins takes.
 ABOVE_LIMIT_SECONDS = 10.0
-# Minimum pause between two restarts, if a new radiusd uses as much at once.
+# Minimum seconds between two restarts, in case a new radiusd at once uses as much memory.
 MIN_EXCHANGE_INTERVAL_SECONDS = 60.0
 
 
@@ -48,7 +48,7 @@ class MemoryWatch:
             self.look()
 
     def document(self) -> dict[str, int]:
-        """Memory figures for status.json."""
+        """Memory figures for status.json, in bytes."""
         latest = self._latest or ProcessMemory(0, 0)
         return {
             "rss_bytes": latest.resident_bytes,
@@ -67,7 +67,7 @@ class MemoryWatch:
         if now >= self._proportional_due:
             self._proportional_due = now + PROPORTIONAL_SECONDS
             self._proportional = proportional_bytes(running.pid)
-        # Own memory only: the replica is a mapped file, whose pages the kernel can reclaim.
+        # Compare only memory of the process itself: the replica is a mapped file, whose pages the kernel can drop.
         self._judge(memory.anonymous_bytes, now)
 
     def _judge(self, held: int, now: float) -> None:

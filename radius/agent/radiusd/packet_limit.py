@@ -1,13 +1,14 @@
-"""Alarm if radiusd drops packets because a tenant sends more than its limit."""
+"""Raises an alarm if radiusd drops packets because a tenant sends more than its limit."""
 
 import time
 from collections.abc import Callable, Mapping
 
 from radius.agent.alarms import Alarms
 
-# The alarm stands for so long after the last such minute.
+# Seconds that the alarm stays active after the last minute with such drops.
 ALARM_SECONDS = 600.0
-# Drops within a minute. radiusd also counts requests without Message-Authenticator: 200 a minute and slot.
+# Drops within a minute that raise the alarm. radiusd's counter also includes requests without Message-Authenticator, at
+# most 200 a minute for each slot.
 MIN_DROPPED, MINUTE_SECONDS = 10_000, 60.0
 _CODE = "packets-over-limit"
 _DETAIL = (
@@ -19,15 +20,18 @@ _DETAIL = (
 
 class PacketLimitWatch:
     def __init__(self, alarms: Alarms, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`limit` in packets per second; 0 for none."""
+        """Create the watch. `limit` is in packets per second; 0 means no limit."""
         self._alarms, self._limit, self._clock = alarms, limit, clock
         self._last = 0
-        # Start of the minute and the count then.
+        # Count of dropped packets at the start of the current minute, and time of that start.
         self._count, self._since = 0, clock()
         self._told_at: float | None = None
 
     def look(self, counted: Mapping[str, int]) -> None:
-        """`counted` is the result of radius.agent.radiusd.probe.get_statistics; it begins at 0 with each radiusd."""
+        """Check the counters of radius.agent.radiusd.probe.get_statistics.
+
+        The counters begin at 0 with each radiusd.
+        """
         if not self._limit:
             return
         now = self._clock()

@@ -1,4 +1,7 @@
-"""A second radiusd that takes over the ports of the first, which still answers packets it has read (docs/adr/0016)."""
+"""Hands over the ports of a running radiusd to a new one (docs/adr/0016).
+
+The old radiusd then still answers the packets that it has read.
+"""
 
 import json
 import logging
@@ -21,8 +24,8 @@ from radius.module.settings import ModuleSettings
 
 log = logging.getLogger(__name__)
 
-# Time for the replaced one to send delayed rejects and results of its verifier. Records of the new one are shipped only
-# afterwards, because segments are read in order.
+# Seconds for the old radiusd to send delayed rejects and results of its verifier. Records of the new radiusd are
+# shipped only afterwards, because the agent reads journal segments in order.
 LEAVING_SECONDS = 3.0
 _STEP_SECONDS = 2.0
 _PORT = re.compile(r"(?<=\bport = )\d+")
@@ -31,15 +34,15 @@ ServingCheck = Callable[[RunningRadiusd, Generation], bool]
 
 
 class PortsNotShared(Exception):
-    """The running radiusd does not release its ports: it is an earlier version, or does not respond."""
+    """The running radiusd does not release its ports: it has an older version, or does not respond."""
 
 
 def take_over_ports(
     paths: CellPaths, old: RunningRadiusd, of_old: Generation, new: Generation, answers: ServingCheck
 ) -> RunningRadiusd:
-    """Start a radiusd on `new` with the ports of `old`, which stays running without new packets.
+    """Start a radiusd on the configuration `new` with the ports of `old`. `old` keeps running without new packets.
 
-    Raises NotShared or RadiusdError; `old` then serves as before.
+    Raises PortsNotShared or RadiusdError. In that case, `old` continues to serve.
     """
     twin = _copy_on_other_ports(paths, new)
     running = process.start(twin.directory, paths.radiusd_log)
@@ -53,7 +56,7 @@ def take_over_ports(
         running = replace(running, config_directory=new.directory)
         process.save_running(paths.running, running)
     except Exception:
-        # Its sockets close with it, so the old one receives again.
+        # The new radiusd's sockets close with it, so the old radiusd receives packets again.
         process.stop(running)
         run_port_step(of_old.facts.status.port, of_old.facts.status.secret, "stay", seconds=_STEP_SECONDS)
         raise
@@ -64,14 +67,14 @@ def _hand_over_ports(old: ProbeTarget, new: ProbeTarget) -> None:
     def step(whom: ProbeTarget, word: str) -> bool:
         return run_port_step(whom.port, whom.secret, word, seconds=_STEP_SECONDS)
 
-    # Packets wait from `bind` to `take`: a few milliseconds.
+    # Packets wait in the kernel from `bind` to `take`, for a few milliseconds.
     for whom, word in ((old, "share"), (new, "bind"), (old, "leave"), (new, "take")):
         if not step(whom, word):
             raise PortsNotShared(word)
 
 
 def stop_leftover_twins(paths: CellPaths, running: RunningRadiusd | None) -> None:
-    """End all radiusds except `running`, left by an agent that was killed during an exchange."""
+    """Stop all radiusds except `running`. An agent that was killed during a replacement leaves a second one."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         for entry in json.loads(paths.twins.read_text()):
             twin = RunningRadiusd(int(entry["pid"]), int(entry["start_ticks"]), Path())

@@ -28,11 +28,12 @@ from nac.kit.radius_packet import (
 from radius.module.settings import CANARY_MAC, CANARY_NAS
 
 _CALL_CHECK = 10
-# FreeRADIUS-Statistics-Type (vendor 11344, attribute 127): 1 authentication + 2 accounting.
+# FreeRADIUS-Statistics-Type (vendor 11344, attribute 127): the sum of 1 (authentication) and 2 (accounting).
 _FREERADIUS_VENDOR = 11344
 _STATISTICS = struct.Struct("!IBBI")
 _STATISTICS_REQUEST = encode_attribute(VENDOR_SPECIFIC, _STATISTICS.pack(_FREERADIUS_VENDOR, 127, 6, 3))
-# dictionary.freeradius, FreeRADIUS-Total-*; "invalid" are wrong secrets and bad authenticators.
+# Attribute numbers of FreeRADIUS-Total-* (dictionary.freeradius). "invalid" counts wrong secrets and bad
+# authenticators.
 STATISTICS = {
     128: "access_requests",
     129: "access_accepts",
@@ -58,14 +59,14 @@ _EXPECTED_CODES = {
 
 
 def is_serving(address: str, port: int, secret: str, *, seconds: float) -> bool:
-    """Whether a verified response to Status-Server comes within `seconds`; repeats every 100 ms."""
+    """Whether radiusd sends a verified response to Status-Server within `seconds`. Repeats the request every 100 ms."""
     return _request_until_answered(address, port, secret.encode(), STATUS_SERVER, b"", seconds) is not None
 
 
 def is_deciding(
     address: str, port: int, secret: str, *, seconds: float, alive: Callable[[], bool] = lambda: True
 ) -> bool:
-    """Whether the module answers an Access-Request. An unknown MAC address gets a verified reject.
+    """Whether the module decides about an Access-Request: the unknown MAC address must get a verified reject.
 
     Stops early if `alive` returns False.
     """
@@ -81,7 +82,7 @@ def is_deciding(
 
 
 def get_statistics(address: str, port: int, secret: str, *, seconds: float) -> dict[str, int] | None:
-    """Counters of radiusd since its start, by the names of STATISTICS; None if it does not respond."""
+    """Counters of radiusd since its start, with the names of STATISTICS; None if radiusd does not respond."""
     reply = _request_until_answered(address, port, secret.encode(), STATUS_SERVER, _STATISTICS_REQUEST, seconds)
     if reply is None:
         return None
@@ -95,8 +96,10 @@ def get_statistics(address: str, port: int, secret: str, *, seconds: float) -> d
 
 
 def run_port_step(port: int, secret: str, word: str, *, seconds: float) -> bool:
-    """Whether radiusd confirms the command `word` of radius/module/ports.py. Its response may come from another
-    port, which it has just taken."""
+    """Send the command `word` of radius/module/ports.py to radiusd. Returns whether radiusd confirms it.
+
+    The response may come from another port, which radiusd has just taken over.
+    """
     request = _make_request(STATUS_SERVER, encode_attribute(USER_NAME, word), secret.encode())
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(seconds)
@@ -120,7 +123,7 @@ def _request_until_answered(
 ) -> RadiusPacket | None:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     deadline = time.monotonic() + seconds
-    # Repeat one packet: with a reject delay longer than the pause, another packet would never get a response.
+    # Repeat the same packet. With a reject delay longer than the pause, a new packet would never get a response.
     request = _make_request(code, attributes, secret)
     with socket.socket(family, socket.SOCK_DGRAM) as asking:
         asking.connect((address, port))

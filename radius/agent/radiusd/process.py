@@ -1,4 +1,7 @@
-"""The process of radiusd, separate from the agent: it keeps serving without an agent, and the next one adopts it."""
+"""The process of radiusd.
+
+radiusd runs separately from the agent: it keeps serving without an agent, and the next agent takes it over.
+"""
 
 import json
 import os
@@ -13,19 +16,19 @@ from radius.agent.small_files import write_small_file
 
 RADIUSD_PROGRAM = "/usr/sbin/freeradius"
 JEMALLOC_LIBRARY = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
-# Return freed memory after 30 s, not 10: a conversation reuses it within its lifetime, and a returned page costs a
-# fault.
+# Return freed memory to the kernel after 30 s instead of 10 s. In this time, new conversations reuse the memory, which
+# saves page faults.
 MALLOC_CONFIGURATION = "dirty_decay_ms:30000,muzzy_decay_ms:0"
 STOP_SECONDS = 10.0
 
 
 class RadiusdError(Exception):
-    """Start of radiusd failed. The message has radiusd's own error."""
+    """Failure to start radiusd. The message contains radiusd's own error."""
 
 
 @dataclass(frozen=True)
 class RunningRadiusd:
-    """A live radiusd: its process id and start time, so that a reused id does not match."""
+    """A running radiusd: its process id and start time. The time prevents a match after the kernel reuses the id."""
 
     pid: int
     start_ticks: int
@@ -33,7 +36,7 @@ class RunningRadiusd:
 
 
 def start(config_directory: Path, log: Path) -> RunningRadiusd:
-    """Start radiusd on a rendered configuration. Appends its output to `log`."""
+    """Start radiusd with a rendered configuration. Appends its output to `log`."""
     with open(log, "ab") as output:
         child = subprocess.Popen(
             [RADIUSD_PROGRAM, "-f", "-d", str(config_directory), "-n", "radiusd", "-l", "stdout"],
@@ -45,16 +48,16 @@ def start(config_directory: Path, log: Path) -> RunningRadiusd:
             start_new_session=True,
         )
     _schedule(child.pid)
-    # `alive` and `stop` reap it through the pidfd; Popen's own bookkeeping would warn when it is dropped.
+    # `is_alive` and `stop` reap the process. Without an exit status, Popen would warn when this object is deleted.
     child.returncode = 0
     return RunningRadiusd(child.pid, start_ticks(child.pid), config_directory)
 
 
 def radiusd_environment(config_directory: Path) -> dict[str, str]:
-    """Environment of radiusd: the necessary variables, and the marks by which a stop of Admit finds our processes."""
+    """Environment of radiusd: the necessary variables, and marks by which `admit down` finds its processes."""
     kept = minimal_environment()
     kept["ADMIT_MODULE_SETTINGS"] = str(config_directory / "module.json")
-    # Source trees may belong to another user, so radiusd writes no byte code.
+    # radiusd writes no byte code, because the source tree may belong to another user.
     kept["PYTHONDONTWRITEBYTECODE"] = "1"
     if os.path.exists(JEMALLOC_LIBRARY):
         kept["LD_PRELOAD"] = JEMALLOC_LIBRARY
@@ -64,32 +67,32 @@ def radiusd_environment(config_directory: Path) -> dict[str, str]:
 
 
 def minimal_environment() -> dict[str, str]:
-    """Our environment without secrets, for a child process."""
+    """Environment of this process without secrets, for a child process."""
     marks = ("ADMIT_VAR_DIR", "SUPERVISOR_PROCESS_NAME")
     return {name: os.environ[name] for name in ("PATH", "LANG", "TZ", *marks) if name in os.environ}
 
 
 def child_group_id() -> int:
-    """Group for `subprocess`. The agent may have the master key's group as its effective one.
+    """Group of child processes. The agent may have the master key's group as its effective group.
 
-    Children with this real, effective and saved group have lost that one permanently (setregid(2)).
+    A child has this group as real, effective and saved group. So it can never get the master key's group (setregid(2)).
     """
     return os.getgid()
 
 
 def _schedule(pid: int) -> None:
-    """Make it a batch process before it has threads (sched(7)).
+    """Make radiusd a batch process before it has threads (sched(7)).
 
-    Threads that wake up then do not preempt the working one, so it reads several packets in one go. Saves 15 % CPU
-    time for a MAB under load; no effect on an idle core.
+    Then a thread that wakes up does not interrupt the running thread, which reads several packets in one turn. Saves 15
+    % CPU time of a MAB request under load; no effect on an idle core.
     """
-    # A container may forbid it; radiusd then runs with the normal policy.
+    # A container may forbid the change; radiusd then runs with the normal scheduling policy.
     with suppress(OSError):
         os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))
 
 
 def check_configuration(config_directory: Path) -> None:
-    """Run `radiusd -C`. Raises RadiusdError with its output if the configuration does not load."""
+    """Run `radiusd -C`. Raises RadiusdError with radiusd's output if the configuration does not load."""
     done = subprocess.run(
         [RADIUSD_PROGRAM, "-C", "-d", str(config_directory), "-n", "radiusd", "-l", "stdout"],
         stdin=subprocess.DEVNULL,
@@ -111,7 +114,7 @@ def _error_summary(output: str) -> str:
 
 
 def installed_version() -> str:
-    """Version of the installed radiusd, such as "3.2.7". Raises RadiusdError if it is not installed."""
+    """Version of the installed radiusd, such as "3.2.7". Raises RadiusdError if radiusd is not installed."""
     try:
         done = subprocess.run([RADIUSD_PROGRAM, "-v"], capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError) as exc:
@@ -123,9 +126,10 @@ def installed_version() -> str:
 
 
 def start_ticks(pid: int) -> int:
-    """Clock ticks after boot at which `pid` began (proc(5) field 22); -1 if no such process exists.
+    """Start time of process `pid` in clock ticks after boot (proc(5) field 22); -1 if the process does not exist.
 
-    A process whose first thread has ended is a zombie, but its other threads still hold the sockets.
+    If only the first thread of a process has ended, the process counts as running: other threads still hold the
+    sockets.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -136,7 +140,7 @@ def start_ticks(pid: int) -> int:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether all its threads have ended (pidfd_open(2))."""
+    """Whether all threads of the process have ended (pidfd_open(2))."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -153,7 +157,7 @@ def is_alive(running: RunningRadiusd) -> bool:
 
 
 def stop(running: RunningRadiusd, seconds: float = STOP_SECONDS) -> None:
-    """Send TERM, and KILL after `seconds`. Returns when the process has ended."""
+    """Send SIGTERM, and SIGKILL after `seconds`. Returns when the process has ended."""
     try:
         descriptor = os.pidfd_open(running.pid)
     except ProcessLookupError:
@@ -172,7 +176,7 @@ def stop(running: RunningRadiusd, seconds: float = STOP_SECONDS) -> None:
 
 
 def _reap(pid: int) -> None:
-    """Reap our child; init reaps an adopted process."""
+    """Reap the process if it is a child of this agent. init reaps a radiusd that an earlier agent started."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -180,7 +184,7 @@ def _reap(pid: int) -> None:
 
 
 def save_running(path: Path, running: RunningRadiusd) -> None:
-    """Store which radiusd is ours, for the next agent."""
+    """Store process id and start time of the cell's radiusd for the next agent."""
     text = json.dumps(
         {"pid": running.pid, "start_ticks": running.start_ticks, "config_directory": str(running.config_directory)}
     )
@@ -188,7 +192,7 @@ def save_running(path: Path, running: RunningRadiusd) -> None:
 
 
 def load_running(path: Path) -> RunningRadiusd | None:
-    """The radiusd that an earlier agent started, if it still runs."""
+    """The radiusd that an earlier agent started; None if it does not run."""
     try:
         stored = json.loads(path.read_text())
         running = RunningRadiusd(int(stored["pid"]), int(stored["start_ticks"]), Path(stored["config_directory"]))

@@ -1,4 +1,4 @@
-"""The cell's radiusd: kept running, adopted from an earlier agent, replaced by a new one, rolled back."""
+"""The cell's radiusd: started, taken over from an earlier agent, restarted, replaced and rolled back."""
 
 import logging
 import threading
@@ -24,9 +24,9 @@ from radius.agent.radiusd.process import RadiusdError, RunningRadiusd
 log = logging.getLogger(__name__)
 
 START_SECONDS = 20.0
-# Seconds before it is killed: a hanging one does not react to TERM.
+# Seconds until SIGKILL: a hanging radiusd does not react to SIGTERM.
 HUNG_STOP_SECONDS = 1.0
-# Longest wait for a moment without packets before a swap.
+# Longest wait for a moment without packets before radiusd is replaced.
 QUIET_WAIT_SECONDS = 10.0
 QUIET_SECONDS = 0.3
 _MAX_BACKOFF_SECONDS = 10.0
@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.1
 
 
 class Radiusd:
-    """Controls radiusd. Only `lock` is thread-safe: it separates the keeper's tick from a swap."""
+    """Controls radiusd. Only one thread may use it, except for `lock`: it keeps `tick` apart from a replacement."""
 
     def __init__(self, paths: CellPaths, generations: Generations) -> None:
         self._paths = paths
@@ -42,19 +42,19 @@ class Radiusd:
         self.lock = threading.Lock()
         self.running: RunningRadiusd | None = None
         self.generation: Generation | None = None
-        # Number of unexpected ends, and of failed starts after one.
+        # Number of unexpected ends of radiusd, and of failed starts after such an end.
         self.restarts = 0
         self.failed_starts = 0
         self.renewals = 0
         self._backoff_seconds = 0.0
         self._not_before = 0.0
         self._stopped = False
-        # A replaced radiusd, and until when it may answer packets that it has read.
+        # A replaced radiusd, and the time until which it may answer packets that it has read.
         self._leaving: RunningRadiusd | None = None
         self._leaves_at = 0.0
 
     def adopt(self) -> bool:
-        """Take over the radiusd that an earlier agent left running. Returns whether one was running."""
+        """Take over the radiusd that an earlier agent left running. Returns whether a radiusd was running."""
         running = process.load_running(self._paths.running)
         stop_leftover_twins(self._paths, running)
         generation = self._generations.read(running.config_directory) if running else None
@@ -68,14 +68,17 @@ class Radiusd:
         return True
 
     def start(self, generation: Generation) -> None:
-        """Start on `generation` and wait until it responds. On RadiusdError or PortTaken nothing is left running."""
+        """Start radiusd with `generation` and wait until it responds.
+
+        After RadiusdError or PortTaken, no radiusd is running.
+        """
         require_free_ports(generation.facts)
         self._generations.complete(generation)
         running = process.start(generation.directory, self._paths.radiusd_log)
         try:
             process.save_running(self._paths.running, running)
         except OSError:
-            # Nobody would know to whom it belongs.
+            # Without the stored process id, no later agent could find this radiusd.
             process.stop(running)
             raise
         if not self._answers(running, generation):
@@ -85,7 +88,7 @@ class Radiusd:
         log.info("radiusd %d serves %d slots", running.pid, len(generation.facts.endpoints))
 
     def stop(self) -> None:
-        """Stop for good: an exchange that waits for a quiet moment then does nothing."""
+        """Stop radiusd permanently: a replacement that waits for a quiet moment is then skipped."""
         with self.lock:
             self._stopped = True
             self._stop_leaving()
@@ -94,7 +97,7 @@ class Radiusd:
             self.running = None
 
     def tick(self) -> None:
-        """Restart a radiusd that has ended, with growing pauses if it ends again."""
+        """Restart radiusd if it has ended, with growing pauses if it ends repeatedly."""
         with self.lock:
             if time.monotonic() >= self._leaves_at:
                 self._stop_leaving()
@@ -117,7 +120,10 @@ class Radiusd:
                 self._backoff_seconds = 0.0
 
     def stop_hung(self, hung: RunningRadiusd) -> None:
-        """End a radiusd that hangs; the next tick starts another. Does nothing if `hung` is no longer the current."""
+        """Kill a radiusd that hangs; the next `tick` starts a new one.
+
+        Does nothing if `hung` is not the current radiusd.
+        """
         with self.lock:
             if self.running is hung:
                 process.stop(hung, HUNG_STOP_SECONDS)
@@ -130,10 +136,11 @@ class Radiusd:
         status_port: int,
         is_quiet: Callable[[float], bool],
     ) -> str:
-        """Put a new configuration into force. Returns "", or why the old one stays.
+        """Replace radiusd by one with a new configuration. Returns "", or why the old configuration stays.
 
-        Render, check, and try it as a shadow on other ports. Then the new radiusd takes over the ports, if possible in
-        a quiet moment. No packet is dropped, but running EAP conversations start again.
+        The agent renders and checks the configuration, and tests it with a radiusd on other ports. Then the new radiusd
+        takes over the ports, if possible in a quiet moment. No packet is dropped, but EAP conversations in progress
+        start again.
         """
         try:
             self._try_shadow(slots, serials)
@@ -158,7 +165,10 @@ class Radiusd:
         return ""
 
     def _replace_running(self, new: Generation) -> None:
-        """Replace the running radiusd, if any. After a failure the old one runs, or none."""
+        """Replace the running radiusd, if any.
+
+        After a failure, the old radiusd is running or none is.
+        """
         self._stop_leaving()
         old, of_old = self.running, self.generation
         if old is not None and of_old is not None and process.is_alive(old):
@@ -181,7 +191,10 @@ class Radiusd:
         log.info("radiusd %d serves %d slots, for %d", self.running.pid, len(new.facts.endpoints), old.pid)
 
     def _wait_for_leaving(self) -> None:
-        """Before the next exchange, wait until the previously replaced one has answered its packets."""
+        """Wait until the previously replaced radiusd has answered its packets.
+
+        Only then may the next replacement begin.
+        """
         while self._leaving is not None and not self._stopped and time.monotonic() < self._leaves_at:
             time.sleep(_POLL_SECONDS)
 
@@ -193,9 +206,9 @@ class Radiusd:
         stop_leftover_twins(self._paths, self.running)
 
     def renew(self, *, is_quiet: Callable[[float], bool]) -> str:
-        """Replace the process with a new one on the same configuration. Returns "", or why the old one stays.
+        """Replace the process by a new one with the same configuration. Returns "", or why the old process stays.
 
-        The configuration is proven, so this needs neither a shadow nor the database.
+        The current configuration has already worked, so neither a test nor the database is necessary.
         """
         old = self.running
         self._wait_for_leaving()
@@ -236,7 +249,7 @@ class Radiusd:
 
     @staticmethod
     def _answers(running: RunningRadiusd, generation: Generation) -> bool:
-        """Whether it answers Status-Server, and decides at the last slot, which tenants take last."""
+        """Whether radiusd answers Status-Server, and decides about a request to the last slot, usually a free one."""
         facts = generation.facts
         last = facts.endpoints[-1]
         deadline = time.monotonic() + START_SECONDS

@@ -1,4 +1,4 @@
-"""Files of a tenant that radiusd reads beside its configuration: trusted authorities and the server certificate.
+"""Files of a tenant that radiusd reads besides its configuration: trusted authorities and the server certificate.
 
 A running radiusd reads new files at once, so a new tenant needs no restart.
 """
@@ -26,7 +26,7 @@ from radius.agent.paths import CellPaths
 @dataclass(frozen=True)
 class ServerCertificate:
     serial: str
-    # PEM of key, certificate and chain, in this order.
+    # PEM text: key, certificate and chain, in this order.
     pem: bytes
 
 
@@ -34,7 +34,7 @@ class ServerCertificate:
 class TenantMaterial:
     slot: int
     authorities: Sequence[bytes]
-    # Serial of the certificate to present, "" if none. The certificate is read only if its file is missing.
+    # Serial number of the certificate to present; "" if none. The certificate is read only if its file is missing.
     server_serial: str
     read_server: Callable[[], ServerCertificate]
 
@@ -45,12 +45,15 @@ class TlsMaterialStore:
         self._old_servers: set[Path] = set()
 
     def prepare_slot(self, slot: int) -> None:
-        """Create the directories that radiusd needs at start; empty for a free slot."""
+        """Create the directories of a slot, which radiusd needs at its start.
+
+        The directories of a free slot are empty.
+        """
         self._paths.authorities(slot).mkdir(mode=0o700, parents=True, exist_ok=True)
         (self._paths.sessions / f"slot-{slot}").mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def place(self, material: TenantMaterial) -> None:
-        """Update the files of a slot. Files are replaced by rename, so radiusd never reads half of one."""
+        """Update the files of a slot. Each file is replaced by rename, so radiusd never reads an incomplete file."""
         self.prepare_slot(material.slot)
         write_authorities(
             self._paths.authorities(material.slot),
@@ -62,16 +65,17 @@ class TlsMaterialStore:
                 _write_secret_file(path, material.read_server().pem, check=_require_loadable)
 
     def clear(self, slot: int) -> None:
-        """Empty a slot without a tenant: no trusted authority, no TLS session, no key."""
+        """Empty a slot without a tenant: delete trusted authorities, TLS sessions and keys."""
         self.prepare_slot(slot)
         write_authorities(self._paths.authorities(slot), [])
         for stale in (*self._paths.slot(slot).glob("server-*.pem"), *(self._paths.sessions / f"slot-{slot}").iterdir()):
             stale.unlink(missing_ok=True)
 
     def remove_old_server_keys(self, serials: Mapping[int, str]) -> None:
-        """Remove keys that are no longer presented; `serials` are the current ones by slot.
+        """Remove keys of certificates that are not presented any more; `serials` are the current ones by slot.
 
-        radiusd may not yet know a new one from the replica, so a key is removed when two calls find it old.
+        A key is removed at the second call that finds it unused. At the first call, radiusd may not know the new
+        certificate yet.
         """
         old = {
             path
@@ -84,7 +88,7 @@ class TlsMaterialStore:
         self._old_servers = old
 
     def ensure_placeholder(self) -> Path:
-        """Create the certificate of free slots. radiusd needs one at start; no device can see it."""
+        """Create the certificate of free slots. radiusd needs one at its start; no device can see it."""
         path = self._paths.placeholder
         if not path.exists():
             _write_secret_file(path, _self_signed("admit free slot"))
@@ -93,7 +97,7 @@ class TlsMaterialStore:
 
 @lru_cache(maxsize=256)
 def key_algorithm(path: Path) -> str:
-    """Object identifier of the kind of key in a server's file. Raises OSError or ValueError."""
+    """Object identifier of the kind of key in a PEM file. Raises OSError or ValueError."""
     return x509.load_pem_x509_certificate(path.read_bytes()).public_key_algorithm_oid.dotted_string
 
 
@@ -113,7 +117,7 @@ def _write_secret_file(path: Path, content: bytes, *, check: Callable[[Path], No
 
 
 def _require_loadable(path: Path) -> None:
-    """Raise ssl.SSLError if the certificate cannot be loaded: radiusd would reject the whole configuration."""
+    """Raise ssl.SSLError if the certificate cannot be loaded. radiusd would then reject its whole configuration."""
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path, password="")
 
 

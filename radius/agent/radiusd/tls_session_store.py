@@ -1,6 +1,6 @@
 """Stored TLS sessions for resumption: deletes old ones, limits their size, and warns if space runs out.
 
-They are in memory (/dev/shm) if it exists. Other programs share it, such as PostgreSQL.
+The sessions are in /dev/shm (memory) if it exists. Other programs such as PostgreSQL share it.
 """
 
 import os
@@ -12,9 +12,10 @@ from nac.kit import clock
 from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
 
-# As in radius/raddb/templates/eap.
+# Must equal the lifetime in radius/raddb/templates/eap.
 LIFETIME_SECONDS = 24 * 3600
-# About 50,000 sessions: two files of a page each. Never more than half of the file system.
+# Enough for about 50,000 sessions: two files of a memory page each. The store never uses more than half of the file
+# system.
 MAX_BYTES = 400 << 20
 LOW_SHARE = 0.1
 
@@ -26,7 +27,10 @@ class TlsSessionStore:
         self._slots = slots
 
     def tidy(self) -> None:
-        """Clean up; call every few seconds. Failures raise an alarm: without stored sessions logins are slower."""
+        """Clean up; call it every few seconds.
+
+        A failure raises an alarm, because without stored sessions logins are slower.
+        """
         directory = self._paths.sessions
         try:
             # Another program may have emptied /dev/shm, such as systemd-logind at a logout (RemoveIPC).
@@ -57,7 +61,7 @@ class TlsSessionStore:
 def delete_old_sessions(directory: Path, *, lifetime_seconds: int, most_bytes: int) -> int:
     """Remove expired TLS sessions, and the oldest if they take more than `most_bytes`. Returns the number of files.
 
-    The slots in use share the space evenly, so a busy tenant displaces only its own sessions.
+    All slots with sessions share the space equally, so a busy tenant displaces only its own sessions.
     """
     slots = [sorted(_list_stored(slot), reverse=True) for slot in directory.iterdir() if slot.is_dir()]
     share = most_bytes // max(1, sum(1 for files in slots if files))
@@ -74,9 +78,9 @@ def delete_old_sessions(directory: Path, *, lifetime_seconds: int, most_bytes: i
 
 
 def _list_stored(slot: Path) -> Iterator[tuple[float, str, int]]:
-    """Time, path and disk usage in bytes of each file."""
+    """Return time, path and disk usage in bytes of each file."""
     for entry in os.scandir(slot):
-        # radiusd removes sessions, too.
+        # radiusd may remove the file at the same time.
         with suppress(FileNotFoundError):
             status = entry.stat()
             yield status.st_mtime, entry.path, status.st_blocks * 512

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 _BUFFER_BYTES = 4 << 20
 STOP_SECONDS = 3.0
-# The verifier reports every second.
+# Seconds without a report after which the verifier counts as hanging. The verifier reports every second.
 HANG_SECONDS = 15
 _TICK_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 10.0
@@ -45,7 +45,10 @@ class VerifierProcess:
         reach: OutboundReach = DEFAULT_REACH,
         is_left: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`is_left`: whether our process keeps running after us, for the next agent to take over."""
+        """Create the process's keeper.
+
+        `is_left` returns whether the verifier shall keep running after this agent has ended.
+        """
         self.counters: Counter[str] = Counter()
         self.pid = 0
         self._port = port
@@ -54,7 +57,7 @@ class VerifierProcess:
         self._reject_delay_seconds = reject_delay_seconds
         self._reach = reach
         self._is_left = is_left
-        # Counters of ended processes.
+        # Counters of verifier processes that have ended.
         self._before: Counter[str] = Counter()
         self._troubled: set[str] = set()
 
@@ -65,17 +68,19 @@ class VerifierProcess:
                 self._keep_running(sock, stop)
 
     def _take_port(self, stop: threading.Event) -> socket.socket | None:
-        """The socket, which we keep as long as we live; None if `stop` came first."""
+        """Bind the socket, which stays open until this agent ends. Returns None if `stop` was set first."""
         while not stop.is_set():
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            # Shared with the verifier of a killed agent, which answers until ours does.
+            # Share the port with a verifier that a killed agent left: it answers until the new verifier does.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             try:
                 sock.bind((LOOPBACK, self._port))
             except OSError as exc:
                 sock.close()
                 self._alarms.tell(
-                    _ALARM, f"Logins that need a directory or argon2id are rejected: UDP port {self._port}: {exc}"
+                    _ALARM,
+                    "Logins that need a directory or argon2id are rejected. "
+                    f"UDP port {self._port} cannot be opened: {exc}",
                 )
                 stop.wait(1)
             else:
@@ -136,7 +141,7 @@ class VerifierProcess:
         return process
 
     def _follow(self, process: "subprocess.Popen[bytes]", stop: threading.Event) -> None:
-        """Read reports until it ends, hangs, or `stop` is set."""
+        """Read reports until the verifier ends or hangs, or `stop` is set."""
         assert process.stdout is not None
         heard = time.monotonic()
         while not stop.is_set():
@@ -153,7 +158,7 @@ class VerifierProcess:
             try:
                 report = msgspec.json.decode(line, type=VerifierReport)
             except msgspec.DecodeError:
-                # Killed during a report: an incomplete line.
+                # The verifier was killed while it wrote a report, so the line is incomplete.
                 log.error("the verifier sent an invalid report")
                 return
             self._handle_report(report)
@@ -171,7 +176,7 @@ class VerifierProcess:
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        # By a signal: if only its standard input closes, it assumes that we were killed.
+        # Stop it by a signal. If only its standard input is closed, the verifier assumes that the agent was killed.
         process.terminate()
         with suppress(BrokenPipeError):
             process.stdin.close()
@@ -185,10 +190,10 @@ class VerifierProcess:
 
 
 def _abandon(process: "subprocess.Popen[bytes]") -> None:
-    """Leave it running, as if we were killed."""
+    """Leave the verifier running, as if the agent had been killed."""
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
         with suppress(BrokenPipeError):
             pipe.close()
-    # Otherwise Popen would warn of a process that still runs.
+    # Without an exit status, Popen would warn of a process that still runs.
     process.returncode = 0

@@ -1,6 +1,6 @@
-"""Queries for the rows of each tenant, and how a cell stores them in its replica.
+"""Queries for the rows of each tenant. Converts the rows to records and writes them to the cell's replica.
 
-All reads run in the caller's REPEATABLE READ transaction. Row-level security limits them to the cell's tenants.
+All queries run in the caller's REPEATABLE READ transaction. Row-level security limits them to the cell's tenants.
 """
 
 import logging
@@ -28,7 +28,7 @@ from radius.agent.replica.stand_ins import CELL_WIDE_ERRORS, STAND_INS, Row, dis
 _log = logging.getLogger(__name__)
 SERVER_PROFILE = "eap-server"
 FETCH_ROWS = 5_000
-# Cache size of resealed passphrases, 300 bytes each.
+# Number of passphrases in the cache, 300 bytes each.
 MAX_RESEALED = 1_000
 
 _SLOTS = """
@@ -125,7 +125,7 @@ class TenantKey(NamedTuple):
 
 
 class ReplicaLoader:
-    """Loads each noun into a batch of the replica."""
+    """Writes the rows of each noun into a write batch of the replica."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class ReplicaLoader:
         self._alarms = alarms
         self._claims_of = claims_of
         self._resealed: dict[tuple[bytes, str], bytes] = {}
-        # Alarms by tenant and row, to clear them with either.
+        # Codes of alarms by tenant, then by noun and key of the row. Used to clear the alarms of a row or of a tenant.
         self._alarmed: dict[int, dict[tuple[str, str], str]] = {}
         self._nouns: dict[str, _NounLoader] = {
             "site": _NounLoader(_SITES, " AND id = ANY (%(keys)s::uuid[])", self._put_site, self._delete_site),
@@ -197,7 +197,10 @@ class ReplicaLoader:
     def _secrets(
         self, tenant: int, noun: str, key: str, whose: str, row: compiling.SecretsRow
     ) -> tuple[SecretRecord, ...]:
-        """The secrets of a row, resealed; empty if they cannot be opened. radiusd's configuration has the current."""
+        """Secrets of a row for the replica, encrypted with the cell's key.
+
+        Empty if they cannot be decrypted. Logins continue, because radiusd's configuration has the current secret.
+        """
         try:
             records = compiling.secret_records(row, self._reseal_cached)
         except SecretsError as exc:
@@ -208,7 +211,7 @@ class ReplicaLoader:
         return records
 
     def put_authorities(self, cursor: psycopg.Cursor, batch: WriteBatch) -> None:
-        """Write all authorities: several tenants may trust one name, and there are few."""
+        """Write all authorities of the cell. There are few, and several tenants may trust authorities of one name."""
         batch.clear_authorities()
         rows = [compiling.AuthorityRow(*row) for row in cursor.execute(_AUTHORITIES).fetchall()]
         for subject, record in compiling.authority_records(rows).items():
@@ -217,7 +220,10 @@ class ReplicaLoader:
             batch.put_issuer(tenant, subject, issuer)
 
     def load_tenant(self, connection: psycopg.Connection, batch: WriteBatch, tenant: TenantKey) -> int:
-        """Write all rows of a tenant, which the batch must not have yet. Returns their number."""
+        """Write all rows of a tenant into the batch. Returns their number.
+
+        The batch must not contain rows of this tenant.
+        """
         count = 0
         for name, noun in self._nouns.items():
             for row in _stream_rows(connection, noun.query, {"tenant": tenant.id}):
@@ -228,7 +234,7 @@ class ReplicaLoader:
     def refresh(
         self, cursor: psycopg.Cursor, batch: WriteBatch, tenant: TenantKey, noun_name: str, changed: Collection[str]
     ) -> None:
-        """Update the records of these keys to their current rows, deleting those without a row."""
+        """Update the records of the changed keys. Delete records whose row does not exist any more."""
         noun = self._nouns[noun_name]
         if noun.delete is None:
             batch.clear_nases(tenant.number, changed)
@@ -244,7 +250,7 @@ class ReplicaLoader:
             self._clear_alarm(tenant.number, f"unreadable-{noun_name}", key)
 
     def _put(self, noun_name: str, batch: WriteBatch, tenant: TenantKey, row: Row) -> str:
-        """Write a row and return its key. An invalid row does not stop the others."""
+        """Write a row and return its key. An invalid row does not stop other rows."""
         key_of, stand_in, consequence = STAND_INS[noun_name]
         noun = f"unreadable-{noun_name}"
         try:
@@ -321,7 +327,10 @@ class ReplicaLoader:
             self._alarms.clear(code)
 
     def forget_alarms(self, tenant: int | None = None) -> None:
-        """Drop the alarms of a tenant that has left, or all (None) before a full read raises them again."""
+        """Forget the alarms of a tenant that has left, or of all tenants (None).
+
+        A full load raises current alarms again.
+        """
         for gone in [tenant] if tenant is not None else list(self._alarmed):
             for code in self._alarmed.pop(gone, {}).values():
                 self._alarms.clear(code)
@@ -332,7 +341,7 @@ class ReplicaLoader:
         try:
             record = compiling.nas_record(nas, secrets, secrets_row.rotation, self._reseal_cached)
         except SecretsError as exc:
-            # Without its text the NAS admits no MAC address.
+            # Without the text of its MAB password, the NAS admits no MAC address.
             nas = nas._replace(mab_password_sealed=None)
             record = compiling.nas_record(nas, secrets, secrets_row.rotation, self._reseal_cached)
             why = f"NAS {nas.name} admits no MAC address: its MAB password cannot be opened: {exc}"
@@ -364,7 +373,10 @@ class ReplicaLoader:
         self._clear_alarm(tenant, "endpoint", mac)
 
     def _reseal_cached(self, sealed: bytes, context: str) -> bytes:
-        """Reseal with a cache: thousands of group members may share a passphrase."""
+        """Encrypt a passphrase with the cell's key.
+
+        Uses a cache, because thousands of group members may share a passphrase.
+        """
         resealed = self._resealed.get((sealed, context))
         if resealed is None:
             if len(self._resealed) >= MAX_RESEALED:
@@ -377,7 +389,7 @@ class ReplicaLoader:
         try:
             record = compiling.user_record(row, self._reseal)
         except SecretsError as exc:
-            # The user can still log in by PAP; only CHAP and MS-CHAP need the sealed password.
+            # Without the encrypted password, the user can still log in by PAP, but not by CHAP and MS-CHAP.
             record = compiling.user_record(row, _reseal_to_nothing)
             why = f"User {name} cannot use CHAP and MS-CHAP: {exc}"
             self._raise_alarm(tenant, "user", name, f"user-unsealed-{row[0]}", why)
@@ -395,7 +407,8 @@ class ReplicaLoader:
         try:
             record = compiling.identity_source_record(row, self._reseal)
         except SecretsError as exc:
-            # Without its secret the source rejects every login: its users must not fall through to the next source.
+            # Without its secret, the source rejects each login. The source must not be omitted, because its users would
+            # fall through to the next source.
             record = compiling.identity_source_record((*row[:-1], None), self._reseal)
             why = f"Identity source {row[1]} cannot be used: {exc}"
             self._raise_alarm(tenant, "identity-source", source_id, f"identity-source-unsealed-{source_id}", why)
@@ -414,11 +427,11 @@ class ReplicaLoader:
 
 class _NounLoader(NamedTuple):
     query: str
-    # Appended to the query to select keys.
+    # Condition that is appended to the query to select single keys.
     by_keys: str
-    # Returns the row's key as in the change feed.
+    # Writes a row and returns its key, as in the change feed.
     put: Callable[[WriteBatch, int, Row], str]
-    # None for NASes: their keys in the replica differ from those of the feed.
+    # None for NASes: their keys in the replica differ from those in the change feed.
     delete: Callable[[WriteBatch, int, str], None] | None
 
 
@@ -444,7 +457,7 @@ def _delete_status(batch: WriteBatch, tenant: int, key: str) -> None:
 
 
 def _stream_rows(connection: psycopg.Connection, query: str, parameters: dict[str, str]) -> Iterator[Row]:
-    """Stream the rows: half a million endpoints must not be in memory at once."""
+    """Read the rows in parts: memory cannot hold half a million endpoints at once."""
     with connection.cursor(name="mirror") as cursor:
         cursor.itersize = FETCH_ROWS
         cursor.execute(query.encode(), parameters)

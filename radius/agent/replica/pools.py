@@ -7,11 +7,11 @@ from nac.cellformat.replica.records import PoolLeaseRecord, PoolRecord, PoolStoc
 from nac.cellformat.replica.writer import WriteBatch
 from nac.kit.clock import epoch_microseconds
 
-# Returns the name of a pool's claim file; "" if it has none.
+# Function from a pool's id to the name of its claim file; "" if the pool has none.
 ClaimsFileLookup = Callable[[str], str]
 
-# First addresses that no device had, then those released the longest ago, so that a returning device probably gets its
-# own.
+# Order of ready addresses: first those that no device has had, then those released the longest ago. So a returning
+# device probably gets its former address.
 POOLS = """
 SELECT p.id::text, p.kind, p.when_empty, coalesce(p.site_id::text, ''), p.name, coalesce(ready.numbers, '{}'),
     coalesce(ready.grants, '{}'), coalesce(ready.addresses, '{}')
@@ -27,7 +27,7 @@ FROM pools p CROSS JOIN LATERAL (
 ) ready
 WHERE NOT p.removing AND p.tenant_id = %(tenant)s
 """
-# A device can have several addresses for a while. A reserved one counts first, then the last assigned one.
+# A device can have several addresses for a while. A reserved address is preferred, then the one assigned last.
 LEASES = """
 SELECT a.pool_id::text, replace(a.mac::text, ':', ''), a.number, a.grant_number,
     CASE family(a.address) WHEN 4 THEN host(a.address) ELSE a.address::text END, a.ready
@@ -53,7 +53,7 @@ FROM (
 ) a
 WHERE a.tenant_id = %(tenant)s
 """
-# Returns more rows than requested if devices of several pools changed; that is harmless.
+# Selects more rows than necessary if devices of several pools changed, which is harmless.
 LEASES_BY_KEYS = """
  AND a.mac = ANY (ARRAY(SELECT split_part(told, ':', 2)::macaddr FROM unnest(%(keys)s::text[]) told))
  AND a.pool_id = ANY (ARRAY(SELECT split_part(told, ':', 1)::uuid FROM unnest(%(keys)s::text[]) told))
@@ -61,7 +61,7 @@ LEASES_BY_KEYS = """
 
 
 def no_claims_file(pool_id: str) -> str:
-    """Claims of a cell that assigns no addresses."""
+    """Return no claim file, for a cell that assigns no addresses."""
     return ""
 
 

@@ -1,6 +1,7 @@
-"""Replacement records for rows that our code cannot read. They never admit more than the row may.
+"""Replacement records for rows that Admit's code cannot read.
 
-Such a row concerns one tenant; changes of all others take effect.
+A replacement never admits more than the row may admit. A replacement affects only the tenant of the row: changes of all
+other tenants take effect.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,13 +18,13 @@ from nac.kit.mac import display_mac
 
 Row = tuple[Any, ...]
 StandIn = Callable[[WriteBatch, int, Row], None]
-# Errors of the whole cell, not of the row.
+# Errors that concern the whole cell, not only the row.
 CELL_WIDE_ERRORS = (lmdb.Error, ReplicaError, psycopg.Error, OSError, MemoryError)
 _MAX_KEY_CHARACTERS = 80
 
 
 def display_key(noun: str, key: str) -> str:
-    """The key, shortened for an alarm: external names may be long."""
+    """Shorten a key for an alarm, because external names may be long."""
     return display_mac(key) if noun == "endpoint" else key[:_MAX_KEY_CHARACTERS]
 
 
@@ -36,22 +37,25 @@ def _keep_policy(batch: WriteBatch, tenant: int, row: Row) -> None:
 
 
 def _block_endpoint(batch: WriteBatch, tenant: int, row: Row) -> None:
-    """Block the endpoint: the former record could admit a device that is blocked by now."""
+    """Block the endpoint: the previous record could admit a device that is blocked now."""
     batch.put_endpoint(tenant, row[0], blocked_endpoint_record(row[1], row[2]))
 
 
 def _disable_user(batch: WriteBatch, tenant: int, row: Row) -> None:
-    """Disable the user instead of skipping it: otherwise an identity source would look up the name."""
+    """Disable the user. Without a record, an identity source would look up the name."""
     batch.put_user(tenant, UserRecord(row[0], row[1], True, (), "", b"", 0))
 
 
 def _disable_source(batch: WriteBatch, tenant: int, row: Row) -> None:
-    """Write the source without settings, so that it rejects: the next source may know another user of that name."""
+    """Write the source without settings, so that it rejects.
+
+    Without a record, the next source could admit another user of the same name.
+    """
     batch.put_identity_source(tenant, IdentitySourceRecord(row[0], row[1], row[2], row[3], row[4], b"", b""))
 
 
 def _omit_nas(batch: WriteBatch, tenant: int, row: Row) -> None:
-    """Leave the NAS unregistered; `refresh` has removed its record."""
+    """Do nothing: `refresh` has removed the record, so the NAS counts as not registered."""
 
 
 def _delete_certificate(batch: WriteBatch, tenant: int, row: Row) -> None:
@@ -70,16 +74,20 @@ def _delete_lease(batch: WriteBatch, tenant: int, row: Row) -> None:
     batch.delete_pool_lease(tenant, row[0], row[1])
 
 
-# By noun: key of the row in the feed, function for the replacement, and its effect in words.
+# For each noun: the row's key in the change feed, the function that writes the replacement, and its effect in words.
 STAND_INS: Mapping[str, tuple[Callable[[Row], str], StandIn, str]] = {
     "site": (lambda row: row[0], _keep_site, "The previous version still decides"),
     "policy": (lambda row: row[0], _keep_policy, "The previous version still decides"),
-    "nas": (lambda row: row[0], _omit_nas, "It counts as not registered"),
-    "endpoint": (lambda row: row[0], _block_endpoint, "It is denied"),
+    "nas": (lambda row: row[0], _omit_nas, "The NAS counts as not registered"),
+    "endpoint": (lambda row: row[0], _block_endpoint, "The device is denied"),
     "user": (lambda row: row[1], _disable_user, "The user is denied"),
-    "identity-source": (lambda row: row[0], _disable_source, "It rejects every login"),
-    "certificate": (lambda row: row[0], _delete_certificate, "It counts as unknown"),
-    "external-status": (lambda row: f"{row[0]}:{row[1]}", _delete_status, "It counts as unknown"),
-    "pool": (lambda row: row[0], _delete_pool, "It assigns no addresses"),
+    "identity-source": (lambda row: row[0], _disable_source, "The source rejects every login"),
+    "certificate": (lambda row: row[0], _delete_certificate, "The certificate counts as unknown"),
+    "external-status": (
+        lambda row: f"{row[0]}:{row[1]}",
+        _delete_status,
+        "The status of the certificate counts as unknown",
+    ),
+    "pool": (lambda row: row[0], _delete_pool, "The pool assigns no addresses"),
     "pool-lease": (lambda row: f"{row[0]}:{row[1]}", _delete_lease, "The device gets another address"),
 }

@@ -1,7 +1,8 @@
 """Keeps the cell's replica up to date with PostgreSQL (ADR 0001).
 
-The position is the snapshot of the last reading transaction. Changes that are visible now and were not in it are new,
-so the order of commits does not matter. A change is live once cells.replica_position includes its transaction.
+The position is the snapshot of the last transaction that read changes. A change is new if it is visible now and was not
+visible in that snapshot. So the order of commits does not matter. A change is live in the cell once
+cells.replica_position includes its transaction.
 """
 
 import logging
@@ -33,21 +34,22 @@ from radius.agent.replica.pools import ClaimsFileLookup, no_claims_file
 from radius.agent.sessions.counts import SESSION_NOUN as SESSION
 from radius.agent.sessions.counts import SessionCounts
 
-# Interval of polls, in case a notification was lost.
+# Interval of polls, in case a notification is lost.
 POLL_SECONDS = 1.0
-# Interval to move the position if nothing of this cell changed: short after a notification, because a client may wait;
-# otherwise longer, only so that PostgreSQL need not read ever more changes.
+# Interval to store a newer position although nothing of this cell changed. Short after a notification, because a client
+# may wait for its change. Otherwise longer: it only limits how many changes PostgreSQL must read.
 ADVANCE_NOTIFIED_SECONDS = 0.5
 ADVANCE_SECONDS = 5.0
-# A server certificate is presented from a day on until its end, which no change announces.
+# Interval to look for server certificates that become current by time, because no change is announced then.
 SERVER_CERTIFICATE_SECONDS = 10.0
-# With more changes, a full load is faster.
+# Limit of changes. Above it, a full load is faster.
 MAX_CHANGES = 200_000
 _MAX_BACKOFF_SECONDS = 5.0
 
-# Called with the occupied slots in the transaction that read them, before a commit that may change slots.
+# Callback with the occupied slots. The callback runs in the transaction that read the slots, before the commit of a
+# change that may concern slots.
 BeforeCommit = Callable[[Session, Mapping[int, SlotRecord]], None]
-# (tenant id, noun) -> keys
+# (tenant id, noun) -> keys of changed rows
 Changes = dict[tuple[str | None, str], set[str]]
 
 _STATE = """
@@ -65,16 +67,16 @@ LIMIT %(limit)s
 """
 _REPORT = "UPDATE cells SET replica_position = %s, replica_position_at = now() WHERE id = %s"
 
-# Failures of databases and disks. Others are our own faults and are logged with a traceback.
+# Expected failures of databases and disks. All other errors are faults of Admit and are logged with a traceback.
 _EXPECTED_ERRORS = (psycopg.Error, SQLAlchemyError, AdmitError, ReplicaError, OSError)
-# Nouns that radiusd's configuration depends on.
+# Nouns whose rows are part of radiusd's configuration.
 _CONFIGURATION_NOUNS = ("slot", "nas", "tenant")
 
 _log = logging.getLogger(__name__)
 
 
 class ReplicaSync:
-    """The writer of a cell's replica, run by one thread. Works through outages of PostgreSQL."""
+    """The writer of a cell's replica. One thread runs it. The thread continues while PostgreSQL does not respond."""
 
     def __init__(
         self,
@@ -88,16 +90,19 @@ class ReplicaSync:
         before_commit: BeforeCommit | None = None,
         claims_of: ClaimsFileLookup = no_claims_file,
     ) -> None:
-        """`dictionary` checks policies; the caller closes `writer`. `claims_of` returns the claim file of a pool
-        (id)."""
+        """Create the synchronization. The caller closes `writer`.
+
+        `dictionary` is used to check the replies of policies. `claims_of` returns the name of a pool's claim file.
+        """
         self.counters: Counter[str] = Counter()
-        # Called after a change of slots or of NASes with own rules, which radiusd's configuration depends on.
+        # Called after changes of slots, or of NASes with their own secret or exemption. radiusd's configuration
+        # contains these.
         self.on_configuration: Callable[[], None] = _no_callback
-        # Set if the replica is damaged; it is then rebuilt.
+        # Set if the replica is damaged. The thread then rebuilds it.
         self.rebuild_wanted = threading.Event()
-        # Epoch seconds when the replica was last known to equal the database.
+        # Time in epoch seconds when the replica last equalled the database; None if it never did.
         self.caught_up_at: int | None = None
-        # Epoch microseconds; the replica has everything committed until then.
+        # The replica contains everything that was committed before this time (epoch microseconds).
         self.read_at = 0
         self._cell_id = cell_id
         self._engine = engine
@@ -110,7 +115,7 @@ class ReplicaSync:
         complete = writer.meta("complete") == "1" and writer.meta("cell") == str(cell_id)
         self._position = writer.meta("position") if complete else ""
         self._database = writer.meta("database")
-        # The last position that PostgreSQL has for certain.
+        # The last position that PostgreSQL has certainly stored.
         self._reported = self._position
         self._moved_at = float("-inf")
         self._servers_at = time.monotonic()
@@ -118,7 +123,7 @@ class ReplicaSync:
 
     @property
     def complete(self) -> bool:
-        """Whether the cell can serve from its replica."""
+        """Whether the replica is complete, so that the cell can serve from it."""
         return bool(self._position)
 
     def run(self, stop: threading.Event) -> None:
@@ -136,7 +141,8 @@ class ReplicaSync:
                 if isinstance(exc, ReplicaDamaged):
                     self._rebuild()
                 self._alarms.tell(
-                    "replica-sync", f"The cell serves earlier data; changes do not arrive: {first_error_line(exc)}"
+                    "replica-sync",
+                    f"The cell serves older data, because it cannot read changes: {first_error_line(exc)}",
                 )
                 stop.wait(backoff)
 
@@ -180,7 +186,7 @@ class ReplicaSync:
         return connect(url, autocommit=True, application_name="admit-listen")
 
     def _have_certificates_changed(self, cursor: psycopg.Cursor) -> bool:
-        """Whether another server certificate became due only by time. Checked at an interval."""
+        """Whether another server certificate became current by time. Looks every SERVER_CERTIFICATE_SECONDS."""
         if time.monotonic() < self._servers_at + SERVER_CERTIFICATE_SECONDS:
             return False
         self._servers_at = time.monotonic()
@@ -193,8 +199,11 @@ class ReplicaSync:
         return time.monotonic() >= self._moved_at + pause
 
     def _is_same_database(self, stored: str, database: str) -> bool:
-        """Whether the database is still the same one. An emptied or restored one has another position, and one restored
-        elsewhere or to a point in time counts transactions again."""
+        """Whether the database is still the one whose changes the replica has.
+
+        An emptied or restored database has another position. A copy, or one restored to a point in time, has another
+        identity.
+        """
         return bool(self._position) and stored in (self._position, self._reported) and database == self._database
 
     def _read_changes(self, cursor: psycopg.Cursor) -> Changes | None:
@@ -275,7 +284,10 @@ class ReplicaSync:
     def _refresh_slots(
         self, connection: psycopg.Connection, batch: WriteBatch, before: dict[int, SlotRecord]
     ) -> tuple[dict[int, SlotRecord], set[str]]:
-        """Current slots, and tenants that have just arrived: their rows may have changed long ago."""
+        """Update the slots. Loads tenants that have just arrived fully, because their rows may have changed long ago.
+
+        Returns the current slots and the ids of these tenants.
+        """
         slots = self._mirror.read_slots(connection.cursor())
         known = {record.tenant_id: record.tenant for record in before.values()}
         present = {record.tenant_id: record.tenant for record in slots.values()}
@@ -313,7 +325,7 @@ class ReplicaSync:
 
 
 def open_replica(directory: Path, alarms: Alarms) -> ReplicaWriter:
-    """Open the replica if it is fully readable. Otherwise creates a new one beside it and raises an alarm."""
+    """Open the replica if all of it is readable. Otherwise create a new replica beside it and raise an alarm."""
     try:
         check_replica(directory)
         return ReplicaWriter(directory)

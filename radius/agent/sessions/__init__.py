@@ -1,1 +1,1 @@
-"""Merges accounting into sessions and ends silent ones."""
+"""Merges accounting records into sessions, and ends sessions that stopped reporting."""

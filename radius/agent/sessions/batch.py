@@ -1,12 +1,13 @@
 """Sessions from accounting records: Start, Interim-Update and Stop in any order, each any number of times.
 
-Every record gives the start of its session: its time minus Acct-Session-Time. Records of one NAS, session id and MAC
-address whose starts differ by at most `SAME_START_SECONDS` are one session. The record with the longest session time is
-the latest and gives the end. Of each counter the largest value counts, because counters only grow (RFC 2866 5.3). So
-neither the order of arrival nor repetition matters.
+Each record shows the start of its session: its time minus Acct-Session-Time. Records with the same NAS, session id and
+MAC address belong to one session if their starts differ by at most `SAME_START_SECONDS`. The record with the longest
+session time is the latest; it determines the end. The largest value of each counter is used, because counters only grow
+(RFC 2866 5.3). So neither the order of arrival nor repetition matters.
 
-A record that began after a Stop and reports more than it belongs to another session with the same id. `SessionUpdates`
-applies these rules to a batch, and SESSION_UPDATES_MERGE (merge.py) to the stored sessions.
+A record that began after a Stop and has larger values belongs to another session with the same id. `SessionUpdates`
+applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies the same rules to the stored
+sessions.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,18 +20,18 @@ from radius.agent.copy_format import copy_line
 from radius.agent.sessions.counts import count_keys
 
 _SECOND = 1_000_000
-# A NAS that repeats a record without its delay shifts its start by the length of the outage.
+# A NAS that repeats a record without Acct-Delay-Time shifts the computed start by the length of the outage.
 SAME_START_SECONDS = 300
 _SAME_START = SAME_START_SECONDS * _SECOND
-# Tolerance between the times of two records.
+# Tolerated difference between the clocks behind the times of two records.
 CLOCK_TOLERANCE_SECONDS = 30
 _CLOCK_TOLERANCE = CLOCK_TOLERANCE_SECONDS * _SECOND
-# Flags that only several records together show; docs/reference/accounting.md explains them.
+# Flags that need several records of a session; docs/reference/accounting.md explains them.
 COUNTERS_BACKWARDS = "counters-backwards"
 STOPPED_TWICE = "stopped-twice"
 _NO_FAULTS: frozenset[str] = frozenset()
 
-# Fields that keep their last value until another is reported.
+# Fields that keep their last value until a record has a new value.
 _PERSISTENT_FIELDS = (
     "identity",
     "nas_port",
@@ -47,11 +48,11 @@ SessionKey = tuple[str, str, str, str]
 
 @dataclass(slots=True)
 class SessionUpdate:
-    """Data of one session in a batch."""
+    """Values of one session, collected from the records of a batch."""
 
     latest: ParsedAccounting
     started_at: int
-    # No record has the session time yet: only an earlier one can have the start.
+    # No record has had a session time. So the real start is `started_at` or earlier.
     start_unknown: bool
     has_start: bool
     progress: int
@@ -65,7 +66,7 @@ class SessionUpdate:
             self.faults |= frozenset(usage.faults)
         if usage.status_type == "Start":
             self.has_start = True
-            # A Start later than the session's progress arrived late.
+            # A Start whose time is later than the latest record arrived late, so its time is not used.
             if started_at <= self.latest.event_at:
                 self.started_at = started_at
         elif usage.event_at < self.started_at:
@@ -85,11 +86,11 @@ class SessionUpdate:
             self.faults |= {COUNTERS_BACKWARDS}
 
     def _is_later(self, progress: int, stopped: bool) -> bool:
-        """Whether the known data is later than a record with this progress."""
+        """Whether the collected values are later than a record with this session time in seconds."""
         return self.progress > progress or (self.progress == progress and self.stopped and not stopped)
 
     def is_of(self, usage: ParsedAccounting, started_at: int, *, known: bool) -> bool:
-        """Whether a record with this start, if known, belongs to this session."""
+        """Whether a record belongs to this session. `known`: the record shows its session's start."""
         ended_at = max(self.latest.event_at, self.started_at)
         if not known:
             is_near = self.start_unknown or self.started_at <= started_at + _SAME_START
@@ -121,7 +122,10 @@ def _exceeds(usage: ParsedAccounting, seconds: int | None, other: ParsedAccounti
 
 
 def _fill_missing(newer: ParsedAccounting, older: ParsedAccounting) -> bool:
-    """Copy values that a NAS reported earlier but omits in a Stop. Returns whether a counter ran backwards."""
+    """Copy values into `newer` that it lacks and `older` has, and the larger counters.
+
+    Returns whether a counter ran backwards.
+    """
     backwards = False
     for counter in ("input_octets", "output_octets"):
         after, before = getattr(newer, counter), getattr(older, counter)
@@ -135,7 +139,7 @@ def _fill_missing(newer: ParsedAccounting, older: ParsedAccounting) -> bool:
 
 
 def _elapsed_seconds(usage: ParsedAccounting, started_at: int) -> int:
-    """Session time in seconds, as far as the NAS reports it. A late Start still counts as 0."""
+    """Session time in seconds, as reported by the NAS, otherwise computed. A Start has 0, even if it arrives late."""
     if usage.status_type == "Start":
         return 0
     if usage.session_seconds is not None:
@@ -147,7 +151,10 @@ _start_of = attrgetter("started_at")
 
 
 class SessionUpdates:
-    """Stays of a batch with one key, by kind, ordered by start: a NAS may use one key for all sessions."""
+    """Sessions in a batch that have the same key, ordered by start.
+
+    Some NASes use the same session id for all sessions.
+    """
 
     __slots__ = ("_known", "_unknown")
 
@@ -171,7 +178,7 @@ class SessionUpdates:
         del stays[place]
 
     def find(self, usage: ParsedAccounting, started_at: int, restarted_at: int, *, known: bool) -> SessionUpdate | None:
-        """The session of a record; the nearest start if several match."""
+        """Find the session of a record: of several matches, the one with the nearest start."""
         fitting = (
             stay
             for stay in self._near(started_at, known=known)
@@ -181,7 +188,7 @@ class SessionUpdates:
         return min(fitting, key=lambda stay: abs(stay.started_at - started_at), default=None)
 
     def _near(self, started_at: int, *, known: bool) -> Iterator[SessionUpdate]:
-        """Candidates by start, without a scan: there may be thousands."""
+        """Sessions whose start is near. Uses binary search, because there may be thousands of sessions."""
         last = bisect_right(self._known, started_at + _SAME_START, key=_start_of)
         if known:
             yield from self._known[bisect_left(self._known, started_at - _SAME_START, key=_start_of) : last]
@@ -192,11 +199,11 @@ class SessionUpdates:
 
 
 class SessionBatch:
-    """Collapses the records of a batch, so that each session is written once."""
+    """Combines the records of a batch, so that each session is written once."""
 
     def __init__(self) -> None:
         self._stays: dict[SessionKey, SessionUpdates] = {}
-        # The last restart of each site, by tenant and NAS.
+        # Time of the last restart, by tenant and NAS, then by site.
         self._restarts: dict[tuple[str, str], dict[str, int]] = {}
 
     def add(self, usage: ParsedAccounting) -> None:
@@ -226,7 +233,7 @@ class SessionBatch:
         stays.put(stay)
 
     def _restarted_at(self, usage: ParsedAccounting) -> int:
-        """Time of the last restart of its NAS in the batch; 0 if none."""
+        """Time of the last restart of the record's NAS in the batch; 0 if none."""
         restarts = self._restarts.get((usage.tenant_id, usage.nas_key), {})
         fitting = (at for site, at in restarts.items() if site in ("", usage.site_id) or not usage.site_id)
         return max(fitting, default=0)
@@ -239,13 +246,13 @@ class SessionBatch:
         return [_session_line(number, stay) for number, stay in enumerate(every)]
 
     def changed_counts(self, tenants: frozenset[str]) -> list[tuple[str, str]]:
-        """Tenant and key of each count that a start or an end changes."""
+        """Tenant and key of each session count that a start or an end in this batch changes."""
         changing = (stay for stays in self._stays.values() for stay in stays if stay.has_start or stay.stopped)
         named = ((stay.latest.tenant_id, stay.latest.mac or None, stay.latest.identity) for stay in changing)
         return count_keys(named, tenants) if tenants else []
 
     def list_ongoing(self) -> list[ParsedAccounting]:
-        """The last record of each session that has not stopped."""
+        """The latest record of each session without a Stop."""
         return [stay.latest for stays in self._stays.values() for stay in stays if not stay.stopped]
 
     def restart_lines(self) -> Iterable[str]:

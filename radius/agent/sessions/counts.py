@@ -1,8 +1,8 @@
-"""Counts of live sessions by device and name, in replicas of tenants whose policies use them.
+"""Counts of live sessions by device and name, in the replicas of tenants whose policies use such counts.
 
-The shipper announces every start and end in the change feed, in the same transaction. A recount every
-`RECOUNT_SECONDS` covers the rest: sessions that begin with an Interim-Update, restarted NASes, and changes while a
-policy starts to use counts.
+The shipper announces each start and end in the change feed, in the transaction that stores the session. A recount every
+`RECOUNT_SECONDS` covers all other cases: a session that begins with an Interim-Update, a restarted NAS, and changes
+while a policy starts to use counts.
 """
 
 import time
@@ -16,7 +16,7 @@ from radius.agent.sessions.ends import SessionIdentity
 
 SESSION_NOUN = "session"
 RECOUNT_SECONDS = 60.0
-# Delay after a policy starts to use counts: batches until then did not announce changes.
+# Delay before the first recount of a tenant: earlier batches did not announce changes of its sessions.
 SETTLE_SECONDS = 2.0
 
 _COUNTING_TENANTS = """
@@ -40,12 +40,12 @@ def address_key(mac: str) -> str:
 
 
 def name_key(identity: str) -> str:
-    """The name in lower case, as PostgreSQL's lower() does for RADIUS names."""
+    """Key of a name: in lower case, exactly as PostgreSQL's lower() converts RADIUS names."""
     return f"u{identity.lower()}"
 
 
 def count_keys(sessions: Iterable[SessionIdentity], tenants: frozenset[str]) -> list[tuple[str, str]]:
-    """Tenant and key of each count of `tenants` that these sessions change."""
+    """Tenant and key of each count that these sessions change. Only for `tenants`."""
     return [
         (tenant_id, key)
         for tenant_id, station, name in sessions
@@ -56,7 +56,7 @@ def count_keys(sessions: Iterable[SessionIdentity], tenants: frozenset[str]) -> 
 
 
 class SessionCounts:
-    """Owned by the thread that follows the replica; any thread may read `counted`."""
+    """Keeps the counts current. The thread of ReplicaSync owns this object. Any thread may read `counted`."""
 
     def __init__(self) -> None:
         # Ids of the tenants whose policies use counts.
@@ -68,7 +68,7 @@ class SessionCounts:
         self._due_at = 0.0
 
     def recount_if_due(self, cursor: psycopg.Cursor, batch: WriteBatch, tenants: Mapping[str, int]) -> None:
-        """Recount if it is time; `tenants` are the cell's, id to number."""
+        """Recount if a recount is due. `tenants` are the tenants of the cell: number by id."""
         now = time.monotonic()
         if now < self._due_at:
             return
@@ -87,7 +87,7 @@ class SessionCounts:
     def refresh(
         self, cursor: psycopg.Cursor, batch: WriteBatch, tenant_id: str, number: int, keys: Collection[str]
     ) -> None:
-        """Update these counts to the current sessions."""
+        """Update the counts of these keys from the current sessions."""
         gone = set(keys)
         macs = [key[1:] for key in keys if key[:1] == "m"]
         names = [key[1:] for key in keys if key[:1] == "u"]

@@ -1,6 +1,6 @@
 """SQL that ends sessions without a Stop and stores their last usage."""
 
-# Tenant, MAC address (None for none) and name.
+# Tenant id, MAC address (None if unknown) and user name.
 SessionIdentity = tuple[str, str | None, str]
 
 _END_SESSIONS = """
@@ -24,9 +24,10 @@ SELECT tenant_id::text, mac::text, identity FROM ended
 
 
 def end_statement(chosen: str, *, before: str = "") -> str:
-    """A statement that ends the sessions of the query `chosen`, and returns tenant, MAC address and name of each.
+    """Build a statement that ends sessions and returns tenant, MAC address and name of each.
 
-    `chosen` returns place (ctid), ended_at, cause, flag (an array), settled_seconds, settled_input, settled_output.
-    `before` are WITH queries for it, each followed by a comma.
+    `chosen` is a query for the sessions to end. The columns of `chosen` are place (ctid), ended_at, cause, flag (an
+    array), settled_seconds, settled_input and settled_output. `before` are WITH queries that `chosen` uses, each
+    followed by a comma.
     """
     return _END_SESSIONS.replace(":chosen", chosen).replace(":before", before)

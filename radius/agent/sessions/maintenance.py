@@ -1,7 +1,7 @@
-"""Upkeep of the sessions table: ends silent sessions, and moves old ended ones to the history.
+"""Maintenance of the sessions table: ends sessions that stopped reporting, and moves old sessions to the history.
 
-The shipper does it in slices, because only it writes sessions. Time is the journal's: during a backlog, or while the
-cell received nothing, no session counts as silent.
+The shipper does this in slices, because only the shipper writes sessions. The current time is the journal's time. So no
+session counts as silent during a backlog, or while the cell received nothing.
 """
 
 import json
@@ -20,13 +20,14 @@ PASS_SECONDS = 300
 SLICE_SECONDS = 1
 SLICE_ROWS = 20_000
 MAX_MOVED = 1_000
-# Minimum silence. Tenants set how many reports may be missed, but a NAS that reports each minute may be busy.
+# Minimum silence in seconds before a session ends. A tenant sets how many reports may be missing. But a NAS that
+# reports each minute may be busy.
 MIN_SILENCE_SECONDS = 900
-# A record is up to a day late (usage.MAX_DELAY_SECONDS), so older ends are final.
+# A record can be up to a day late (accounting_parser.MAX_DELAY_SECONDS), so older ends are final.
 SETTLED_SECONDS = 2 * 86_400
-# Longer than between two passes, and far shorter than the minimum silence.
+# Longer than the time between two passes, and far shorter than the minimum silence.
 OUTAGE_SECONDS = PASS_SECONDS + 60
-# Sessions that are presumed ended may continue.
+# A session that only counts as ended may still continue, so it stays longer.
 STALE_SECONDS = 60 * 86_400
 
 _SLICE_END = """
@@ -46,10 +47,10 @@ _END_SILENT = end_statement(
     WHERE s.tenant_id = %(tenant)s AND s.stopped_at IS NULL
         AND (s.started_at, s.id) < (%(first_start)s::timestamptz, %(first_id)s::bigint)
         AND (s.started_at, s.id) >= (%(last_start)s::timestamptz, %(last_id)s::bigint)
-        -- Of few sessions is there more to ask.
+        -- This test first: it excludes almost all sessions.
         AND s.updated_at < %(now)s::timestamptz - %(least)s * interval '1 second'
         AND CASE
-            -- Of a NAS that sends no Interim-Update nothing is heard before the end.
+            -- A NAS that sends no Interim-Update is silent until the Stop.
             WHEN s.interim_seconds IS NULL THEN s.updated_at < %(now)s::timestamptz - t.silent_days * interval '1 day'
             ELSE greatest(s.updated_at, %(heard_since)s) < %(now)s::timestamptz - greatest(
                     s.interim_seconds::float8 * t.silent_reports, %(least)s
@@ -77,16 +78,16 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone
 """.replace(":columns", _COLUMNS)
-# Each uses its own index.
+# Each statement uses its own index.
 _MOVE_ENDED = _MOVE.replace(":kind", "NOT ('stale' = ANY (e.flags))").replace(":age", "%(settled)s")
 _MOVE_STALE = _MOVE.replace(":kind", "'stale' = ANY (e.flags)").replace(":age", "%(stale)s")
 
 
 class ScanPosition(NamedTuple):
-    """Progress through the live sessions: the tenant, and its position from the newest."""
+    """Position of the scan through live sessions: a tenant, then its sessions from the newest to the oldest."""
 
     tenant_id: str
-    # As text from PostgreSQL.
+    # Timestamp as PostgreSQL prints it.
     started_at: str = "infinity"
     id: int = 2**63 - 1
 
@@ -96,19 +97,19 @@ SCAN_START = ScanPosition("")
 
 @dataclass(frozen=True, slots=True)
 class SessionMaintenance:
-    """Progress of the upkeep; times are epoch microseconds."""
+    """State of the maintenance. Times are epoch microseconds."""
 
     place: ScanPosition = SCAN_START
     due_at: int = 0
-    # Whether sessions from before a NAS restart are still to be ended.
+    # Whether sessions from before a NAS restart must still be ended.
     ending: bool = True
-    # Start and known end of the time in which the cell received without a break.
+    # First and last moment of the current period in which the cell received accounting without interruption.
     heard_since: int = 0
     heard_until: int = 0
 
     @classmethod
     def from_json(cls, text: str) -> "SessionMaintenance":
-        """Parse the state stored by another agent: when it received."""
+        """Parse the part that `to_json` stores: the period in which the cell received accounting."""
         kept = json.loads(text)
         return cls(heard_since=int(kept.get("heard_since", 0)), heard_until=int(kept.get("heard_until", 0)))
 
@@ -116,11 +117,11 @@ class SessionMaintenance:
         return json.dumps({"heard_since": self.heard_since, "heard_until": self.heard_until})
 
     def is_due(self, now: int) -> bool:
-        # A clock that was set back does not delay it.
+        # A clock that was set back does not delay the next pass.
         return self.ending or now >= self.due_at or self.due_at - now > PASS_SECONDS * _SECOND
 
     def heard(self, now: int) -> "SessionMaintenance":
-        """Record that the cell received at this time."""
+        """Record that the cell can receive accounting at this time."""
         is_new = now - self.heard_until > OUTAGE_SECONDS * _SECOND or now < self.heard_since
         return replace(self, heard_since=now if is_new else self.heard_since, heard_until=max(now, self.heard_until))
 
@@ -158,7 +159,10 @@ class SessionMaintenance:
     def _reap(
         self, cursor: psycopg.Cursor, tenants: Sequence[str], parameters: dict[str, object]
     ) -> tuple[ScanPosition, list[SessionIdentity]]:
-        """End the silent sessions of a slice. Returns its end. Reads one tenant of the shared table at a time."""
+        """End the silent sessions of a slice. Returns the slice's end and the ended sessions.
+
+        Reads one tenant of the shared table at a time.
+        """
         left = SLICE_ROWS
         ended: list[SessionIdentity] = []
         for tenant_id in tenants:

@@ -1,6 +1,7 @@
 """Merges a batch of accounting records into the sessions, and their usage into hours.
 
-Only the shipper of a cell writes the sessions of its tenants, so it may write what it has read.
+Only the shipper of a cell writes the sessions of its tenants. So no other process changes a session between reading and
+writing it.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,7 +15,7 @@ from radius.agent.sessions.batch import CLOCK_TOLERANCE_SECONDS, SAME_START_SECO
 from radius.agent.sessions.ends import SessionIdentity, end_statement
 from radius.agent.sessions.nas_restarts import NO_SITE
 
-# Tenant, MAC address and Class.
+# Tenant id, MAC address and Class.
 StartedSession = tuple[str, str, str]
 
 SESSION_UPDATES_TABLE = """
@@ -26,11 +27,12 @@ CREATE TEMPORARY TABLE shipped_stays (
 ) ON COMMIT DELETE ROWS
 """
 SESSION_UPDATES_COPY = "COPY shipped_stays FROM STDIN (NULL '')"
-# `earliest` and `latest` are columns, because with row-level security only bare comparisons use the index. Updates use
-# the place (ctid) instead of the key: if the table was almost empty at its last vacuum, the planner would read all of
-# it for each line. Two stays of a batch may belong to one session: one is merged, the other is returned for another
-# round. Usage counts for the hour in which it was reported. It is settled by a report of a later hour or by the end of
-# the session. A record from before the restart of its NAS does not revive a session that the restart ended.
+# `earliest` and `latest` are columns, because with row-level security PostgreSQL uses the index only for comparisons
+# with plain columns. Updates use the place (ctid) instead of the key. By the key, PostgreSQL would read the whole table
+# for each line if the table was almost empty at its last vacuum. Two updates of a batch may belong to one session. Then
+# one is merged, and the other is returned for another round. Usage counts for the hour in which it was reported. A
+# report of a later hour, or the end of the session, makes it final. A NAS restart ends sessions. A record from before
+# the restart does not make such a session live again.
 SESSION_UPDATES_MERGE = """
 WITH stay AS MATERIALIZED (
     SELECT
@@ -49,7 +51,7 @@ WITH stay AS MATERIALIZED (
 ), found AS MATERIALIZED (
     SELECT stay.*, restart.restarted_at, known.*, coalesce(
             stay.progress,
-            -- Without a time that it lasted, nothing tells that it went on after its Stop.
+            -- Without a session time, nothing shows that the session continued after its Stop.
             CASE WHEN known.has_stopped AND NOT stay.stopped THEN known.known_seconds END,
             floor(greatest(0, extract(epoch FROM stay.event_at - coalesce(known.known_start, stay.started_at))))::bigint
         ) AS seconds
@@ -68,11 +70,11 @@ WITH stay AS MATERIALIZED (
         WHERE s.tenant_id = stay.tenant_id AND s.nas_key = stay.nas_key AND s.session_id = stay.session_id
             AND s.mac_key = stay.mac_key AND s.started_at BETWEEN stay.earliest AND stay.latest
             AND (stay.has_start AND CASE WHEN s.stopped_at IS NULL
-                -- Its turn to be ended has not come yet.
+                -- The restart has yet to end this session.
                 THEN s.started_at < restart.restarted_at AND restart.restarted_at <= stay.started_at
                     AND s.updated_at <= restart.restarted_at + interval '2 seconds'
                 ELSE s.stopped_at <= stay.started_at AND 'nas-restarted' = ANY (s.flags) END) IS NOT TRUE
-            -- Another that followed the Stop of this one, or whose Stop this one followed (stays.py).
+            -- Exclude another session with this id, before or after the Stop (rules as in batch.py).
             AND (s.stopped_at IS NOT NULL AND NOT (s.flags && %(presumed)s::text[]) AND CASE WHEN stay.progress IS NULL
                 THEN stay.event_at > s.stopped_at + %(same_start)s::interval
                 ELSE stay.started_at > s.stopped_at + %(unsure)s::interval AND (
@@ -117,9 +119,9 @@ WITH stay AS MATERIALIZED (
             ELSE coalesce(s.framed_prefix, f.framed_prefix) END,
         delegated_prefix = CASE WHEN f.is_later THEN coalesce(f.delegated_prefix, s.delegated_prefix)
             ELSE coalesce(s.delegated_prefix, f.delegated_prefix) END,
-        -- Reports come in between as well, when something changes. So a NAS may report each hour until it has shown
-        -- otherwise: a pause takes half of its length off what was thought, and a longer one counts at once. Of however
-        -- many in between, what is left is half of the right time.
+        -- Estimate the NAS's interval. Begin with an hour. A longer pause replaces the estimate at once. A shorter one
+        -- reduces it by half of the pause: a NAS also reports between intervals, when something changes. However many
+        -- such reports come, at least half of the real interval remains.
         interim_seconds = CASE
             WHEN NOT f.is_later OR f.event_at < f.known_update + interval '1 minute' THEN s.interim_seconds
             ELSE least(greatest(
@@ -241,14 +243,14 @@ WHERE is_live_again AND session_id <> ''
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    # Sessions that have begun or continue.
+    # Sessions that began, became live again, or have another Class.
     begun: list[StartedSession]
-    # Keys with another session that began later.
+    # Sessions that ended because another session with their key began later.
     superseded: list[SessionIdentity]
 
 
 def merge_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> MergeResult:
-    """Write a batch; restarts in it were written before."""
+    """Write the sessions of a batch. The caller has already stored the restarts of this batch."""
     begun: list[StartedSession] = []
     doubtful: set[SessionKey] = set()
     waiting: list[int] = []
@@ -277,16 +279,17 @@ _END_REFUSED = "SELECT end_refused_sessions(%s::uuid[], %s::macaddr[], %s::text[
 
 
 def end_refused_sessions(cursor: psycopg.Cursor, begun: Sequence[StartedSession]) -> None:
-    """End sessions whose device was blocked or whose certificate was revoked before they began.
+    """End sessions whose device was blocked, or whose certificate was revoked, before they began.
 
-    At that time there was no session to end. Runs in the transaction that stores them, so exactly once.
+    At the time of the block there was no session to end. Runs in the transaction that stores the sessions, so it
+    happens exactly once.
     """
     if begun:
         cursor.execute(_END_REFUSED, tuple(map(list, zip(*begun, strict=True))))
 
 
 SUPERSEDED = "superseded"
-# NASes at two sites may identify themselves equally.
+# NASes at two sites may have the same identifier, so compare the sites, too.
 _END_SUPERSEDED = end_statement(
     """
     SELECT known.place, known.updated_at AS ended_at, '' AS cause, '{:superseded}'::text[] AS flag,
@@ -303,14 +306,14 @@ _END_SUPERSEDED = end_statement(
                     AND n.mac_key = s.mac_key AND n.started_at > s.started_at
                     AND n.started_at >= s.updated_at - interval '2 seconds'
                     AND (n.site_id = s.site_id OR n.site_id IS NULL OR s.site_id IS NULL)
-            -- Its turn to be ended has not come yet (nas_restarts.py).
+            -- The restart has yet to end this session (nas_restarts.py).
             ) AND NOT EXISTS (
                 SELECT FROM nas_restarts r
                 WHERE r.tenant_id = s.tenant_id AND r.nas_key = s.nas_key AND r.ended_session IS NOT NULL
                     AND (r.site_id = s.site_id OR r.site_id = :nowhere OR s.site_id IS NULL)
                     AND s.started_at < r.restarted_at AND s.updated_at <= r.restarted_at + interval '2 seconds'
             )
-        -- Not to be joined in another order.
+        -- OFFSET 0 keeps PostgreSQL from joining in another order.
         OFFSET 0
     ) known
     """.replace(":superseded", SUPERSEDED).replace(":nowhere", NO_SITE)
@@ -318,12 +321,11 @@ _END_SUPERSEDED = end_statement(
 
 
 def end_superseded_sessions(cursor: psycopg.Cursor, keys: Collection[SessionKey]) -> list[SessionIdentity]:
-    """End sessions of these keys whose NAS began another one of the same device with the same id: the Stop was lost.
+    """End sessions whose Stop was lost: their NAS began another session of the same device with the same id.
 
-    Mostly the NAS restarted without a report. The order of records does not matter. A report after the start of the
-    other session shows that both continue. It makes an ended one live again.
-
-    Skips sessions without an Acct-Session-Id, because several may have none.
+    Usually the NAS restarted without reporting it. The order of records does not matter: if the first session reports
+    after the second one began, both sessions continue, and an ended session becomes live again. Skips sessions without
+    Acct-Session-Id, because several may have none.
     """
     if not keys:
         return []
@@ -335,9 +337,9 @@ _RECALL = "SELECT recall_sessions(%s::uuid[], %s::text[], %s::text[], %s::text[]
 
 
 def recall_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> None:
-    """Move sessions that a batch may update back from the history. Session maintenance moves them away again.
+    """Move sessions that a batch may update back from the history. Session maintenance later moves them there again.
 
-    Only quarantined records need it: the shipper itself works by the time of the journal.
+    Only quarantined records need this: for other records, maintenance uses the time of the journal.
     """
     near = timedelta(seconds=SAME_START_SECONDS)
     updates = []

@@ -1,8 +1,8 @@
-"""Ends sessions of NASes that start or stop accounting: earlier sessions are over (RFC 2866 5.1).
+"""Ends sessions of NASes that reported Accounting-On or Accounting-Off: earlier sessions are over (RFC 2866 5.1).
 
-A restart is kept while earlier records may arrive. Its sessions are ended in batches in the order of their index,
-because a controller has hundreds of thousands. NASes at two sites may identify themselves equally, so a restart ends
-sessions of its own site and sessions without a known site.
+A restart stays stored while earlier records may still arrive. A controller can have hundreds of thousands of sessions,
+so they are ended in batches, in the order of their index. NASes at two sites may have the same identifier. So a restart
+ends only sessions of its own site and sessions without a known site.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,13 @@ from radius.agent.copy_format import copy_rows
 from radius.agent.sessions.batch import SessionBatch
 from radius.agent.sessions.ends import SessionIdentity, end_statement
 
-# Site of a restart whose site is unknown.
+# Stored as the site of a restart whose site is unknown.
 NO_SITE = "'00000000-0000-0000-0000-000000000000'"
 MAX_NASES = 500
-# For all these NASes together: after a power cut, thousands of switches restart with a few sessions each.
+# Limit of sessions per batch, shared by all NASes: after a power failure, thousands of switches restart with a few
+# sessions each.
 MAX_SESSIONS = 5_000
-# A record is up to a day late (usage.MAX_DELAY_SECONDS).
+# Longer than the maximum delay of a record, a day (accounting_parser.MAX_DELAY_SECONDS).
 KEPT_SECONDS = 2 * 86_400
 
 RESTARTS_TABLE = """
@@ -36,7 +37,7 @@ ON CONFLICT (tenant_id, nas_key, site_id) DO UPDATE SET
     restarted_at = excluded.restarted_at, ended_session = '', ended_mac = '', ended_start = '-infinity'
 WHERE r.restarted_at < excluded.restarted_at
 """.replace(":nowhere", NO_SITE)
-# With row-level security, a row comparison uses the index like bare columns.
+# With row-level security, PostgreSQL uses the index for a row comparison as for plain columns.
 RESTARTS_END = end_statement(
     """
     SELECT known.place, greatest(known.updated_at, p.restarted_at) AS ended_at, 'NAS-Reboot' AS cause,
@@ -51,11 +52,11 @@ RESTARTS_END = end_statement(
             AND s.stopped_at IS NULL AND s.started_at < p.restarted_at
             AND s.updated_at <= p.restarted_at + interval '2 seconds'
             AND (s.site_id = p.site_id OR s.site_id IS NULL OR p.site_id = :nowhere)
-        -- Not to be joined in another order.
+        -- OFFSET 0 keeps PostgreSQL from joining in another order.
         OFFSET 0
     ) known
     """.replace(":nowhere", NO_SITE),
-    # Last session of each NAS in this batch; none if it is the whole rest.
+    # Last session of each NAS in this batch; NULL if the batch includes all remaining sessions of the NAS.
     before="""
     pending AS MATERIALIZED (
         SELECT r.*, last.session_id AS last_session, last.mac_key AS last_mac, last.started_at AS last_start
@@ -88,7 +89,10 @@ DELETE FROM nas_restarts WHERE tenant_id = ANY (%s::uuid[]) AND ended_session IS
 
 
 def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
-    """Store the restarts of a batch. Returns whether it has any. They separate later sessions from earlier ones."""
+    """Store the restarts of a batch, which separate later sessions from earlier ones.
+
+    Returns whether the batch has any.
+    """
     if not copy_rows(cursor, _COPY, batch.restart_lines()):
         return False
     cursor.execute(_KEEP.encode())
@@ -96,7 +100,10 @@ def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
 
 
 def end_sessions(cursor: psycopg.Cursor, tenants: Sequence[str]) -> tuple[list[SessionIdentity], bool]:
-    """End some sessions from before the restarts. Returns tenant, MAC and name of each, and whether more may follow."""
+    """End some sessions from before the restarts.
+
+    Returns tenant, MAC address and name of each, and whether more may follow.
+    """
     parameters = {"tenants": tenants, "nases": MAX_NASES, "sessions": MAX_SESSIONS}
     ended = cursor.execute(RESTARTS_END.encode(), parameters).fetchall()
     (more,) = cursor.execute(_PENDING, parameters).fetchone() or (False,)

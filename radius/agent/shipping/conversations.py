@@ -1,11 +1,14 @@
-"""Conversations that a device ended after the server certificate. radiusd does not log them, so the agent does."""
+"""EAP conversations that end after the server certificate, because the device does not answer.
+
+radiusd does not log them, so the agent does.
+"""
 
 import msgspec
 
 from nac.cellformat.journal.records import AuthRecord, CertificateSentRecord
 
 ABANDONED_AFTER_MICROSECONDS = 30_000_000
-# Maximum; the oldest are dropped, so that a flood of half-open conversations does not fill the database.
+# Maximum of open conversations. The oldest are dropped, so that a flood does not fill the database.
 MAX_OPEN_CONVERSATIONS = 10_000
 
 _decoder = msgspec.json.Decoder(dict[str, CertificateSentRecord])
@@ -13,9 +16,9 @@ _encoder = msgspec.json.Encoder()
 
 
 class OpenConversations:
-    """Conversations whose certificate was sent and that have not ended, oldest first.
+    """Conversations in which the certificate was sent and that have not ended, oldest first.
 
-    Use a `copy` for a batch, so that a batch that is not stored changes nothing.
+    Use a `copy` for each batch. If the batch cannot be stored, the original is unchanged.
     """
 
     def __init__(self, waiting: dict[str, CertificateSentRecord] | None = None) -> None:
@@ -38,9 +41,9 @@ class OpenConversations:
         self._waiting.pop(conversation, None)
 
     def take_abandoned(self, now: int) -> list[AuthRecord]:
-        """End conversations that waited too long at `now` (epoch microseconds). Returns the row of each."""
+        """Remove conversations that are too old at `now` (epoch microseconds). Returns an auth log record for each."""
         limit = now - ABANDONED_AFTER_MICROSECONDS
-        # Check all: records of several writers are not strictly in order of time.
+        # Check all conversations: records of several writers are not strictly in order of time.
         late = [record for record in self._waiting.values() if record.at <= limit]
         for record in late:
             del self._waiting[record.conversation]

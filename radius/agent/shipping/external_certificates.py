@@ -1,4 +1,4 @@
-"""Certificates of external authorities that devices presented, and where their status is published."""
+"""Certificates of external authorities that devices presented, and the URLs where their status is published."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -15,12 +15,13 @@ from nac.kit.validation import require_web_address
 from pki.errors import UNREADABLE_ERRORS
 from pki.serials import serial_bytes
 
-# Limit of a tenant; the worker makes room when it is reached (nac/certificates/external_status.py).
+# Limit of certificates per tenant. The worker removes old ones when it is reached
+# (nac/certificates/external_status.py).
 MAX_CERTIFICATES = 10_000
 _MAX_URLS = 4
 _MAX_NAME_CHARACTERS = 200
 
-# Skips certificates of an authority that was removed meanwhile.
+# Ignores certificates whose authority was removed meanwhile.
 MERGE = """
 INSERT INTO external_certificates AS known (
     tenant_id, authority_id, serial, common_name, crl_urls, ocsp_urls, not_after, first_seen_at, last_seen_at
@@ -49,7 +50,10 @@ class SeenCertificate(NamedTuple):
 
 
 class ExternalCertificates:
-    """External certificates of one journal batch, each once, ordered by key because several cells write them."""
+    """External certificates of one journal batch.
+
+    Each is written once, in the order of keys: several cells write such rows.
+    """
 
     def __init__(self) -> None:
         self._shown: dict[tuple[str, bytes], SeenCertificate] = {}
@@ -60,7 +64,7 @@ class ExternalCertificates:
         try:
             certificate = _read_certificate(record)
         except UNREADABLE_ERRORS:
-            # Correctly signed, but its status cannot be checked.
+            # Admit has verified the signature, but cannot read the fields, so the status cannot be checked.
             return
         self._shown[certificate.authority_id, certificate.serial] = certificate
 
@@ -71,7 +75,7 @@ class ExternalCertificates:
 
 
 def _read_certificate(record: AuthRecord) -> SeenCertificate:
-    """Parse the certificate. Raises one of UNREADABLE."""
+    """Parse the certificate. Raises one of the errors in UNREADABLE."""
     certificate = x509.load_der_x509_certificate(record.external_certificate)
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return SeenCertificate(
@@ -87,7 +91,7 @@ def _read_certificate(record: AuthRecord) -> SeenCertificate:
 
 
 def _crl_urls(certificate: x509.Certificate) -> list[str]:
-    """CRL URLs (RFC 5280 4.2.1.13), except lists of another signer or for some reasons only."""
+    """CRL URLs (RFC 5280 4.2.1.13). Skips lists that another authority signs, and lists for certain reasons only."""
     try:
         points = certificate.extensions.get_extension_for_class(x509.CRLDistributionPoints).value
     except x509.ExtensionNotFound:
@@ -110,7 +114,7 @@ def _ocsp_urls(certificate: x509.Certificate) -> list[str]:
 
 
 def _usable_urls(urls: Iterable[str]) -> Iterator[str]:
-    """HTTP URLs only; some certificates name a directory (ldap:) first."""
+    """Select URLs with http or https, because some certificates also name a directory (ldap:)."""
     left = _MAX_URLS
     for url in dict.fromkeys(urls):
         try:

@@ -1,4 +1,4 @@
-"""Bounded queue of live events of all tenants: a tenant with many events displaces only its own."""
+"""Limited queue of live events of all tenants. If it is full, the tenant with the most data loses its oldest events."""
 
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ class FairQueue(Generic[T]):
     def __init__(self, *, most: int, most_bytes: int) -> None:
         self._most = most
         self._most_bytes = most_bytes
-        # By tenant, without empty ones: (bytes, item), the oldest first.
+        # Items by tenant, as (bytes, item), oldest first. Tenants without items have no entry.
         self._waiting: dict[str, deque[tuple[int, T]]] = {}
         self._bytes: Counter[str] = Counter()
         self._length = 0
@@ -21,11 +21,11 @@ class FairQueue(Generic[T]):
         return self._length
 
     def __iter__(self) -> Iterator[T]:
-        """Items by tenant, the oldest first."""
+        """Iterate over the items by tenant, oldest first."""
         return (item for queue in self._waiting.values() for _, item in queue)
 
     def put(self, tenant_id: str, size: int, item: T) -> int:
-        """Add an item of `size` bytes. Returns the number of dropped items: the oldest of the largest tenant."""
+        """Add an item of `size` bytes. Returns the number of dropped items, the oldest of the largest tenant."""
         self._waiting.setdefault(tenant_id, deque()).append((size, item))
         self._bytes[tenant_id] += size
         self._length += 1
@@ -38,7 +38,7 @@ class FairQueue(Generic[T]):
         return before - self._length
 
     def take(self, most: int) -> list[T]:
-        """Remove and return the oldest of each tenant in turn."""
+        """Remove and return up to `most` items: in turn, the oldest item of each tenant."""
         taken: list[T] = []
         while self._waiting and len(taken) < most:
             tenant_id = next(iter(self._waiting))

@@ -1,8 +1,8 @@
-"""Sends live events of shipped records over Redis while clients watch (nac.logs.events.live_stream is the other end).
+"""Sends shipped records as live events over Redis, while clients watch (they read by nac.logs.events.live_stream).
 
-Shippers hand over committed records and continue at once; a separate thread creates and sends the events. The queue
-between them drops the oldest of the tenant with the most. Redis may hang, fail or lose data: events are then left out
-and counted. Watchers detect gaps by the numbers in the entries.
+Shippers pass on committed records and continue at once. A separate thread creates and sends the events. If the queue
+between them is full, the tenant with the most data loses its oldest events. Redis may hang, fail or lose data: then
+events are left out and counted. Watchers detect gaps by the numbers in the entries.
 """
 
 import logging
@@ -37,47 +37,51 @@ from radius.agent.shipping.fair_queue import FairQueue
 
 log = logging.getLogger(__name__)
 
-# Maximum of queued events, of all tenants.
+# Maximum of queued events of all tenants together.
 MAX_WAITING = 1_000
 MAX_WAITING_BYTES = 8 << 20
-# Events per second: more would take processor time from the shippers. BURST may come at once.
+# Limit of events per second, because the shippers need the processor time. BURST_EVENTS may be sent at once.
 EVENTS_PER_SECOND, BURST_EVENTS = 2_000, 500
 MAX_EVENTS_PER_PASS = 200
-# Approximate bytes of a row of coa_requests.
+# Estimated bytes of a row of coa_requests.
 _REQUEST_BYTES = 1_000
-# Interval to read the watched tenants and to announce this cell to the watchers.
+# Interval to read which tenants are watched, and to announce this cell to the watchers.
 LISTENER_POLL_SECONDS = 1.0
-# Without a response for this time, no tenant counts as watched.
+# If Redis does not respond for this time, no tenant counts as watched.
 LAPSE_SECONDS = 10.0
 RETRY_SECONDS = TIMEOUT_SECONDS = 1.0
-# Entries of all watched tenants of a cell, of ENTRY_BYTES each (100 MB). With more than fifty tenants each has fewer,
-# so that all have some. A cell's slots are limited so that each has at least LEAST_KEPT.
+# Limit of entries in Redis for all watched tenants of a cell, of MAX_ENTRY_BYTES each (100 MB). With more than fifty
+# watched tenants, each tenant has fewer entries, but at least MIN_KEPT_ENTRIES. A cell has so few slots that these
+# minimums fit.
 MAX_KEPT_ENTRIES = 50 * MAX_ENTRIES
 MIN_KEPT_ENTRIES = 8
 _RESERVE_NUMBERS = "SELECT array_agg(nextval(%s::regclass)) FROM generate_series(1, %s)"
 
-# Creates the event of a journal record from its bytes, whether it was stored cleaned, and the id of its row.
+# Creates an event. Arguments: bytes of the journal record, whether it was cleaned for storage, id of its row, tenant.
 EventFactory = Callable[[bytes, bool, int, EventTenant], Event]
 
 
 class LiveItem(NamedTuple):
     tenant_id: str
-    # Bytes in memory.
+    # Bytes that the item occupies in memory.
     size: int
     event: Callable[[EventTenant], Event]
 
 
 class LiveBatch:
-    """Records of a shipped batch to send live: noted on reading, numbered on writing.
+    """Records of one shipped batch that become live events. `note` collects them, `take_numbers` assigns ids.
 
-    Holds bytes instead of objects: thousands of long-lived objects cost the garbage collector more than parsing the
-    sent ones again.
+    Stores bytes instead of objects. Parsing the sent records again costs less time than the garbage collection of
+    thousands of objects.
     """
 
     def __init__(self, make: EventFactory, sequence: str, wanted: frozenset[str]) -> None:
-        """`sequence` is that of the log's ids."""
+        """Create the batch.
+
+        `sequence` is the PostgreSQL sequence of the log's ids, and `wanted` the watched tenants.
+        """
         self.wanted = wanted
-        # Counts by tenant, including records that are not kept.
+        # Number of records by tenant, including records that the queue has dropped.
         self.noted: Counter[str] = Counter()
         self.told: list[LiveItem] = []
         self._make = make
@@ -85,12 +89,12 @@ class LiveBatch:
         self._kept: FairQueue[tuple[int, str, bytes, bool]] = FairQueue(most=MAX_WAITING, most_bytes=MAX_WAITING_BYTES)
 
     def note(self, place: int, tenant_id: str, payload: bytes, *, cleaned: bool) -> None:
-        """Note a record. `place` is the position of its row in the batch."""
+        """Collect a record. `place` is the position of its row in the batch."""
         self.noted[tenant_id] += 1
         self._kept.put(tenant_id, len(payload), (place, tenant_id, payload, cleaned))
 
     def take_numbers(self, cursor: psycopg.Cursor) -> dict[int, int]:
-        """Reserve ids by place for the rows with an event, because event ids contain them."""
+        """Reserve ids for rows that become events, because event ids contain them. Returns ids by place."""
         if not self._kept:
             return {}
         row = cursor.execute(_RESERVE_NUMBERS, (self._sequence, len(self._kept))).fetchone()
@@ -105,7 +109,7 @@ class LiveBatch:
 
 
 class _QueuedItem(NamedTuple):
-    # Position among the tenant's events, in order of shipping.
+    # Number of the event in its tenant's sequence, in the order of shipping.
     number: int
     told: LiveItem
 
@@ -118,30 +122,34 @@ class _StreamEntry(NamedTuple):
 
 class LiveFeed:
     def __init__(self, url: str, tenants: Callable[[], Mapping[str, str]], *, cell: str) -> None:
-        """`url` of Redis; `tenants` returns the slugs of the cell's tenants by id."""
+        """Create the feed. `url` is that of Redis; `tenants` returns the slugs of the cell's tenants by id."""
         self.counters: Counter[str] = Counter()
-        # Tenants with a watcher.
+        # Ids of tenants with a watcher.
         self.wanted: frozenset[str] = frozenset()
         self._client = connect_redis(url, timeout_seconds=TIMEOUT_SECONDS)
         self._tenants = tenants
         self._name = cell
         self._filled = threading.Condition()
         self._waiting: FairQueue[_QueuedItem] = FairQueue(most=MAX_WAITING, most_bytes=MAX_WAITING_BYTES)
-        # New whenever watching begins: no numbers were assigned in between.
+        # Names under which this cell writes, by tenant. Each time watching begins, the name is new: numbers assigned
+        # before are not continuous.
         self._writers: dict[str, str] = {}
         # Number of each tenant's next event.
         self._next: Counter[str] = Counter()
         self._unsent: list[_StreamEntry] = []
-        # Maximum entries of a tenant's stream.
+        # Current maximum of entries in a tenant's stream.
         self._kept = MAX_ENTRIES
-        # Tenants whose stream Redis refuses; already logged.
+        # Streams that Redis rejects, and whose rejection is already logged.
         self._refused: set[str] = set()
         self._ask_at = self._answered_at = self._credited_at = time.monotonic()
         self._credit: float = BURST_EVENTS
         self._in_trouble = False
 
     def offer(self, items: Sequence[LiveItem], noted: Mapping[str, int] | None = None) -> None:
-        """Queue events without waiting. `noted` counts events by tenant, if more than `items`."""
+        """Queue events without waiting.
+
+        `noted` counts all events by tenant, if `items` does not contain all of them.
+        """
         if not (items or noted):
             return
         kept = Counter(each.tenant_id for each in items)
@@ -175,7 +183,7 @@ class LiveFeed:
         self._client.close()
 
     def _step(self) -> float:
-        """Poll or send, whichever is due. Returns the seconds to sleep."""
+        """Read the watched tenants or send events, if either is due. Returns seconds to sleep."""
         now = time.monotonic()
         if now >= self._ask_at:
             self._ask(now)
@@ -228,7 +236,7 @@ class LiveFeed:
         self._ask_at, self._answered_at = now + LISTENER_POLL_SECONDS, now
 
     def _next_number(self, tenant_id: str) -> int:
-        """Number of the tenant's next event to send."""
+        """Number of the next event that is sent for the tenant."""
         oldest = self._waiting.oldest(tenant_id)
         return oldest.number if oldest else self._next[tenant_id]
 
@@ -238,7 +246,7 @@ class LiveFeed:
             return self._waiting.take(most)
 
     def _entries(self, taken: list[_QueuedItem]) -> Iterator[_StreamEntry]:
-        """Entries by tenant, each without a gap in its numbers."""
+        """Build entries by tenant. Within an entry, numbers are continuous."""
         slugs = self._tenants()
         taken.sort(key=lambda each: each.told.tenant_id)
         for tenant_id, group in groupby(taken, lambda each: each.told.tenant_id):
@@ -259,7 +267,7 @@ class LiveFeed:
                 yield _StreamEntry(events_key(tenant_id), build_entry(writer, first, lines), len(lines))
 
     def _made(self, item: LiveItem, tenant: EventTenant) -> bytes:
-        """The event as bytes; b"" if it cannot be created. Its number then shows the gap."""
+        """Return the event as bytes; b"" if it cannot be created. Watchers then notice the missing number."""
         try:
             return to_json(item.event(tenant))
         except Exception:  # house-rule: a record that our code cannot handle does not stop the others
@@ -268,7 +276,10 @@ class LiveFeed:
             return b""
 
     def _send(self) -> None:
-        """Send entries. Entries may be repeated: watchers recognize them by number."""
+        """Send the entries.
+
+        After a failure they are sent again: watchers recognize repeated entries by their numbers.
+        """
         with self._client.pipeline(transaction=False) as pipeline:
             for each in self._unsent:
                 pipeline.xadd(each.key, each.fields, maxlen=self._kept, approximate=False)
@@ -290,7 +301,7 @@ class LiveFeed:
             log.info("Redis responds: live events resume")
 
     def _refuse(self, refused: _StreamEntry, why: object) -> None:
-        """Skip the stream of one tenant and continue with the others."""
+        """Skip the stream that Redis rejects. All other streams continue."""
         self.counters["left_out"] += refused.events
         self.counters["failures"] += 1
         if refused.key not in self._refused:
@@ -299,7 +310,7 @@ class LiveFeed:
 
 
 def _is_key_refused(answer: object) -> bool:
-    """Whether Redis refuses only this key: it has another type, or the ACL forbids it."""
+    """Whether Redis rejects only this stream: its key has another type, or the access control list forbids it."""
     return isinstance(answer, redis.exceptions.NoPermissionError) or (
         isinstance(answer, redis.ResponseError) and str(answer).startswith("WRONGTYPE")
     )

@@ -1,6 +1,7 @@
-"""Sends live events about alarms, devices and certificates. Reads them from PostgreSQL, because others write them, too.
+"""Sends live events about alarms, devices and certificates.
 
-Runs only while clients watch. Like all live events, these may be left out.
+Reads them from PostgreSQL, because other processes write them, too. Runs only while clients watch. Like all live
+events, these may be left out.
 """
 
 import logging
@@ -25,13 +26,14 @@ from radius.agent.shipping.live_feed import LiveFeed, LiveItem
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-# Seconds. A note has the start time of its transaction; notes of longer transactions are left out.
+# Age of notes that are read. A note has the start time of its transaction, so notes of longer transactions are left
+# out.
 WINDOW = timedelta(minutes=1)
-# Limit of one poll, shared by the tenants.
+# Limit of notes in one poll, shared by the tenants.
 MAX_NOTES = 1_000
-# Limit of one tenant within WINDOW for counting left-out notes.
+# Limit of notes of one tenant within WINDOW, to count the notes that are left out.
 MAX_KNOWN_NOTES = 10_000
-# Approximate bytes of a note.
+# Estimated bytes of a note.
 _NOTE_BYTES = 1_000
 
 
@@ -39,7 +41,7 @@ class _NoteEventFactory(Protocol):
     def __call__(self, note: EventNote, *, tenant: EventTenant) -> Event: ...
 
 
-# Without starts and ends of sessions: there are thousands, and watchers get their records.
+# Without starts and ends of sessions: there are thousands, and watchers get the accounting records.
 _EVENT_FACTORIES: dict[str, _NoteEventFactory] = {
     "alarm": alarms.from_note,
     "endpoint": endpoints.from_note,
@@ -52,7 +54,7 @@ class LiveNotes:
         self._engine = engine
         self._cell_id = cell_id
         self._feed = feed
-        # Tenants watched at the last poll, and the ids of its notes.
+        # Tenants that were watched at the last poll, and ids of the notes that it read.
         self._known: frozenset[str] = frozenset()
         self._seen: frozenset[int] = frozenset()
         self._in_trouble = False
@@ -76,7 +78,7 @@ class LiveNotes:
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             note = aliased(EventNote, _newest_notes(watched, MAX_KNOWN_NOTES))
             rows = session.execute(select(note.id, note.tenant_id)).all()
-            # Skip notes from before the watcher came.
+            # Skip notes from before the tenant was watched.
             fresh = {id_: str(of) for id_, of in rows if id_ not in self._seen and str(of) in self._known}
             items = _read_items(session, fresh) if fresh else []
         self._feed.offer(items, Counter(fresh.values()))
@@ -84,7 +86,7 @@ class LiveNotes:
 
 
 def _newest_notes(tenants: Iterable[str], most: int) -> Subquery:
-    """Ids of the newest notes of each tenant."""
+    """Query for the newest notes of each tenant."""
     ids = bindparam(None, sorted(tenants), type_=ARRAY(UUID(as_uuid=False)))
     tenant = func.unnest(ids).table_valued("id", name="tenant").render_derived()
     newest = select(EventNote).where(
@@ -95,7 +97,7 @@ def _newest_notes(tenants: Iterable[str], most: int) -> Subquery:
 
 
 def _read_items(session: Session, fresh: Mapping[int, str]) -> list[LiveItem]:
-    """The newest notes in order of writing; `fresh` maps ids to tenants."""
+    """Read the newest notes, in order of writing. `fresh` has the tenants of the notes to send, by id."""
     tenants = set(fresh.values())
     note = aliased(EventNote, _newest_notes(tenants, max(1, MAX_NOTES // len(tenants))))
     notes = session.scalars(select(note).order_by(note.at, note.id))

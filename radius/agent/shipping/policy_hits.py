@@ -1,4 +1,4 @@
-"""Hits of each rule by version and UTC day, summed up for each batch to save rows."""
+"""Hits of each rule by policy version and UTC day. Hits are summed up for each batch, to write fewer rows."""
 
 from collections.abc import Iterable
 
@@ -7,17 +7,17 @@ from radius.agent.copy_format import copy_line
 
 _DAY_MICROSECONDS = 86_400_000_000
 
-# Tenant, policy, version, rule ("" is the fallback), days since the epoch.
+# Tenant id, policy id, version, rule ("" for the fallback), days since 1970-01-01.
 HitKey = tuple[str, str, int, str, int]
 
 
 class HitCounts:
     def __init__(self) -> None:
-        # Number of decisions and time of the last one in epoch microseconds.
+        # Number of decisions, and time of the last one in epoch microseconds.
         self._counted: dict[HitKey, tuple[int, int]] = {}
 
     def add(self, record: AuthRecord) -> None:
-        # Otherwise no policy decided: invalid credentials, no site, or no published policy.
+        # Without a policy id, no policy decided: invalid credentials, no site, or no published policy.
         if record.policy_id:
             key = (
                 record.tenant_id,
@@ -40,7 +40,7 @@ CREATE TEMPORARY TABLE shipped_hits (
 ) ON COMMIT DELETE ROWS
 """
 HITS_COPY = "COPY shipped_hits FROM STDIN (NULL '')"
-# Ordered by key, so that two cells of one tenant do not deadlock.
+# In the order of keys, so that two cells of one tenant do not deadlock.
 HITS_MERGE = """
 INSERT INTO policy_hits AS known (tenant_id, policy_id, version, rule_id, day, hits, last_at)
 SELECT tenant_id, policy_id, version, coalesce(rule_id, ''), date '1970-01-01' + day, hits,

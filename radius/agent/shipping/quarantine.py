@@ -1,7 +1,7 @@
 """Quarantine for journal records that cannot be stored: a table, written in the transaction that moves the position.
 
-So each record is set aside exactly once: a retry or a kill before the commit leaves nothing behind. A file beside the
-journal could repeat or lose records.
+So each record enters the quarantine exactly once: a retry, or a kill before the commit, leaves nothing behind. A file
+beside the journal could repeat or lose records.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ import psycopg
 from nac.cellformat.journal.records import AnyRecord
 from nac.kit.ids import CellId
 
-# Limit for one stream of a cell, about 100 MB. Further records are counted, reported and lost.
+# Limit of records for one stream of a cell, about 100 MB. Further records are counted, reported and lost.
 MAX_RECORDS = 100_000
 _MAX_REASON_CHARACTERS = 500
 
 _KEEP = """
 INSERT INTO quarantined_records (cell_id, stream, tenant_id, why, payload) VALUES (%s, %s, %s, %s, %s)
 """
-# Excludes records handed over by another cell: they are shipped within seconds.
+# Excludes records that another cell handed over: they are shipped within seconds.
 _COUNT = "SELECT count(*) FROM quarantined_records WHERE cell_id = %s AND stream = %s AND NOT handed_over"
 
 _decode = msgspec.msgpack.Decoder(AnyRecord).decode
@@ -30,7 +30,7 @@ _decode = msgspec.msgpack.Decoder(AnyRecord).decode
 
 @dataclass(frozen=True, slots=True)
 class RejectedRecord:
-    """A record, and why it is not stored: its tenant is in another cell, or it is invalid."""
+    """A record that is not stored, with the reason: its tenant is in another cell, or the record is invalid."""
 
     payload: memoryview
     kind: Literal["stray", "quarantined"]
@@ -38,7 +38,10 @@ class RejectedRecord:
 
 
 def quarantine_records(cursor: psycopg.Cursor, cell_id: CellId, stream: str, records: Sequence[RejectedRecord]) -> int:
-    """Add records to the quarantine up to its limit. Returns the number of records left out."""
+    """Add records to the quarantine, up to MAX_RECORDS.
+
+    Returns the number of records above the limit, which are lost.
+    """
     if not records:
         return 0
     (held,) = cursor.execute(_COUNT, (cell_id, stream)).fetchone() or (0,)

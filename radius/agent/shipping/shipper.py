@@ -1,7 +1,8 @@
 """Ships one stream of the journal to PostgreSQL, exactly once.
 
-Each batch is one transaction that writes its rows and the new position. It first locks and compares the row of
-journal_positions: after any failure around the commit, the stored position is authoritative.
+A batch is one transaction, which writes the rows and the new position. The transaction first locks the row of
+journal_positions and compares the position. So after any failure during a commit, the stored position decides what is
+shipped next.
 """
 
 import threading
@@ -25,16 +26,16 @@ from radius.agent.shipping.streams import StrayRecord, Stream, StreamBatch
 
 MAX_RECORDS = 5_000
 MAX_BYTES = 4 << 20
-# A transaction costs as much as some hundred rows, so slow records are collected for this time.
+# Time to collect records before a batch. A transaction costs as much as several hundred rows.
 GATHER_SECONDS = 0.15
-# The same while a live watcher or feed waits.
+# Shorter time to collect records, while a live watcher or a feed waits.
 GATHER_WATCHED_SECONDS = 0.075
 FULL_BATCH_RECORDS = 2_000
 _MAX_BACKOFF_SECONDS = 5.0
-# A replaced radiusd has ended long before.
+# A replaced radiusd has ended long before this time.
 _MAX_HELD_SECONDS = 30
-# SQLSTATE classes of rejected data: data exception, integrity violation, program limit exceeded. Other errors (server,
-# space, permissions) may pass, so they are retried.
+# SQLSTATE classes of rejected data: data exception, integrity violation, program limit exceeded. Any other error
+# (server, disk space, permissions) may disappear, so the shipper retries.
 _DATA_FAULTS = ("22", "23", "54")
 _CHECK_VIOLATION = "23514"
 
@@ -55,14 +56,14 @@ _TENANTS = "SELECT tenant_id::text FROM slots WHERE cell_id = %s AND tenant_id I
 
 
 def shipping_engine(url: str, stream: Stream) -> Engine:
-    """An engine with one connection and the stream's temporary tables."""
+    """Create an engine with one connection, which has the stream's temporary tables."""
     engine = make_engine(url, pool_size=1, application_name=f"admit-ship-{stream.name}")
 
     @event.listens_for(engine, "connect")
     def make_tables(connection: psycopg.Connection, _: object) -> None:
         connection.autocommit = True
-        # A batch touches a few thousand of millions of rows. Without statistics of the temporary tables the planner
-        # prefers to read whole tables, so that is off. Its wrong estimates must not start JIT compilation either.
+        # A batch changes a few thousand of millions of rows. The temporary tables have no statistics, so the planner
+        # would read whole tables and start JIT compilation. Therefore table scans and JIT compilation are off.
         for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
             connection.execute("SELECT set_config(%s, 'off', false)", (setting,))
         # Sort a batch in memory.
@@ -79,23 +80,29 @@ def shipping_engine(url: str, stream: Stream) -> Engine:
 def is_data_fault(exc: psycopg.Error) -> bool:
     """Whether PostgreSQL rejects the data, so that a retry is useless."""
     if exc.sqlstate == _CHECK_VIOLATION and not exc.diag.constraint_name:
-        # Not our constraint: a partition was created while its row was on the way to the default partition.
+        # Not a fault of the data: a partition was created while its row was on the way to the default partition.
         return False
     return (exc.sqlstate or "")[:2] in _DATA_FAULTS
 
 
 def list_cell_tenants(cursor: psycopg.Cursor, cell_id: CellId) -> frozenset[str]:
-    """Ids of the cell's tenants, locked until the transaction ends: a move waits for it."""
+    """Ids of the cell's tenants. Locks the tenants until the transaction ends, so a move of a tenant waits."""
     cursor.execute(_TAKE_SHIPPING_LOCK, (SHIPPING_LOCK, cell_id))
     return frozenset(row[0] for row in cursor.execute(_TENANTS, (cell_id,)))
 
 
 class _PositionMoved(Exception):
-    """The position has changed: another process shipped, or our own commit succeeded unnoticed. Not an error."""
+    """The stored position has changed. Not an error.
+
+    Another process has shipped, or an earlier commit of this process succeeded without a response.
+    """
 
 
 class Shipper:
-    """Ships a stream. `journal` has a folder for each stream; `host` must own the cell, which may have moved."""
+    """Ships one stream.
+
+    `journal` has a folder for each stream. `host` is this machine. Shipping stops if another machine owns the cell.
+    """
 
     def __init__(
         self,
@@ -116,15 +123,15 @@ class Shipper:
         self._reader = JournalReader(journal / stream.name)
         self._alarms = alarms
         self._clock = clock
-        # All records until then (epoch microseconds) are in the database; 0 if unknown.
+        # All records until this time (epoch microseconds) are in the database; 0 if unknown.
         self.shipped_until = 0
         self._position: SegmentPosition | None = None
-        # Epoch microseconds; 0 if no segment waits behind one in use.
+        # Since when newer segments wait because a process has an older one open (epoch microseconds); 0 if none waits.
         self._held_since = 0
         self._limit = MAX_RECORDS
 
     def run(self, stop: threading.Event) -> None:
-        """Ship until `stop` is set, retrying after database errors."""
+        """Ship until `stop` is set. Retries after database errors."""
         backoff = 0.0
         alarm = f"ship-{self._stream.name}"
         while not stop.is_set():
@@ -148,7 +155,7 @@ class Shipper:
     def step(self) -> int:
         """Ship one batch. Returns the number of processed records; 0 if there were none.
 
-        Raises database errors that are no data faults.
+        Raises database errors that are not data faults.
         """
         if self._position is None:
             self._adopt_stored_position()
@@ -188,12 +195,16 @@ class Shipper:
     def _lock(self, cursor: psycopg.Cursor) -> tuple[SegmentPosition, str]:
         row = cursor.execute(_POSITION_LOCK, (self._host, self._cell_id, self._stream.name)).fetchone()
         if row is None:
-            # The position belongs to another machine's journal; using it would skip records of this one.
+            # The position belongs to the journal of another machine. Shipping from this position would skip records of
+            # this machine's journal.
             raise CellTaken(f"Another host than {self._host} serves the cell.")
         return SegmentPosition(row[0], row[1]), row[2]
 
     def _store(self, batch: RecordBatch, refused: tuple[RejectedRecord, ...] = ()) -> int:
-        """Store a batch. Returns the time of the last record, 0 if empty. `refused` go into quarantine."""
+        """Store a batch.
+
+        Returns the time of its last record; 0 if it is empty. `refused` records go into quarantine.
+        """
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
             if self._lock(cursor)[0] != self._position:
@@ -220,12 +231,12 @@ class Shipper:
                 strange.append(RejectedRecord(payload, "stray", f"{exc}"))
             except Exception as exc:  # house-rule: a record that our code cannot handle does not stop the others
                 strange.append(RejectedRecord(payload, "quarantined", f"{type(exc).__name__}: {exc}"))
-        # During a backlog, use the records' time: the next batch may have the end of a conversation.
+        # During a backlog, use the time of the records: the next batch may contain the end of a conversation.
         work.finish(last_at if batch.more else self._clock())
         return work, last_at, strange
 
     def _narrow(self, batch: RecordBatch, exc: psycopg.Error) -> None:
-        """Find the records that PostgreSQL rejects by halving the batch, and set them aside."""
+        """Find the records that PostgreSQL rejects by halving the batch, and put them into quarantine."""
         if len(batch.payloads) > 1:
             self._limit = max(1, len(batch.payloads) // 2)
             return
@@ -234,7 +245,7 @@ class Shipper:
         self._advance(batch, self._store(batch, refused))
 
     def _report_rejected(self, records: list[RejectedRecord], left_out: int) -> None:
-        """Count and report records after the commit, so that each counts once."""
+        """Count and report quarantined records after the commit, so that each counts once."""
         self.counters["lost"] += left_out
         for kind, number in Counter(record.kind for record in records).items():
             self.counters[kind] += number
@@ -269,14 +280,18 @@ class Shipper:
         alarm = f"journal-damaged-{self._stream.name}"
         if batch.damaged:
             self._alarms.tell(
-                alarm, "The current journal segment is damaged. Its rest is cut when radiusd starts the next one."
+                alarm,
+                "The current journal segment is damaged. Admit cuts off its end when radiusd starts the next one.",
             )
         else:
             self._alarms.clear(alarm)
         self._report_held(batch)
 
     def _report_held(self, batch: RecordBatch) -> None:
-        """Warn of an old segment that stays open. Two writers are normal for seconds while radiusd is replaced."""
+        """Raise an alarm if an old segment stays open.
+
+        While radiusd is replaced, two processes write segments for some seconds.
+        """
         self._held_since = (self._held_since or self._clock()) if batch.held else 0
         alarm = f"journal-held-{self._stream.name}"
         if batch.held and self._clock() - self._held_since > _MAX_HELD_SECONDS * 1_000_000:

@@ -1,7 +1,7 @@
-"""Sightings of MAC addresses: when and where, whether admitted, and reported evidence. Endpoints are made from them.
+"""Sightings of MAC addresses: when and where a device was seen, whether it was admitted, and its evidence.
 
-Written once a minute for each address (accounting: half an hour), or when the verdict or evidence changes. So frequent
-devices cost only a dictionary lookup.
+The worker creates endpoints from them. A sighting is written once a minute for each address (accounting: each half
+hour), or when the verdict or evidence changes. So frequent devices cost only a dictionary lookup.
 """
 
 import time
@@ -21,12 +21,12 @@ from radius.agent.accounting_parser import ParsedAccounting, shorten_key
 from radius.agent.copy_format import copy_line, copy_rows, host_address
 
 QUIET_MICROSECONDS = 60_000_000
-# Frequent Interim-Updates add nothing: sessions show who is present.
+# Longer than for logins, because the sessions already show which devices are present.
 ACCOUNTING_QUIET_MICROSECONDS = 1_800_000_000
-# Maximum; the least recently seen are dropped, which costs one more update each.
+# Limit of addresses in memory. The least recently seen are dropped. A dropped address costs one more write.
 MAX_REMEMBERED = 100_000
 
-# Counting a tenant's list to see whether it is full takes 70 ms if it is.
+# Seconds between two checks whether a tenant's queue is full. A check of a full queue takes 70 ms.
 CHECK_INTERVAL_SECONDS = 10.0
 _FULL_QUEUES = """
 SELECT t FROM unnest(%(tenants)s::text[]) t
@@ -38,7 +38,7 @@ SightingKey = tuple[str, str]
 
 @dataclass(slots=True)
 class Sighting:
-    """Data of a batch about one address; the latest value wins."""
+    """Sighting of one address in a batch. The latest value of each field is used."""
 
     tenant_id: str
     mac: str
@@ -47,11 +47,11 @@ class Sighting:
     nas_id: str
     nas_port: str
     ssid: str
-    # "" and None if only accounting reports it.
+    # Empty if only accounting reports the device.
     method: str = ""
     identity: str = ""
     permitted: bool | None = None
-    # Hash of the evidence, to detect repetition; 0 for none.
+    # Hash of the evidence, to detect repetition; 0 without evidence.
     evidence_hash: int = 0
     evidence: dict[tuple[str, str], Evidence] = field(default_factory=dict)
 
@@ -63,7 +63,7 @@ class _StoredSighting(NamedTuple):
 
 
 class FullWorkQueues:
-    """Tenants with so much waiting work that nothing new is stored until the worker has caught up."""
+    """Tenants with so much queued work that nothing new is stored until the worker has processed it."""
 
     def __init__(self) -> None:
         self._looked: dict[str, float] = {}
@@ -81,7 +81,7 @@ class FullWorkQueues:
 
 
 class RecentSightings:
-    """Recent writes for each MAC address; only `remember` changes them, after the commit."""
+    """Last write for each MAC address. Only `remember` changes it, after the commit."""
 
     def __init__(self, quiet_microseconds: int) -> None:
         self._quiet = quiet_microseconds
@@ -103,7 +103,7 @@ class RecentSightings:
 
     def remember(self, batch: "SightingBatch") -> None:
         for key, seen in batch.seen.items():
-            # Evidence that was not stored counts as new next time.
+            # Evidence that was not stored counts as new at the next sighting.
             evidence_hash = 0 if seen.tenant_id in batch.full else seen.evidence_hash or self.evidence_hash(key)
             self._written[key] = _StoredSighting(seen.at, seen.permitted, evidence_hash)
             self._written.move_to_end(key)
@@ -115,7 +115,7 @@ class SightingBatch:
     def __init__(self, known: RecentSightings) -> None:
         self._known = known
         self.seen: dict[SightingKey, Sighting] = {}
-        # From FullLists, set before writing.
+        # Tenants whose work queue is full; `find_full_queues` sets them before the batch is written.
         self.full: frozenset[str] = frozenset()
 
     def find_full_queues(self, cursor: psycopg.Cursor) -> None:
@@ -167,7 +167,7 @@ class SightingBatch:
         self.seen[tenant_id, mac] = seen
         return seen
 
-    # Ordered by key: both streams write these rows and must not deadlock.
+    # Both methods order by key: both streams write these rows and must not deadlock.
 
     def sighting_lines(self) -> Iterable[str]:
         return [_sighting_line(self.seen[key]) for key in sorted(self.seen)]
@@ -188,7 +188,7 @@ CREATE TEMPORARY TABLE shipped_sightings (
 ) ON COMMIT DELETE ROWS
 """
 SIGHTINGS_COPY = "COPY shipped_sightings FROM STDIN (NULL '')"
-# Addresses never seen before become work for the worker.
+# Addresses that were never seen before are queued for the worker.
 SIGHTINGS_MERGE = """
 WITH merged AS (
     INSERT INTO endpoint_sightings AS known (
@@ -198,7 +198,7 @@ WITH merged AS (
         coalesce(nas_port, ''), coalesce(ssid, ''), coalesce(method, ''), coalesce(identity, ''), permitted
     FROM shipped_sightings s
     WHERE tenant_id <> ALL (%(full)s::uuid[])
-        -- OFFSET 0: looked up one by one, and no table of all that were ever seen is made.
+        -- OFFSET 0: looks up each row by index, and does not read all stored sightings.
         OR EXISTS (SELECT FROM endpoint_sightings k WHERE k.tenant_id = s.tenant_id AND k.mac = s.mac OFFSET 0)
     ON CONFLICT (tenant_id, mac) DO UPDATE SET
         last_seen_at = excluded.last_seen_at, site_id = excluded.site_id, nas_id = excluded.nas_id,
@@ -248,11 +248,11 @@ def _sighting_line(seen: Sighting) -> str:
 
 
 class SignatureSightings:
-    """Whether exempt NASes send Message-Authenticator: one row for each, written once a minute."""
+    """Whether exempt NASes send Message-Authenticator: one row for each NAS, written once a minute."""
 
     def __init__(self) -> None:
-        # By tenant and source address, in epoch microseconds: the last unsigned request, the first signed one after
-        # it, and the last signed one. 0 for none.
+        # Times in epoch microseconds, by tenant and source address: the last unsigned request, the first signed request
+        # after that, and the last signed request. 0 if there was none.
         self._seen: dict[tuple[str, str], tuple[int, int, int]] = {}
 
     def add(self, record: AuthRecord) -> None:
@@ -283,8 +283,8 @@ CREATE TEMPORARY TABLE shipped_signatures (
 ) ON COMMIT DELETE ROWS
 """
 _COPY_SIGNATURES = "COPY shipped_signatures FROM STDIN (NULL '')"
-# Written once a minute and at each change. A late batch (radius/agent/replay.py) may make `signs_since` later than it
-# was, never earlier.
+# Written once a minute and at each change. A late batch (radius/agent/replay.py) may make `signs_since` later than the
+# real time, but never earlier.
 _MERGE_SIGNATURES = """
 INSERT INTO nas_signatures AS known (nas_id, tenant_id, last_unsigned_at, signs_since, last_signed_at)
 SELECT n.id, n.tenant_id, to_timestamp(s.unsigned_at / 1e6), to_timestamp(s.signs_since / 1e6),
@@ -306,18 +306,18 @@ WHERE excluded.last_unsigned_at
 """
 
 
-# Limit of NASes for a rotation: invented names must not fill the table.
+# Limit of NASes per rotation, because anyone who knows the secret can invent names.
 MAX_NASES = 20_000
 
-# Rotation, NAS and secret ("old" or "new").
+# Rotation id, key of the NAS, and secret ("old" or "new").
 SecretSightingKey = tuple[str, str, str]
 
 
 class SecretSightings:
-    """Secrets that NASes used during a rotation: one row for each NAS, written at most once a batch."""
+    """Secrets that NASes used during a rotation: one row for each NAS, written at most once per batch."""
 
     def __init__(self) -> None:
-        # Time of the last request in epoch microseconds, with the NAS's tenant, id and source address.
+        # Time of the last request in epoch microseconds; tenant id, NAS id and source address.
         self._seen: dict[SecretSightingKey, tuple[int, str, str, str]] = {}
 
     def add(self, record: AuthRecord | AccountingRecord, identifier: str) -> None:
@@ -348,7 +348,7 @@ CREATE TEMPORARY TABLE shipped_secrets (
 ) ON COMMIT DELETE ROWS
 """
 _COPY_SECRETS = "COPY shipped_secrets FROM STDIN (NULL '')"
-# Ordered by key, so that the two streams do not deadlock.
+# In the order of keys, so that the two streams do not deadlock.
 _MERGE_SECRETS = """
 INSERT INTO secret_sightings AS known (rotation_id, nas_key, tenant_id, nas_id, source, old_at, new_at, new_since)
 SELECT s.rotation_id, s.nas_key, r.tenant_id, (array_agg(s.nas_id ORDER BY s.at DESC))[1],

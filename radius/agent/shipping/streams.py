@@ -1,4 +1,4 @@
-"""The two streams of the journal: how a batch of records becomes rows."""
+"""The two streams of the journal, and how each turns a batch of records into rows."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,31 +42,34 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class StrayRecord(ValueError):
-    """The record belongs to no tenant of this cell, or not to this stream."""
+    """The record belongs to a tenant that is not in this cell, or to the other stream."""
 
 
 class StreamBatch(Protocol):
-    """One batch: filled record by record, then written. Its state counts only after the commit."""
+    """One batch: records are added, then written. Changes of the stream's state take effect only after the commit."""
 
     def take(self, payload: memoryview) -> int:
-        """Add a record and return its time. If the record cannot be stored, raises and adds nothing."""
+        """Add a record and return its time.
+
+        If the record cannot be stored, raises and adds nothing.
+        """
 
     def finish(self, now: int) -> None:
-        """End the batch; `now` is how far the journal was read."""
+        """End the batch. `now` is how far the journal was read (epoch microseconds)."""
 
     def recall(self, cursor: psycopg.Cursor) -> None:
-        """Move back rows that old records of this batch may update."""
+        """Move sessions that this batch may update back from the history."""
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None: ...
 
     def open_conversations(self) -> str:
-        """JSON for journal_positions."""
+        """State for `journal_positions.open_conversations`, as JSON."""
 
 
 class Stream(Protocol):
-    # As in journal_positions; also the name of its folder.
+    # Name of the stream in journal_positions, and of its folder.
     name: str
-    # Temporary tables, because PostgreSQL refuses COPY into tables with row-level security.
+    # Statements for temporary tables: PostgreSQL rejects COPY into tables with row-level security.
     tables: tuple[str, ...]
 
     @property
@@ -80,11 +83,11 @@ class Stream(Protocol):
     def restore(self, open_conversations: str) -> None: ...
 
     def due(self, now: int) -> bool:
-        """Whether there is something to write without a new record."""
+        """Whether the stream has something to write although no record has arrived."""
 
 
 class _LiveStream:
-    """A stream with live events."""
+    """A stream whose records become live events."""
 
     live: LiveFeed | None
 
@@ -149,7 +152,7 @@ class AuthBatch:
         self._secrets = SecretSightings()
         self._signatures = SignatureSightings()
         self._given: list[leases.AddressAssignment] = []
-        # Addresses assigned while another device had them.
+        # Number of addresses that were assigned while another device had them.
         self.given_twice = 0
 
     def take(self, payload: memoryview) -> int:
@@ -174,7 +177,7 @@ class AuthBatch:
         if record.conversation:
             self.conversations.end(record.conversation)
         if record.nas_identifier == SELF_TEST_NAS:
-            # No device: it is logged, without further effects.
+            # A record without a device is logged and has no further effects.
             return record.at
         self._hits.add(record)
         self._external.add(record)
@@ -193,7 +196,7 @@ class AuthBatch:
                 self._lines.append(copy_format.auth_line(record))
 
     def recall(self, cursor: psycopg.Cursor) -> None:
-        """Do nothing: decisions update no old rows."""
+        """Do nothing: decisions do not update old rows."""
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
         if copy_rows(
@@ -229,7 +232,10 @@ class AccountingStream(_LiveStream):
         live: LiveFeed | None = None,
         hears: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`counted` returns the tenants whose live sessions the replica counts, `hears` whether radiusd answers."""
+        """Create the stream. `counted` returns tenants whose live sessions the replica counts.
+
+        `hears` returns whether radiusd responds.
+        """
         self.live = live
         self.sightings = RecentSightings(ACCOUNTING_QUIET_MICROSECONDS)
         self.keeping = SessionMaintenance()
@@ -250,7 +256,7 @@ class AccountingStream(_LiveStream):
             self.live.offer(work.live.told, work.live.noted)
 
     def restore(self, open_conversations: str) -> None:
-        """Restore until when accounting was received; accounting has no conversations."""
+        """Restore the period in which accounting was received; this stream has no conversations."""
         self.keeping = SessionMaintenance.from_json(open_conversations)
 
     def due(self, now: int) -> bool:
@@ -301,7 +307,7 @@ class AccountingBatch:
         return record.at
 
     def log(self, record: AccountingRecord, used: ParsedAccounting) -> None:
-        """Store the record unchanged. Raises Unstorable."""
+        """Add the record to the log as the NAS sent it. Raises Unstorable."""
         self._lines.append(accounting_line(record, used))
 
     def finish(self, now: int) -> None:
@@ -339,7 +345,7 @@ class AccountingBatch:
 
 
 def _live_batch(feed: LiveFeed | None, make: EventFactory, sequence: str) -> LiveBatch:
-    """A batch of live events; empty without a feed."""
+    """Create a batch of live events; it collects nothing without a feed."""
     return LiveBatch(make, sequence, feed.wanted if feed else frozenset())
 
 
