@@ -26,11 +26,13 @@ _LEVELS = {PermissionLevel.TENANT: "a tenant", PermissionLevel.MSP: "an MSP", Pe
 _OF_TENANTS = permissions_at(PermissionLevel.TENANT)
 _HEAD = """\
 # Permissions
-This page lists the roles, the permissions, and the operations of the API that need them.
+This page lists the roles, their permissions, and the operations of the API that need each
+permission.
 
 * An operation needs its permission on the tenant, MSP or platform in its path.
-* People get permissions from their roles as members. Programs get them from their tokens.
-* A permission on an MSP also applies to its tenants. One on the platform applies everywhere.
+* A person has the permissions of their roles as a member. A program has those of its token.
+* A permission on an MSP also applies to its tenants. A permission on the platform
+  applies to all MSPs and tenants.
 
 `.venv/bin/python -m cli.permissions --write` generates this page.
 
@@ -41,28 +43,30 @@ This page lists the roles, the permissions, and the operations of the API that n
 """
 _EFFECTS = """
 ## Effects of operations
-Each operation declares its effects (`api/v1`). It needs at least one permission that guards the
-effect (`nac/core/access/effects.py`). A test rejects operations that need none of these
-permissions, and operations that change data outside their declared effects.
+An effect is a kind of change or access that certain permissions guard
+(`nac/core/access/effects.py`). Each operation declares its effects in `api/v1`, and needs at least
+one permission that guards each of them. Tests fail if an operation needs none of these permissions,
+or changes data outside of its declared effects.
 
 | effect | meaning | operations |
 |---|---|---|"""
 _ALONE = """
 ## Effects of one permission
-These are the effects of a token or role that has only this permission.
+A token or role that has only the permission in the first column can have these effects.
 
 | permission | effects |
 |---|---|"""
 _PAIRS = """
 ## Effects of two permissions
-These pairs have more effects than each of the two permissions has separately.
+A token or role that has both permissions of a row can have effects that neither permission gives
+separately.
 
 | permission | with | additional effects |
 |---|---|---|"""
 _SEVERAL = """
 ## Operations with several permissions
-The description of the operation lists the requests that need more. A template needs, at each
-tenant, the permissions for its parts.
+The description of an operation in `/openapi.json` lists the requests that need more permissions. To
+roll out a template, you need at each tenant the permissions for its parts.
 
 | operation | every request needs | some requests also need |
 |---|---|---|"""
@@ -126,7 +130,7 @@ def _effects() -> Iterator[str]:
     yield from _SEVERAL.splitlines()
     for route in sorted(declarations, key=lambda route: route.operation):
         if len(route.always) > 1 or route.also:
-            every = "all permissions at the place" if route.always >= _OF_TENANTS else _listed(route.always)
+            every = "all permissions at this level" if route.always >= _OF_TENANTS else _listed(route.always)
             yield f"| `{route.operation}` | {every} | {_listed(route.also - route.always) or '-'} |"
 
 

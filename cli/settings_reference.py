@@ -92,11 +92,11 @@ Edit `var/admit.env`, then run `./admit up`:
 
 * `./admit up` restarts all processes if a value has changed. Until then, the old values apply.
 * `./admit up` rewrites the file. It keeps your values, but not your comments.
-* Variables of your shell override the file. `./admit up` saves them there.
+* Variables of your shell override the file, and `./admit up` saves their values to the file.
 * `./admit up` always sets `ADMIT_MASTER_KEY_FILE`, `ADMIT_REDIS_URL` and the database URLs itself.
 * Each process checks all settings when it starts, and reports every invalid value at once.
-* Unknown names that begin with `ADMIT_` are rejected. The message suggests the closest name.
-* Defaults that begin with `var/` are in `ADMIT_VAR_DIR`.
+* If a name begins with `ADMIT_` and does not exist, Admit reports an error with the closest name.
+* In a default, `var/` stands for the folder `ADMIT_VAR_DIR`.
 * `./admit api` has two more variables, `ADMIT_API_URL` and `ADMIT_API_TOKEN` ([the API](api.md)).
 
 `python -m cli.settings_reference --write` generates this page from `nac/kit/settings.py`.
@@ -106,17 +106,17 @@ Edit `var/admit.env`, then run `./admit up`:
 _NOTES: Final[Mapping[str, str]] = {
     "API": """\
 * An IPv6 address counts as its /64 network.
-* Each process counts in its memory, for the last 10,000 callers. A restart clears the counts. With
-  several processes, divide the limits by their number.
-* A process of the API holds up to 11 connections to PostgreSQL. So do the public and the enrolment
-  process, plus one to listen.
+* Each process of the API counts requests in its memory, for the last 10,000 callers. A restart
+  clears the counts. If you run several processes, divide the limits by their number.
+* Each process of the API uses up to 11 connections to PostgreSQL. The processes `public` and
+  `enrolment` use up to 12 each.
 
-If PostgreSQL does not answer, these time limits apply. All processes recover automatically.
+If PostgreSQL does not respond, these time limits apply. All processes recover automatically.
 
 | part | time limit |
 |---|---|
-| statement of a request | `ADMIT_API_DATABASE_WAIT_SECONDS` + 1 s, then 503 |
-| request, including waits | `ADMIT_API_DATABASE_WAIT_SECONDS` + 2 s, then 503; OCSP: `tryLater` |
+| SQL statement of an HTTP request | `ADMIT_API_DATABASE_WAIT_SECONDS` + 1 s, then 503 |
+| HTTP request, including waits | `ADMIT_API_DATABASE_WAIT_SECONDS` + 2 s, then 503; OCSP: `tryLater` |
 | `/readyz` | 2 s, then 503 |
 | agent and commands | 120 s for a statement |
 | worker | 240 s for a statement; 1 hour for imports, exports and tenant files |

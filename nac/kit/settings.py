@@ -63,7 +63,7 @@ def _read(reader: EnvironmentReader) -> Settings:
         "cell-1",
         r"[a-z0-9][a-z0-9-]{0,62}",
         "lower-case letters, digits and hyphens",
-        about="Name of the cell. Each cell of the platform needs its own.",
+        about="Name of the cell. Each cell of the platform needs its own name.",
     )
     api_port = reader.number(
         "API_PORT", 8460, 1, 65532, about="First of four TCP ports: API and portal, public, enrolment, mailbox."
@@ -76,7 +76,7 @@ def _read(reader: EnvironmentReader) -> Settings:
         "no",
         "yes|no",
         "'yes' or 'no'",
-        about="Whether a start makes and tests the demo tenants. The first start on a machine sets `yes`.",
+        about="Whether the start of Admit creates and tests the demo tenants. The first start on a machine sets `yes`.",
     )
     # Behind a proxy the portal has an address of its own.
     is_private = listen_address in LOOPBACK and not reader.is_given("PORTAL_URL")
@@ -86,24 +86,25 @@ def _read(reader: EnvironmentReader) -> Settings:
         database_url=reader.url(
             "DATABASE_URL",
             "postgresql",
-            about="PostgreSQL as `admit_app` (API, worker) or `admit_public` (public, enrolment)."
-            " A start on one machine sets this and the next three.",
+            about="URL of PostgreSQL as `admit_app` (API, worker) or `admit_public` (public, enrolment)."
+            " If all processes run on one machine, Admit sets this URL and the next three when it starts.",
         ),
         database_owner_url=reader.url(
-            "DATABASE_OWNER_URL", "postgresql", about="PostgreSQL as `admit_owner`, for migrations."
+            "DATABASE_OWNER_URL", "postgresql", about="URL of PostgreSQL as `admit_owner`, for migrations."
         ),
         database_cell_url=reader.url(
-            "DATABASE_CELL_URL", "postgresql", about="PostgreSQL as `admit_cell`, for the agent of a cell."
+            "DATABASE_CELL_URL", "postgresql", about="URL of PostgreSQL as `admit_cell`, for the agent of a cell."
         ),
         database_worker_url=reader.url(
-            "DATABASE_WORKER_URL", "postgresql", about="PostgreSQL as `admit_worker`, for the worker."
+            "DATABASE_WORKER_URL", "postgresql", about="URL of PostgreSQL as `admit_worker`, for the worker."
         ),
         redis_url=reader.url(
             "REDIS_URL",
             "redis",
             "rediss",
             "unix",
-            about="Redis. A start on one machine sets it. Without it, the agent sends no live events.",
+            about="URL of Redis. If all processes run on one machine, Admit sets it when it starts."
+            " Without Redis, the agent sends no live events.",
         ),
         master_key_file=reader.folder(
             "MASTER_KEY_FILE",
@@ -134,8 +135,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             18120,
             1024,
             65535,
-            about="First UDP port of the cell. Each slot takes two ports: authentication, then accounting."
-            " The verifier takes two more after the last slot.",
+            about="First UDP port of the cell. Each tenant uses two ports: authentication, then accounting."
+            " After these ports, the verifier uses two more.",
         ),
         cell_dir=reader.folder(
             "CELL_DIR",
@@ -148,7 +149,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             0,
             0,
             1 << 50,
-            about="Memory limit of radiusd. Admit replaces a radiusd that exceeds it."
+            about="Memory limit of radiusd. If radiusd exceeds it, the agent replaces the process."
             " 0: half of the memory of the machine or container.",
         ),
         # Measured with 40,000/s at one tenant, on 2 cores: p99 of another tenant 4.6 ms at the default, 427 ms without.
@@ -158,7 +159,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             0,
             1_000_000,
             about="Limit of Access-Requests from one tenant per second. Accounting-Requests have twice the limit."
-            " radiusd drops the rest. 0: no limit.",
+            " radiusd drops packets above the limit. 0: no limit.",
             default_text="`1000` for each CPU core",
         ),
         journal_sync=cast(
@@ -168,7 +169,7 @@ def _read(reader: EnvironmentReader) -> Settings:
                 "50ms",
                 "50ms|always",
                 "'50ms' or 'always'",
-                about="When the journal is synced to disk: every 50 ms, or after each record.",
+                about="When the cell syncs its journals to disk: every 50 ms, or after each record.",
             ),
         ),
         journal_max_bytes=reader.number(
@@ -176,7 +177,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             4 << 30,
             1 << 20,
             1 << 50,
-            about="Size limit of each journal (authentication, accounting) of the cell.",
+            about="Size limit of each journal of the cell. The cell has one for authentication and one for accounting.",
         ),
         # radiusd's own limit for reject_delay is 10 s. It ignores fractions of a second.
         reject_delay_seconds=reader.number(
@@ -184,8 +185,8 @@ def _read(reader: EnvironmentReader) -> Settings:
         ),
         outbound_reach=reader.reach(
             "OUTBOUND_NETWORKS",
-            about="Networks in which Admit may connect, or with `!` must not connect, to servers that tenants name."
-            " They override the usual rules. See [outbound connections](outbound-connections.md).",
+            about="Networks to which Admit may connect for tenants. With `!`: networks to which it must not connect."
+            " They override the default rules. See [outbound connections](outbound-connections.md).",
         ),
         api_port=api_port,
         portal_url=reader.url(
@@ -201,7 +202,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             "PUBLIC_URL",
             "http",
             "https",
-            about="URL at which devices reach the public port. Certificates contain it: set it before the"
+            about="URL at which devices reach the public port. Certificates contain this URL, so set it before the"
             " first device enrols.",
             default_text="`http://<ADMIT_LISTEN_ADDRESS>:<ADMIT_API_PORT + 1>`",
         ).rstrip("/")
@@ -219,7 +220,9 @@ def _read(reader: EnvironmentReader) -> Settings:
             about="PEM file with the certificate of the enrolment port and its chain.",
         ),
         enrolment_key_file=reader.folder(
-            "ENROLMENT_KEY_FILE", own / "enrolment.key", about="PEM file with the key of that certificate."
+            "ENROLMENT_KEY_FILE",
+            own / "enrolment.key",
+            about="PEM file with the private key of `ADMIT_ENROLMENT_CERTIFICATE_FILE`.",
         ),
         # A whole site may be behind one address, and its devices come back at once after a power cut.
         public_requests_per_second=reader.number(
@@ -231,7 +234,11 @@ def _read(reader: EnvironmentReader) -> Settings:
             " 0: no limit.",
         ),
         api_processes=reader.number(
-            "API_PROCESSES", 1, 1, 64, about="Processes that serve `ADMIT_API_PORT`. Each has its own rate limits."
+            "API_PROCESSES",
+            1,
+            1,
+            64,
+            about="Number of processes that serve `ADMIT_API_PORT`. Each process counts rate limits separately.",
         ),
         api_database_wait_seconds=reader.decimal(
             "API_DATABASE_WAIT_SECONDS",
@@ -245,7 +252,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             6_000,
             0,
             1_000_000,
-            about="Limit of API requests per minute from one credential, or from one address without one. 0: no limit.",
+            about="Limit of API requests per minute with one credential, or without a credential from one address."
+            " 0: no limit.",
         ),
         # Whole companies are behind one address: no good credential is refused for the others' sake.
         api_failures_per_minute=reader.number(
@@ -290,7 +298,7 @@ def _read(reader: EnvironmentReader) -> Settings:
                 "sealed|pkcs11",
                 "'sealed' or 'pkcs11'",
                 about="Store for keys of new authorities: encrypted in the database, or in a PKCS#11 token."
-                " A tenant can override it. `pkcs11` needs the next three settings.",
+                " A tenant can override this setting. `pkcs11` requires the next three settings.",
             ),
         ),
         pkcs11_module=reader.file(
@@ -311,8 +319,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             0,
             0,
             1 << 50,
-            about="Size limit of the database. From 95 % of it on, Admit enforces the size limits of tenants' logs"
-            " without notice. 0: no limit.",
+            about="Size limit of the database. If the database reaches 95 % of it, Admit enforces the size limits of"
+            " tenants' logs without the notice of a week. 0: no limit.",
         ),
         retention_window=reader.window(
             "RETENTION_WINDOW",
@@ -320,13 +328,15 @@ def _read(reader: EnvironmentReader) -> Settings:
             about="Time of day in which log rows are deleted, in the tenant's time zone.",
         ),
         export_dir=reader.folder("EXPORT_DIR", var_dir / "exports", about="Folder for exported logs."),
-        export_kept_days=reader.number("EXPORT_KEPT_DAYS", 14, 1, 365, about="Days that exported files are kept."),
+        export_kept_days=reader.number(
+            "EXPORT_KEPT_DAYS", 14, 1, 365, about="Days after which Admit deletes exported files."
+        ),
         export_least_free_bytes=reader.number(
             "EXPORT_LEAST_FREE_BYTES",
             1 << 30,
             0,
             1 << 50,
-            about="Free disk space that exports leave. With less, an export waits.",
+            about="Free disk space that exports do not use. If less is free, exports wait.",
         ),
         export_tenant_max_bytes=reader.number(
             "EXPORT_TENANT_MAX_BYTES",
@@ -340,8 +350,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             "",
             r"[A-Za-z0-9.:-]{1,253}",
             "a host name or an address",
-            about="Mail server. Without it, mail stays in the installation's own mailbox"
-            " ([mail](../how-to/trials.md)).",
+            about="Mail server. Without a mail server, Admit stores mails and sends none"
+            " ([mail](../how-to/trials.md#mail)).",
         ),
         mail_server_port=reader.number("MAIL_PORT", 587, 1, 65535, about="TCP port of the mail server."),
         mail_tls=_read_mail_tls(reader),
@@ -350,7 +360,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             "",
             r"[!-~]{1,200}",
             "printable characters",
-            about="User name at the mail server. It needs a password file and TLS.",
+            about="User name at the mail server. It requires `ADMIT_MAIL_PASSWORD_FILE` and TLS.",
         ),
         mail_password_file=reader.file("MAIL_PASSWORD_FILE", about="File with the password of `ADMIT_MAIL_USER`."),
         mail_from=reader.text(
@@ -400,8 +410,8 @@ def _read_trials(reader: EnvironmentReader, *, is_tried_out: bool) -> TrialSetti
             20_000,
             1,
             1_000_000_000,
-            about="Authentications of a trial per day. Above the limit, Admit sends a warning. After another day,"
-            " it suspends the tenant.",
+            about="Limit of authentications of a trial per day. Above it, Admit sends a warning by mail. If the trial"
+            " is above the limit again a day later, Admit suspends it.",
         ),
         a_day_of_address=reader.number(
             "TRIAL_SIGN_UPS_OF_ADDRESS", 5, 1, 1_000_000, about="Limit of sign-ups from one source address per day."
