@@ -68,7 +68,9 @@ def test_result_of_a_concurrent_change_waits_for_the_cell(net, office):
     net.follow()
     net.collect()
     net.decide_by(document(by_group("printers", "22"), cameras))
-    (xact,) = net.owner.execute("SELECT xact::text FROM replica_changes ORDER BY xact DESC LIMIT 1").fetchone()
+    # The column, not its text of the same name: '999' is greater than '1000' as text.
+    newest = "SELECT xact::text FROM replica_changes ORDER BY replica_changes.xact DESC LIMIT 1"
+    (xact,) = net.owner.execute(newest).fetchone()
     net.turn()
     # The decision uses stored data. The cell must have it before the device reconnects.
     assert net.owner.execute("SELECT after_xact::text FROM coa_requests").fetchall() == [(xact,)]
