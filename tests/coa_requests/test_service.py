@@ -108,19 +108,6 @@ def test_matching_sessions_are_requested_once_at_a_time(request_coa, live, scope
         ]
 
 
-def test_pages_and_states_are_listed(request_coa, live, scoped, tenants):
-    for number in range(3):
-        live(f"00a0c000000{number}", user=f"u{number}")
-        request_coa(user=f"u{number}")
-    with scoped() as session:
-        page = service.list_requests(session, tenant_id=tenants[0], span=service.ORDERS.first(2))
-        rest = service.list_requests(session, tenant_id=tenants[0], span=service.ORDERS.behind(page[-1].id))
-        assert [request.identity for request in (*page, *rest)] == ["u2", "u1", "u0"]
-        assert service.list_requests(session, tenant_id=tenants[0], states=["refused"]) == []
-        with pytest.raises(InvalidInput, match="Unknown state 'lost'"):
-            service.list_requests(session, tenant_id=tenants[0], states=["lost"])
-
-
 def test_requests_of_a_nas_are_listed(request_coa, live, scoped, tenants, owner_engine):
     with Session(owner_engine) as session, session.begin():
         known = make_row(session, Nas.__table__, tenants[0], name="Switch 3", address="192.0.2.3")
@@ -138,25 +125,10 @@ def test_requests_of_a_nas_are_listed(request_coa, live, scoped, tenants, owner_
         assert users("unheard") == ["bert"]
         with pytest.raises(NotFound, match="NAS 'none' does not exist"):
             users("none")
+        with pytest.raises(InvalidInput, match="Unknown state 'lost'"):
+            service.list_requests(session, tenant_id=tenants[0], states=["lost"])
     with scoped(1) as session, pytest.raises(NotFound):
         service.list_requests(session, tenant_id=tenants[1], nas="Switch 3")
-
-
-@pytest.mark.parametrize(
-    ("wanted", "error", "told"),
-    [
-        ({}, InvalidInput, "A session is required"),
-        ({"user": "nobody"}, service.NoLiveSession, "No live session matches"),
-        ({"row": 1}, service.NotFound, "Unknown session 1"),
-        ({"mac": "zz"}, InvalidInput, "zz"),
-        ({"user": "anna", "kind": "change"}, InvalidInput, "Only a change has attributes"),
-        ({"user": "anna", "attributes": [{"attribute": "Class", "value": "0x00"}]}, InvalidInput, "Only a change has"),
-    ],
-)
-def test_invalid_requests_are_rejected(request_coa, live, wanted, error, told):
-    live()
-    with pytest.raises(error, match=told):
-        request_coa(**wanted)
 
 
 def test_queue_of_user_requests_is_bounded(request_coa, live, monkeypatch):

@@ -241,15 +241,6 @@ def test_removing_a_rule_empties_the_group_and_is_audited(session, change, work,
     assert (entry.action, entry.before) == ("endpoint-group.set-rule", {"rule": {"all": []}})
 
 
-def test_setting_other_groups_keeps_rule_based_ones(session, change, work, tenant_id):
-    change(endpoints.create_endpoint, mac=BROTHER)
-    change(ENDPOINT_GROUPS.create, name="all")
-    change(group_rules.update_group_rule, name="all", rule={"all": []})
-    work()
-    change(endpoints.update_groups, mac=BROTHER, groups=[])
-    assert members(session, tenant_id, "all") == [BROTHER]
-
-
 def test_two_workers_share_no_work_of_a_tenant(worker_engine, two, see, work):
     see(BROTHER)
     with session_scope(TenantScope(two.alpha), engine=worker_engine) as session:

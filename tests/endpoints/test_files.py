@@ -92,12 +92,6 @@ def test_all_errors_are_listed_and_nothing_is_stored(session, who, tenant_id, te
     assert ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id) == []
 
 
-def test_errors_are_listed_by_line(session, who):
-    with pytest.raises(InvalidFile) as refused:
-        load(session, who, "mac\n" + "00:1b\n" * 11)
-    assert [mistake.place for mistake in refused.value.mistakes] == [f"line {number}: mac" for number in range(2, 13)]
-
-
 def test_random_addresses_need_consent_unless_blocked(session, who, tenant_id):
     load(session, who, "mac,status\n02aabbccddee,blocked\n")
     load(session, who, "mac\n02aabbccddff\n", allow_random=True)

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
 from nac.kit.db import TenantScope, session_scope
-from nac.kit.errors import AlreadyExists, Conflict, InvalidInput
+from nac.kit.errors import AlreadyExists, InvalidInput
 from nac.models import Nas, Tenant
 from nac.tenancy.nases import service as nases
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
@@ -86,15 +86,6 @@ def test_duplicate_identifier_or_address_is_rejected(session: Session, tenant: T
     _add(session, tenant, **values)
     with pytest.raises(AlreadyExists, match="'core-1'"):
         _add(session, tenant, **values | {"name": "core-2"})
-
-
-def test_ambiguous_name_is_rejected_but_identifier_deletes(session: Session, tenant: Tenant) -> None:
-    for identifier in ("id-1", "id-2"):
-        _add(session, tenant, identifier=identifier)
-    with pytest.raises(Conflict, match="2 NASes"):
-        nases.delete_nas(session, actor=ACTOR, tenant_id=tenant.id, reference="core-1")
-    nases.delete_nas(session, actor=ACTOR, tenant_id=tenant.id, reference="id-1")
-    assert [nas.identifier for nas in nases.list_nases(session, tenant_id=tenant.id)] == ["id-2"]
 
 
 def _set(session: Session, tenant: Tenant, reference: str, **values: Any) -> Nas:

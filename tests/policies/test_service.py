@@ -12,7 +12,7 @@ from nac.models import AuditEntry, Policy, PolicyVersion, ReplicaChange, Tenant
 from nac.policies import service as policies
 from nac.policies.service import DictionaryMissing, InvalidPolicy, PolicyNotFound
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
-from tests.policies.documents import PLACES_OF_BAD, bad, good
+from tests.policies.documents import good
 from tests.polling import PATIENCE_SECONDS
 
 
@@ -50,36 +50,6 @@ def statuses(do):
 
 def published(do):
     return do(policies.require_by_slug, slug="main").published_version
-
-
-def test_published_draft_supersedes_the_earlier_version(do, policy):
-    do(policies.save_draft, slug="main", document=good())
-    do(policies.publish_policy, slug="main")
-    do(policies.save_draft, slug="main", document=good(vlan="30"))
-    assert (published(do), statuses(do)) == (1, {1: "published", 2: "draft"})
-
-    version = do(policies.publish_policy, slug="main", number=2)
-
-    assert version.published_at is not None
-    assert (published(do), statuses(do)) == (2, {1: "superseded", 2: "published"})
-    assert do(policies.require_version, slug="main").document == good(vlan="30")
-
-
-def test_newer_draft_replaces_the_previous_draft(do, policy):
-    for vlan in ("20", "30"):
-        do(policies.save_draft, slug="main", document=good(vlan))
-    assert statuses(do) == {1: "superseded", 2: "draft"}
-    with pytest.raises(Conflict, match="version 2, not 1"):
-        do(policies.publish_policy, slug="main", number=1)
-
-
-def test_invalid_policy_is_rejected_with_every_position(do, policy, app_engine, tenant):
-    with pytest.raises(InvalidPolicy) as caught:
-        do(policies.save_draft, slug="main", document=bad())
-    assert (caught.value.code, caught.value.status) == ("invalid-policy", 422)
-    assert {mistake.place for mistake in caught.value.mistakes} == PLACES_OF_BAD
-    assert all(place in str(caught.value) for place in PLACES_OF_BAD)
-    assert statuses(do) == {}
 
 
 def test_unstorable_document_is_rejected(do, policy):
@@ -157,13 +127,6 @@ def test_rollback_to_an_unpublished_version_is_rejected(do, policy):
         do(policies.roll_back_policy, slug="main", number=1)
     with pytest.raises(policies.PolicyVersionNotFound):
         do(policies.roll_back_policy, slug="main", number=9)
-
-
-def test_site_fallback_is_checked_against_the_dictionary(do):
-    assert do(policies.check_fallback, document={"verdict": "permit", "vlan": "99"}).results.vlan == "99"
-    reply = [{"attribute": "Auth-Type", "value": "Accept"}]
-    with pytest.raises(InvalidPolicy, match=r"fallback.reply\[0\]"):
-        do(policies.check_fallback, document={"verdict": "permit", "reply": reply})
 
 
 def test_changes_are_audited_and_publish_is_in_the_feed(do, policy, app_engine, owner_engine, tenant):

@@ -40,36 +40,6 @@ def rule_on(attribute, value=None, identifier="a", **then):
     return {"id": identifier, "name": identifier, "when": when, "then": {"verdict": "permit"} | then}
 
 
-def test_answer_has_verdict_reason_rule_reply_and_trace(ask):
-    reply = [{"attribute": "Session-Timeout", "value": "60"}]
-    rules = [rule_on("user.group", "staff"), group_rule() | {"then": {"verdict": "permit", "reply": reply}}]
-    row = simulation_row(ask(PRINTER, document={"rules": rules}))
-    assert (row["verdict"], row["reason"], row["rule"]) == ("permit", "rule-permitted", "r")
-    assert row["reply"] == [{"attribute": "Session-Timeout", "operator": ":=", "value": "60"}]
-    assert [(tried["rule"], tried["matched"]) for tried in row["trace"]] == [("a", False), ("r", True)]
-    assert row["trace"][0]["because"] == [
-        {
-            "place": "rules[0].when",
-            "attribute": "user.group",
-            "operator": "equals",
-            "value": "staff",
-            "seen": [],
-            "matched": False,
-        }
-    ]
-    assert row["trace"][0]["sentence"] == ("Rule 'a' (a) did not match: user.group equals 'staff' fails, seen nothing.")
-    assert row["trace"][1]["because"][0]["seen"] == ["printers"]
-
-
-def test_list_in_a_condition_is_shown_as_written(ask):
-    when = {"attribute": "endpoint.group", "operator": "one_of", "value": ["printers", "printers"]}
-    other = {"not": {"attribute": "mac.random", "operator": "equals", "value": True}}
-    rules = [group_rule() | {"when": {"all": [when, other]}}]
-    row = simulation_row(ask(PRINTER | {"mac.random": False}, document={"rules": rules}))
-    assert row["trace"][0]["because"][0]["value"] == ["printers", "printers"]
-    assert "endpoint.group one_of ['printers', 'printers'] holds, seen 'printers'; mac.random equals true" in row["why"]
-
-
 def test_published_version_is_used_or_the_newest_with_a_note(ask, publish, as_tenant):
     as_tenant(policies.create_policy, actor=ACTOR, slug="other")
     as_tenant(policies.save_draft, actor=ACTOR, slug="other", document=good("30"))
@@ -298,13 +268,6 @@ def test_monitor_mode_is_shown(ask, as_tenant, publish):
     assert (row["reason"], row["permitted"], row["monitored_by"]) == ("no-policy", True, "site")
 
 
-def test_window_is_shown_with_days_first(ask):
-    window = {"dates": {"to": "2030-01-01"}, "to": "24:00", "from": "00:00", "days": ["thu"]}
-    when = {"attribute": "time", "operator": "within", "value": window}
-    found = ask({}, document={"rules": [group_rule() | {"when": when}]}, at=0)
-    assert "time within {days ['thu'], from '00:00', to '24:00', dates {to '2030-01-01'}} holds" in found.why
-
-
 def test_name_of_a_possible_identity_source_user_is_noted(ask, as_tenant):
     def add(session, *, tenant_id):
         source = IdentitySource(tenant_id=tenant_id, name="corp", kind="ldap", settings={})
@@ -314,16 +277,6 @@ def test_name_of_a_possible_identity_source_user_is_noted(ask, as_tenant):
     (note,) = ask({"user.name": "bob"}, document={}).notes
     assert "Admit would ask corp" in note
     assert "rejected" not in note
-
-
-def test_error_messages_match_those_for_files(as_tenant):
-    when = {"attribute": "identity", "operator": "equals", "value": None}
-    named = {"name": "t", "request": {"User-Name": ["ann"]}, "expect": {"verdict": "deny"}}
-    with pytest.raises(policies.InvalidPolicy) as caught:
-        as_tenant(policies.check_document, document={"rules": [group_rule() | {"when": when}], "tests": [named]})
-    told = [mistake.message for mistake in caught.value.mistakes]
-    assert told[0] == "must be text in quotes, not null"
-    assert "for the RADIUS attribute use radius.User-Name" in told[1]
 
 
 def live_session(owner_engine, tenant, number, **values):

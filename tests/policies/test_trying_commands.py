@@ -55,16 +55,7 @@ def test_validate_checks_names_of_the_given_tenant(policy_command):
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [
-        (b"[" * 100_000, "nested deeper"),
-        (b'{"rules": [' + b",".join([b"{}"] * 100_000) + b"]}", "larger than the limit of 256 kB"),
-        (b"\xff\xfe\xfa", "UTF-8"),
-        (b"", "is not JSON"),
-        (b'{"rules": {}, "fallback": 5, "tests": "x", "x": 1}', "4 mistakes"),
-        (b"null", "must be an object"),
-        (b'{"rules": 1' + b"0" * 5000 + b"}", "thousands of digits"),
-        (b'{"rules": [], "rules": []}', "occurs twice"),
-    ],
+    [(b"\xff\xfe\xfa", "UTF-8"), (b'{"rules": {}, "fallback": 5, "tests": "x", "x": 1}', "4 mistakes")],
 )
 def test_invalid_files_are_rejected_by_every_command(policy_command, file_of, content, told):
     policy_command("save", "-", "-s", "main", document=good())

@@ -229,16 +229,6 @@ def test_nas_is_found_by_name_and_one_without_sessions_is_empty(crowds, app_engi
                 names(**wanted)
 
 
-def test_pages_follow_each_other(crowds, app_engine):
-    [crowd, *_] = crowds
-    found, after = [], None
-    with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
-        while page := sessions.list_sessions(session, tenant_id=crowd.tenant_id, after=after, limit=1_000):
-            found += [shown.row.session_id for shown in page]
-            after = page[-1].key
-    assert len(found) == len(set(found)) == crowd.sessions
-
-
 def test_usage_sums_are_exact_in_each_dimension(crowds, app_engine):
     [_, crowd, _] = crowds
     expected = {by: defaultdict(lambda: [0, 0, 0, 0]) for by in USAGE_DIMENSIONS}

@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from nac.cellformat.session_class import encode_class
 from nac.kit.db import TenantScope, session_scope
-from nac.kit.errors import InvalidInput, NotFound
 from nac.models import USAGE_HOURS, AuthLog, EndedSession, RadiusSession
 from nac.sessions import service as sessions
 from nac.sessions.usage import list_usage
@@ -70,17 +69,6 @@ def ask(app_engine: Engine, tenants):
             return [shown.row.session_id for shown in found]
 
     return ask
-
-
-def test_live_sessions_precede_ended_ones_newest_first(put, ask) -> None:
-    put(1)
-    put(5)
-    put(2, stop=30)
-    put(3, stop=20, flags=["stale"])
-    put(4, stop=25, history=True)
-    put(6, tenant=1)
-    assert ask() == ["s5", "s1"]
-    assert ask(ended=True) == ["s5", "s1", "s2", "s4", "s3"]
 
 
 def test_pages_list_each_session_exactly_once(put, app_engine: Engine, tenants) -> None:
@@ -150,15 +138,6 @@ def test_unregistered_nas_is_found_by_its_own_identifiers(history, put, ask, app
     assert [(shown.row.session_id, shown.nas) for shown in found] == [
         (name, "switch-1") for name in (("s1", "s0") if history else ("s0", "s1"))
     ]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "error"),
-    [({"address": "10.0.0.256"}, InvalidInput), ({"site": "nowhere"}, NotFound), ({"nas": "none"}, NotFound)],
-)
-def test_unknown_filter_values_are_reported(wanted, error, ask) -> None:
-    with pytest.raises(error):
-        ask(**wanted)
 
 
 def test_session_names_its_first_decision(put, owner_engine: Engine, app_engine: Engine, tenants) -> None:

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
-from nac.kit.errors import AlreadyExists, InUse, InvalidInput, NotFound
+from nac.kit.errors import AlreadyExists, InUse, NotFound
 from nac.kit.ids import TenantId
-from nac.models import Policy, RadiusSession
+from nac.models import RadiusSession
 from nac.policies import site_settings
 from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
@@ -35,21 +35,6 @@ def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
 def test_taken_slug_is_rejected(session: Session, tenant_id: TenantId) -> None:
     with pytest.raises(AlreadyExists):
         sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
-
-
-@pytest.mark.parametrize("zone", ["Mars/Base", "", "../etc/passwd", "CEST?"])
-def test_unknown_time_zone_is_rejected(session: Session, tenant_id: TenantId, zone: str) -> None:
-    with pytest.raises(InvalidInput, match="time zone"):
-        sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug="mars", time_zone=zone)
-
-
-def test_policy_is_assigned_and_unassigned(session: Session, tenant_id: TenantId) -> None:
-    policy = Policy(tenant_id=tenant_id, slug="wired", name="Wired")
-    session.add(policy)
-    session.flush()
-    who = {"actor": ACTOR, "tenant_id": tenant_id}
-    for policy_id in (policy.id, None):
-        assert site_settings.assign_policy(session, **who, slug="main", policy_id=policy_id).policy_id == policy_id
 
 
 def test_unknown_policy_is_rejected(session: Session, tenant_id: TenantId) -> None:

@@ -5,7 +5,7 @@ from nac.cellformat.methods import DEFAULT_METHODS, parse_offer
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.kit.db import MspScope, PlatformScope, TenantScope, enter_tenant, session_scope
-from nac.kit.errors import Conflict, InvalidInput, NoFreeSlot, NotFound, ScopeViolation, TenantHasNoCell
+from nac.kit.errors import Conflict, InvalidInput, NotFound, ScopeViolation, TenantHasNoCell
 from nac.kit.ids import MspId, TenantId
 from nac.models import AuditEntry, Endpoint, Site, Slot, Tenant
 from nac.onboarding import tenant_purge
@@ -81,15 +81,6 @@ def test_tenants_go_to_the_cell_with_most_free_slots(
     assert chosen == [other, platform.cell_id, other]
 
 
-def test_no_free_slot_is_rejected_and_leaves_nothing(app_engine: Engine, platform: Platform) -> None:
-    make_tenant(app_engine, platform, "alpha")
-    make_tenant(app_engine, platform, "bravo")
-    with pytest.raises(NoFreeSlot, match="Add a cell"):
-        make_tenant(app_engine, platform, "charlie")
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["alpha", "bravo"]
-
-
 def test_concurrent_creations_take_different_slots(app_engine: Engine, platform: Platform) -> None:
     with (
         session_scope(PlatformScope(), engine=app_engine) as first,
@@ -105,24 +96,6 @@ def test_concurrent_creations_take_different_slots(app_engine: Engine, platform:
 def test_slug_that_is_no_dns_label_is_rejected(app_engine: Engine, platform: Platform, slug: str) -> None:
     with pytest.raises(InvalidInput, match="slug"):
         make_tenant(app_engine, platform, slug)
-
-
-def test_suspend_resume_delete_and_restore_change_status(app_engine: Engine, platform: Platform) -> None:
-    tenant_id = make_tenant(app_engine, platform, "alpha").id
-    steps = [
-        (tenants.suspend_tenant, "suspended"),
-        (tenants.resume_tenant, "active"),
-        (tenants.delete_tenant, "deleting"),
-        (tenants.resume_tenant, "active"),
-    ]
-    for step, expected in steps:
-        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            assert step(session, actor=ACTOR, tenant_id=tenant_id).status == expected
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        actions = session.scalars(
-            select(AuditEntry.action).where(AuditEntry.action.like("tenant.%")).order_by(AuditEntry.id)
-        ).all()
-    assert actions == ["tenant.create", "tenant.suspend", "tenant.resume", "tenant.delete", "tenant.resume"]
 
 
 def test_suspending_a_tenant_being_deleted_is_rejected(app_engine: Engine, platform: Platform) -> None:

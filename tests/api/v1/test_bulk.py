@@ -111,47 +111,6 @@ def assert_sentences(mistakes: list[dict[str, str]]) -> None:
         assert not re.search(r"--[a-z]|\./admit", said), said
 
 
-@pytest.mark.parametrize(
-    ("noun", "there", "items"),
-    [
-        (
-            "endpoints",
-            {"mac": "00:00:5e:00:53:01"},
-            [{"mac": "00:00:5e:00:53:01"}, {"mac": "00:00:5e:00:53:02", "groups": ["none"]}],
-        ),
-        (
-            "users",
-            {"name": "ann", "password": "a long password"},
-            [{"name": "ann"}, {"name": "bob"}, {"name": "bob", "password": "a long password", "groups": ["none"]}],
-        ),
-        (
-            "nases",
-            {"name": "one", "identifier": "one"},
-            [
-                {"name": "one", "identifier": "one"},
-                {"name": "two", "identifier": "one", "site": "none"},
-            ],
-        ),
-    ],
-)
-def test_row_errors_are_full_sentences(
-    api: httpx.Client, noun: str, there: dict[str, str], items: list[dict[str, str]]
-) -> None:
-    path = f"/v1/tenants/alpha/{noun}/bulk"
-    assert api.post(path, json={"operation": "put", "items": [there]}).status_code == 200
-    refused = api.post(path, json={"operation": "put", "items": items})
-    assert (refused.status_code, refused.json()["code"]) == (422, "rows-refused"), refused.text
-    assert len(refused.json()["mistakes"]) >= len(items)
-    assert_sentences(refused.json()["mistakes"])
-
-
-@pytest.mark.parametrize("operation", ["delete", "unblock"])
-def test_endpoint_reference_errors_are_full_sentences(api: httpx.Client, operation: str) -> None:
-    refused = api.post(BULK, json={"operation": operation, "macs": [mac(1), "xyz"]})
-    assert [each["place"] for each in refused.json()["mistakes"]] == ["macs[0]", "macs[1]"]
-    assert_sentences(refused.json()["mistakes"])
-
-
 def test_listed_errors_are_limited_and_all_are_counted(api: httpx.Client) -> None:
     told = api.post(BULK, json={"operation": "put", "items": [{"mac": "xyz"}] * 500}).json()
     assert (len(told["mistakes"]), told["detail"]) == (200, "500 mistakes.")

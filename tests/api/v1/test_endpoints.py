@@ -1,7 +1,6 @@
 """Devices through the API."""
 
 import httpx
-import pytest
 from sqlalchemy import Engine, text
 
 ENDPOINTS = "/v1/tenants/alpha/endpoints"
@@ -54,9 +53,8 @@ def test_next_page_starts_after_the_previous_one(api: httpx.Client) -> None:
     assert api.get(ENDPOINTS, params={"status": "blocked"}).json()["items"] == []
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "place"),
-    [
+def test_invalid_fields_are_listed_and_change_nothing(api: httpx.Client) -> None:
+    for body, status, place in (
         ({}, 422, "mac"),
         ({"mac": "xyz"}, 422, "mac"),
         ({"mac": PRINTER, "colour": "red"}, 422, "colour"),
@@ -66,22 +64,20 @@ def test_next_page_starts_after_the_previous_one(api: httpx.Client) -> None:
         ({"mac": PRINTER, "groups": ["unheard-of"]}, 422, ""),
         ({"mac": "02:00:00:00:00:01"}, 422, "mac"),
         ([], 422, ""),
-    ],
-)
-def test_invalid_fields_are_listed_and_change_nothing(api: httpx.Client, body: object, status: int, place: str) -> None:
-    answer = api.post(ENDPOINTS, json=body)
-    assert answer.status_code == status, answer.text
-    told = answer.json()
-    places = [each.get("place", "") for each in told.get("mistakes", [])] or [told.get("place", "")]
-    assert not place or place in places, told
-    assert api.get(ENDPOINTS).json()["items"] == []
+    ):
+        answer = api.post(ENDPOINTS, json=body)
+        assert answer.status_code == status, answer.text
+        told = answer.json()
+        places = [each.get("place", "") for each in told.get("mistakes", [])] or [told.get("place", "")]
+        assert not place or place in places, told
+        assert api.get(ENDPOINTS).json()["items"] == []
 
 
-@pytest.mark.parametrize("after", ["x", "bnVsbA", "W10", "IiI", "e30", "é", "IjEyIg"])
-def test_invalid_cursor_is_rejected(api: httpx.Client, after: str) -> None:
-    answer = api.get(ENDPOINTS, params={"after": after})
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["place"] == "after"
+def test_invalid_cursor_is_rejected(api: httpx.Client) -> None:
+    for after in ("x", "bnVsbA", "W10", "IiI", "e30", "é", "IjEyIg"):
+        answer = api.get(ENDPOINTS, params={"after": after})
+        assert answer.status_code == 422, answer.text
+        assert answer.json()["place"] == "after"
 
 
 def test_non_text_attributes_are_shown_as_policies_see_them(api: httpx.Client, owner_engine: Engine) -> None:

@@ -103,9 +103,8 @@ def test_syslog_feed_has_its_own_settings(api: httpx.Client) -> None:
     assert api.post(f"{FEEDS}/logs/rotate-secret", json={"client_key": "x"}).status_code == 422
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_invalid_feed_is_not_created(api: httpx.Client) -> None:
+    for change in (
         {"kind": "pigeon"},
         {"name": "No Slug"},
         {"settings": {}},
@@ -113,12 +112,10 @@ def test_syslog_feed_has_its_own_settings(api: httpx.Client) -> None:
         {"settings": {"url": "https://siem.example/", "host": "x"}},
         {"settings": {"url": "https://siem.example/", "headers": {"Host": "other"}}},
         {"settings": {"url": "https://siem.example/", "batch": 501}},
-    ],
-)
-def test_invalid_feed_is_not_created(api: httpx.Client, change: dict[str, object]) -> None:
-    answer = api.post(FEEDS, json=WEBHOOK | change)
-    assert answer.status_code == 422, answer.text
-    assert api.get(FEEDS).json()["items"] == []
+    ):
+        answer = api.post(FEEDS, json=WEBHOOK | change)
+        assert answer.status_code == 422, answer.text
+        assert api.get(FEEDS).json()["items"] == []
 
 
 @pytest.mark.parametrize("outbound_networks", [""])

@@ -131,11 +131,11 @@ def test_key_of_a_tenant_being_deleted_creates_nothing(
     raise AssertionError("nothing was begun")
 
 
-@pytest.mark.parametrize("names", [["not a name"], [""], ["radius.example", "*.example..x"], ["x" * 253]])
-def test_invalid_name_leaves_no_tenant(api: httpx.Client, names: list[str]) -> None:
-    refused = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill", "server_names": names})
-    assert (refused.status_code, refused.json().get("place")) == (422, "server_names"), refused.text
-    assert api.get("/v1/tenants/hill").status_code == 404
+def test_invalid_name_leaves_no_tenant(api: httpx.Client) -> None:
+    for names in (["not a name"], [""], ["radius.example", "*.example..x"], ["x" * 253]):
+        refused = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill", "server_names": names})
+        assert (refused.status_code, refused.json().get("place")) == (422, "server_names"), refused.text
+        assert api.get("/v1/tenants/hill").status_code == 404
 
 
 def test_taken_slug_is_reported_with_a_remedy(api: httpx.Client, operator: dict[str, str]) -> None:

@@ -66,20 +66,17 @@ def test_cursor_of_another_order_is_rejected(api: httpx.Client, endpoints: str) 
     assert "'name'" in refused.json()["detail"]
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
+def test_forged_cursor_is_rejected(api: httpx.Client, endpoints: str) -> None:
+    for key in (
         *(None, 1, "", [], {}, ["a"], ["a", "xx"], ["a", "02005e005301", "b"], [None, "02005e005301"]),
         *(["\0", "02005e005301"], ["\ud800", "02005e005301"], [["a"], "02005e005301"]),
-    ],
-)
-def test_forged_cursor_is_rejected(api: httpx.Client, endpoints: str, key: Any) -> None:
-    try:
-        place = SortedPaging(1, "", "name").cursor(key)
-    except UnicodeEncodeError:
-        place = "WyJuYW1lIiwgWyJcdWQ4MDAiLCAiMDIwMDVlMDA1MzAxIl1d"
-    refused = api.get(endpoints, params={"sort": "name", "after": place})
-    assert (refused.status_code, refused.json()["place"]) == (422, "after")
+    ):
+        try:
+            place = SortedPaging(1, "", "name").cursor(key)
+        except UnicodeEncodeError:
+            place = "WyJuYW1lIiwgWyJcdWQ4MDAiLCAiMDIwMDVlMDA1MzAxIl1d"
+        refused = api.get(endpoints, params={"sort": "name", "after": place})
+        assert (refused.status_code, refused.json()["place"]) == (422, "after")
 
 
 def test_nulls_sort_last_in_both_directions(api: httpx.Client) -> None:

@@ -1,7 +1,5 @@
 """Times use RFC 3339. A bare number could be seconds or milliseconds."""
 
-from typing import Any
-
 import httpx
 import pytest
 
@@ -10,21 +8,21 @@ from tests.api.v1.test_renaming import ALPHA
 _TOLD = {"detail": "It must be a date and time.", "remedy": "Write it as 2027-01-31T18:00:00+01:00."}
 
 
-@pytest.mark.parametrize("path", ["decisions?until", "audit?since", "endpoints?seen_since", "usage?since"])
-def test_number_is_rejected_as_a_start_time(api: httpx.Client, path: str) -> None:
-    place = path.partition("?")[2]
-    for given in ("0.5", "1769846400", "1769846400000", "2026-01-31", "-1", "P1D", "31.1.2026 8:00Z"):
-        answer = api.get(f"{ALPHA}/{path}={given}")
-        assert answer.status_code == 422, given
-        assert answer.json()["mistakes"] == [{"place": place} | _TOLD]
+def test_number_is_rejected_as_a_start_time(api: httpx.Client) -> None:
+    for path in ("decisions?until", "audit?since", "endpoints?seen_since", "usage?since"):
+        place = path.partition("?")[2]
+        for given in ("0.5", "1769846400", "1769846400000", "2026-01-31", "-1", "P1D", "31.1.2026 8:00Z"):
+            answer = api.get(f"{ALPHA}/{path}={given}")
+            assert answer.status_code == 422, given
+            assert answer.json()["mistakes"] == [{"place": place} | _TOLD]
 
 
-@pytest.mark.parametrize("given", [1_769_846_400, 0.5, "1769846400", True])
-def test_number_is_rejected_as_an_end_time(api: httpx.Client, given: Any) -> None:
-    answer = api.post(f"{ALPHA}/endpoints", json={"mac": "00:00:5e:00:53:01", "valid_until": given})
-    assert answer.status_code == 422
-    assert answer.json()["mistakes"] == [{"place": "valid_until"} | _TOLD]
-    assert api.get(f"{ALPHA}/endpoints").json()["items"] == []
+def test_number_is_rejected_as_an_end_time(api: httpx.Client) -> None:
+    for given in (1_769_846_400, 0.5, "1769846400", True):
+        answer = api.post(f"{ALPHA}/endpoints", json={"mac": "00:00:5e:00:53:01", "valid_until": given})
+        assert answer.status_code == 422
+        assert answer.json()["mistakes"] == [{"place": "valid_until"} | _TOLD]
+        assert api.get(f"{ALPHA}/endpoints").json()["items"] == []
 
 
 @pytest.mark.parametrize("given", ["2099-01-31T08:00Z", "2099-01-31t09:00:00.0+01:00", "2099-01-31 08:00:00Z"])

@@ -151,9 +151,9 @@ def test_draft_changed_by_another_user_is_not_overwritten(api: httpx.Client) -> 
     assert api.get(f"{OFFICE}/draft").json()["document"] == document("30")
 
 
-@pytest.mark.parametrize(
-    ("written", "status", "place"),
-    [
+def test_invalid_policy_lists_every_error(api: httpx.Client) -> None:
+    api.post(POLICIES, json={"slug": "office"})
+    for written, status, place in (
         (b"", 422, "line 1, column 1"),
         (b"{", 422, "line 1, column 2"),
         (b"null", 422, ""),
@@ -170,27 +170,12 @@ def test_draft_changed_by_another_user_is_not_overwritten(api: httpx.Client) -> 
         (b"\xff\xfe\xff", 422, ""),
         (b'{"rules": [' + b" " * 300_000 + b"]}", 413, None),
         (b"x" * 2_000_000, 413, None),
-    ],
-)
-def test_invalid_policy_lists_every_error(api: httpx.Client, written: bytes, status: int, place: str | None) -> None:
-    api.post(POLICIES, json={"slug": "office"})
-    answer = save(api, written)
-    assert answer.status_code == status, answer.text
-    if answer.json()["code"] == "invalid-policy":
-        assert place in mistakes(answer)
-    assert api.get(f"{OFFICE}/draft").status_code == 404
-
-
-def test_errors_are_listed_separately(api: httpx.Client) -> None:
-    api.post(POLICIES, json={"slug": "office"})
-    wrong = document()
-    wrong["rules"][0]["when"]["operator"] = "resembles"
-    wrong["rules"][0]["then"]["vlan"] = 7
-    wrong["rules"].append(document()["rules"][0])
-    answer = save(api, wrong)
-    assert len(mistakes(answer)) >= 3
-    assert answer.json()["detail"] == f"The policy has {len(answer.json()['mistakes'])} mistakes."
-    assert "rules[0].when.operator" in mistakes(answer)
+    ):
+        answer = save(api, written)
+        assert answer.status_code == status, answer.text
+        if answer.json()["code"] == "invalid-policy":
+            assert place in mistakes(answer)
+        assert api.get(f"{OFFICE}/draft").status_code == 404
 
 
 def test_policy_with_failing_tests_is_not_published(api: httpx.Client) -> None:
@@ -299,9 +284,10 @@ def test_hits_list_every_rule(api: httpx.Client, owner_engine: Engine, tenant_id
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "code"),
-    [
+def test_invalid_operations_are_rejected(api: httpx.Client) -> None:
+    api.post(POLICIES, json={"slug": "office"})
+    save(api, document())
+    for path, body, code in (
         ("policies/none/publish", {}, "policy-not-found"),
         ("policies/office/publish", {"version": 7}, "conflict"),
         ("policies/office/publish", {"version": 2**40}, "invalid-input"),
@@ -312,11 +298,7 @@ def test_hits_list_every_rule(api: httpx.Client, owner_engine: Engine, tenant_id
         ("policies/office/roll-back", {"version": 1, "comment": "\0"}, "text-refused"),
         ("policies", {"slug": "office"}, "already-exists"),
         ("policies", {"slug": "Office"}, "invalid-input"),
-    ],
-)
-def test_invalid_operations_are_rejected(api: httpx.Client, path: str, body: object, code: str) -> None:
-    api.post(POLICIES, json={"slug": "office"})
-    save(api, document())
-    answer = api.post(f"{HERE}/{path}", json=body)
-    assert answer.status_code in (404, 409, 422), answer.text
-    assert answer.json()["code"] == code
+    ):
+        answer = api.post(f"{HERE}/{path}", json=body)
+        assert answer.status_code in (404, 409, 422), answer.text
+        assert answer.json()["code"] == code

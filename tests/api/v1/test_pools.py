@@ -4,7 +4,6 @@ import base64
 import json
 
 import httpx
-import pytest
 
 POOLS = "/v1/tenants/alpha/pools"
 
@@ -45,27 +44,22 @@ def test_pool_of_a_site_is_separate(api: httpx.Client) -> None:
     assert api.get(f"{POOLS}/devices").json()["ranges"] == ["10.1.0.0/29"]
 
 
-@pytest.mark.parametrize(
-    ("body", "place"),
-    [
+def test_invalid_fields_are_rejected_with_their_path(api: httpx.Client) -> None:
+    for body, place in (
         ({"name": "x", "ranges": []}, "ranges"),
         ({"name": "x", "ranges": ["10.0.0.0/8"]}, "ranges"),
         ({"name": "x", "ranges": ["10.1.0.0/29"], "kind": "ipv6"}, "ranges"),
         ({"name": "leases", "ranges": ["10.1.0.0/29"]}, "name"),
         ({"name": "X Y", "ranges": ["10.1.0.0/29"]}, "name"),
         ({"name": "x", "ranges": ["10.1.0.0/29"], "stock": 0}, "stock"),
-    ],
-)
-def test_invalid_fields_are_rejected_with_their_path(api: httpx.Client, body: object, place: str) -> None:
-    answer = api.post(POOLS, json=body)
-    assert answer.status_code == 422, answer.text
-    told = answer.json()
-    assert place in ([each["place"] for each in told.get("mistakes", [])] or [told.get("place")]), told
+    ):
+        answer = api.post(POOLS, json=body)
+        assert answer.status_code == 422, answer.text
+        told = answer.json()
+        assert place in ([each["place"] for each in told.get("mistakes", [])] or [told.get("place")]), told
 
 
-@pytest.mark.parametrize(
-    "key", ["x", "00000000-0000-0000-0000-000000000001 -1", "00000000-0000-0000-0000-000000000001"]
-)
-def test_invalid_lease_cursor_is_rejected(api: httpx.Client, key: str) -> None:
-    after = base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
-    assert api.get(f"{POOLS}/leases", params={"after": after}).json()["place"] == "after"
+def test_invalid_lease_cursor_is_rejected(api: httpx.Client) -> None:
+    for key in ("x", "00000000-0000-0000-0000-000000000001 -1", "00000000-0000-0000-0000-000000000001"):
+        after = base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+        assert api.get(f"{POOLS}/leases", params={"after": after}).json()["place"] == "after"

@@ -118,12 +118,15 @@ def test_nas_secret_rotates_separately(api: httpx.Client) -> None:
     assert secret(api, nas="North") == NEW
 
 
-@pytest.mark.parametrize(
-    ("given", "status"),
-    [({"hours": 0}, 422), ({"hours": 721}, 422), ({"secret": "short"}, 422), ({"nas": "none"}, 422), ({"x": 1}, 422)],
-)
-def test_invalid_rotation_is_rejected(api: httpx.Client, given: dict[str, object], status: int) -> None:
-    assert api.post(ROTATION, json=given).status_code == status
+def test_invalid_rotation_is_rejected(api: httpx.Client) -> None:
+    for given, status in (
+        ({"hours": 0}, 422),
+        ({"hours": 721}, 422),
+        ({"secret": "short"}, 422),
+        ({"nas": "none"}, 422),
+        ({"x": 1}, 422),
+    ):
+        assert api.post(ROTATION, json=given).status_code == status
 
 
 def test_rotation_needs_its_permission(api: httpx.Client, make_token, tenant_id) -> None:

@@ -1,7 +1,6 @@
 """Sites through the API."""
 
 import httpx
-import pytest
 
 SITES = "/v1/tenants/alpha/sites"
 
@@ -39,18 +38,15 @@ def test_site_lifecycle_includes_becoming_the_default(api: httpx.Client) -> None
     assert api.get(f"{SITES}/north").json()["code"] == "site-not-found"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_invalid_site_changes_nothing(api: httpx.Client) -> None:
+    for body in (
         {"time_zone": "Mars/Olympus"},
         {"fallback": {"verdict": "perhaps"}},
         {"policy": "unheard-of"},
         {"monitor": "perhaps"},
         {"colour": "red"},
-    ],
-)
-def test_invalid_site_changes_nothing(api: httpx.Client, body: dict[str, object]) -> None:
-    before = api.get(f"{SITES}/main").json()
-    answer = api.patch(f"{SITES}/main", json={"monitor": True} | body)
-    assert answer.status_code in (404, 422), answer.text
-    assert api.get(f"{SITES}/main").json() == before
+    ):
+        before = api.get(f"{SITES}/main").json()
+        answer = api.patch(f"{SITES}/main", json={"monitor": True} | body)
+        assert answer.status_code in (404, 422), answer.text
+        assert api.get(f"{SITES}/main").json() == before

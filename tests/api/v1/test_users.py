@@ -50,28 +50,25 @@ def test_user_lifecycle_never_shows_a_password(api: httpx.Client, app_engine: En
         assert not any(word in str(vars(entry)) for entry in entries for word in (PASSWORD, "battery"))
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ({}, ["ann", "bert", "host/pc.example"]),
-        ({"name": "ANN"}, ["ann"]),
-        ({"text": "PC."}, ["host/pc.example"]),
-        ({"group": "staff"}, ["bert"]),
-        ({"disabled": "true"}, ["ann"]),
-    ],
-)
-def test_list_is_filtered_and_paged(api: httpx.Client, asked: dict[str, str], found: list[str]) -> None:
+def test_list_is_filtered_and_paged(api: httpx.Client) -> None:
     api.post(GROUPS, json={"name": "staff"})
     ann = add(api, "ann")
     api.patch(f"{USERS}/{ann['id']}", json={"disabled": True})
     add(api, "bert", groups=["staff"])
     add(api, "host/pc.example")
-    names, after = [], ""
-    while after is not None:
-        page = api.get(USERS, params=asked | {"limit": 2, "after": after}).json()
-        names += [each["name"] for each in page["items"]]
-        after = page["next"]
-    assert names == found
+    for asked, found in (
+        ({}, ["ann", "bert", "host/pc.example"]),
+        ({"name": "ANN"}, ["ann"]),
+        ({"text": "PC."}, ["host/pc.example"]),
+        ({"group": "staff"}, ["bert"]),
+        ({"disabled": "true"}, ["ann"]),
+    ):
+        names, after = [], ""
+        while after is not None:
+            page = api.get(USERS, params=asked | {"limit": 2, "after": after}).json()
+            names += [each["name"] for each in page["items"]]
+            after = page["next"]
+        assert names == found
 
 
 @pytest.mark.parametrize("noun", ["endpoint-groups", "user-groups"])
