@@ -5,7 +5,7 @@ from typing import Final
 from fastapi import APIRouter
 
 from api.bodies import allow_empty_body
-from api.quick_reads import use_quick_reads
+from api.caller import limit_api_routes
 from api.routes import prefix_routes
 from api.v1 import (
     accounting,
@@ -79,4 +79,4 @@ V1: Final[tuple[APIRouter, ...]] = (
     *(noun.router for noun in (*_LOGS, audit, *_TRIALS, jobs, platform)),
 )
 
-ROUTES: Final = tuple(use_quick_reads(allow_empty_body(prefix_routes("/v1", *V1))))
+ROUTES: Final = tuple(limit_api_routes(allow_empty_body(prefix_routes("/v1", *V1))))
