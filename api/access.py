@@ -12,7 +12,7 @@ from fastapi import Depends, Path, Query, Request
 from sqlalchemy.orm import Session
 
 from api.application_state import get_signing
-from api.caller import Caller, open_read_session, require_caller
+from api.caller import Caller, require_caller
 from api.change import (
     Body,
     Change,
@@ -22,7 +22,6 @@ from api.change import (
     require_modified,
     require_no_if_match,
 )
-from api.instant_dependencies import instant
 from api.query_parameters import require_known_query
 from nac.accounts.sign_in import rules
 from nac.accounts.sign_in_errors import SignOnNeeded
@@ -123,10 +122,10 @@ class Access:
 
     @contextmanager
     def read(self, *, by_key: bool = False) -> Iterator[Session]:
-        """Transaction that reads; `by_key` as in `reading`."""
+        """Transaction that reads; `by_key` as in `session_scope`."""
         if self.asked.request.method != "GET":
             require_no_if_match(self.asked.request, "This operation only reads.")
-        with open_read_session(self.asked.request, self.scope, by_key=by_key) as session:
+        with session_scope(self.scope, by_key=by_key) as session:
             yield session
 
     @contextmanager
@@ -233,7 +232,6 @@ class RequiresChangePermission(RequiresPermission):
 class ReadsTenant(RequiresPermission):
     level = PermissionLevel.TENANT
 
-    @instant
     async def __call__(self, asked: _CallerDependency, tenant: _TenantKey) -> Access:
         return self.on_tenant(asked)
 
@@ -250,7 +248,6 @@ class ChangesTenant(RequiresChangePermission):
 class ReadsMsp(RequiresPermission):
     level = PermissionLevel.MSP
 
-    @instant
     async def __call__(self, asked: _CallerDependency, msp: _MspKey) -> Access:
         return self.on_msp(asked)
 
@@ -317,7 +314,6 @@ class ChangesNamedMsp(RequiresChangePermission):
 class ReadsPlatform(RequiresPermission):
     level = PermissionLevel.PLATFORM
 
-    @instant
     async def __call__(self, asked: _CallerDependency) -> Access:
         return self.on_platform(asked)
 
@@ -332,7 +328,6 @@ class ChangesPlatform(RequiresChangePermission):
 class RequiresSelf:
     """Dependency of routes about the caller's own account. They need no permission."""
 
-    @instant
     async def __call__(self, asked: _CallerDependency) -> Caller:
         if asked.request.method != "GET":
             require_no_if_match(asked.request, "Only you can change your account.")

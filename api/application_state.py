@@ -2,7 +2,6 @@
 
 from asyncio import Semaphore
 from collections.abc import Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -46,21 +45,6 @@ def get_guess_limiter(request: Request) -> GuessLimiter:
     return limiter
 
 
-def prepare_read_threads(app: FastAPI) -> None:
-    """Create the threads of api.quick_reads. Each uses one connection, so there are as many as connections."""
-    app.state.kept_usage = SlowResultCache[Sequence[UsageRow]]()
-
-    def start() -> None:
-        app.state.reading_threads = ThreadPoolExecutor(MAX_CONNECTIONS, thread_name_prefix="read")
-
-    def stop() -> None:
-        app.state.reading_threads.shutdown()
-
-    # None uses the event loop's threads, for applications that tests do not start.
-    app.state.reading_threads = None
-    app.state.beside.append((start, stop))
-
-
 def get_owner_shares(request: Request) -> WeakValueDictionary[object, Semaphore]:
     """Semaphores by owner, as long as requests of the owner run or wait."""
     shares: WeakValueDictionary[object, Semaphore] = request.app.state.shares
@@ -80,9 +64,8 @@ def prepare_request_limit(app: FastAPI, places: int, *, whose: str = "") -> None
     app.state.beside.append((start, stop))
 
 
-def get_read_threads(request: Request) -> Executor | None:
-    threads: Executor | None = request.app.state.reading_threads
-    return threads
+def prepare_usage_cache(app: FastAPI) -> None:
+    app.state.kept_usage = SlowResultCache[Sequence[UsageRow]]()
 
 
 def get_usage_cache(request: Request) -> SlowResultCache[Sequence[UsageRow]]:

@@ -1,23 +1,26 @@
 """Authentication: who sends a request, by API token or sign-in cookie, and their permissions."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.orm import Session
-from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute
+from starlette.types import Receive, Send
 from starlette.types import Scope as Asgi
 
 from api import cookies
-from api.application_state import get_read_threads, get_settings
+from api.application_state import get_settings
 from api.credential_rate_limit import has_known_credential, hash_credential, record_credential
-from api.instant_dependencies import instant
 from api.query_parameters import require_known_query
 from api.request_ids import request_id_of
-from api.thread_limits import run_in_thread
+from api.thread_limits import LimitedRoute, run_in_thread
 from nac.accounts import operator_tokens
 from nac.accounts.api_tokens import service as tokens
 from nac.accounts.api_tokens.service import TokenText
@@ -40,26 +43,12 @@ from nac.kit.db import (
     PlatformScope,
     Scope,
     TenantScope,
-    continue_in_scope,
     session_scope,
 )
 from nac.kit.errors import AdmitError
 from nac.kit.ids import MspId
 
-_REUSED_SESSION_KEY = "admit.kept"
-
-
-class _ReusableSession(ExitStack):
-    session: Session | None = None
-
-
-class _BearerScheme(HTTPBearer):
-    @instant
-    async def __call__(self, request: HTTPConnection) -> HTTPAuthorizationCredentials | None:
-        return await super().__call__(request)
-
-
-bearer = _BearerScheme(auto_error=False, scheme_name="HTTPBearer", description="API token: admit_<id>_<secret>.")
+bearer = HTTPBearer(auto_error=False, scheme_name="HTTPBearer", description="API token: admit_<id>_<secret>.")
 
 
 class NotSignedIn(AdmitError):
@@ -72,21 +61,6 @@ def require_credential(scope: Mapping[str, Any]) -> None:
     """Raises NotSignedIn if the headers contain no credential."""
     if hash_credential(scope["headers"]) is None:
         raise _build_not_signed_in()
-
-
-@contextmanager
-def open_read_session(request: Request, scope: Scope, *, by_key: bool = False) -> Iterator[Session]:
-    """Transaction in this scope. Reuses the one that authenticated the caller, if the request kept it.
-
-    With a second connection per thread, threads could wait for each other. `by_key`: the queries use an index and
-    return few rows.
-    """
-    with take_session(request.scope, scope, by_key=by_key) as session:
-        if session is not None:
-            yield session
-            return
-    with session_scope(scope, by_key=by_key) as session:
-        yield session
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +112,7 @@ class Caller:
                 scope = TenantScope(tenant_id)
             for msp_id in reach.msps:
                 scope = MspScope(msp_id)
-        with open_read_session(self.request, scope) as session:
+        with session_scope(scope) as session:
             yield session, reach
 
     @contextmanager
@@ -150,7 +124,7 @@ class Caller:
         only = self.principal.msps(permission)
         if only is None:
             self.require_second_factor()
-        with open_read_session(self.request, self.grants_scope if only is not None else PlatformScope()) as session:
+        with session_scope(self.grants_scope if only is not None else PlatformScope()) as session:
             yield session, only
 
     def require_second_factor(self) -> None:
@@ -171,8 +145,7 @@ def authenticate_caller(request: Request, response: Response, shown: HTTPAuthori
     if text is None:
         raise tokens.TokenRefused("unknown")
     origin = _build_origin(request)
-    with ExitStack() as stack:
-        session = stack.enter_context(session_scope(CredentialScope(text.public_id)))
+    with session_scope(CredentialScope(text.public_id)) as session:
         found = tokens.authenticate(
             session,
             text=text,
@@ -182,12 +155,7 @@ def authenticate_caller(request: Request, response: Response, shown: HTTPAuthori
         )
         record_credential(request.scope, text.public_id, found.principal.grants[0].owner)
         msp = request.path_params.get("msp")
-        asked = Caller(
-            found.principal, origin, found.tenant, find_msp(session, msp) if msp else None, request, response
-        )
-        if not found.is_noted:
-            offer_session(request.scope, session, stack)
-        return asked
+        return Caller(found.principal, origin, found.tenant, find_msp(session, msp) if msp else None, request, response)
 
 
 def _authenticate_operator(request: Request, response: Response, text: str) -> Caller:
@@ -245,42 +213,6 @@ def require_caller(
     return asked
 
 
-@contextmanager
-def allow_session_reuse(asgi: Asgi) -> Iterator[None]:
-    """Keep the session of a request that runs in one thread (api.quick_reads) for its reads.
-
-    The route takes the session over and closes it. An unused session closes with the request.
-    """
-    with _ReusableSession() as kept:
-        asgi[_REUSED_SESSION_KEY] = kept
-        try:
-            yield
-        finally:
-            # Later reads, such as those of a stream, start their own session.
-            del asgi[_REUSED_SESSION_KEY]
-
-
-def offer_session(asgi: Asgi, session: Session, opened: ExitStack) -> None:
-    """Keep the session open for the request, inside `allow_session_reuse` only."""
-    kept: _ReusableSession | None = asgi.get(_REUSED_SESSION_KEY)
-    if kept is not None:
-        kept.session = session
-        kept.push(opened.pop_all())
-
-
-@contextmanager
-def take_session(asgi: Asgi, scope: Scope, *, by_key: bool) -> Iterator[Session | None]:
-    """Kept session in this scope, closed with the block; None without one. `by_key` as in `open_read_session`."""
-    kept: _ReusableSession | None = asgi.get(_REUSED_SESSION_KEY)
-    if kept is None or kept.session is None:
-        yield None
-        return
-    session, kept.session = kept.session, None
-    with kept.pop_all():
-        continue_in_scope(session, scope, by_key=by_key)
-        yield session
-
-
 async def authenticate_before_body(scope: Asgi) -> None:
     """Check the credential, unless it was valid recently: the route checks it anyway.
 
@@ -291,4 +223,33 @@ async def authenticate_before_body(scope: Asgi) -> None:
         return
     request = Request(scope)
     shown = await bearer(request)
-    await run_in_thread(get_read_threads(request), lambda asked: authenticate_caller(asked, Response(), shown), request)
+    await run_in_thread(lambda: authenticate_caller(request, Response(), shown), request)
+
+
+class _AuthenticatedRoute(LimitedRoute):
+    """Rejects requests without a credential before they take a place."""
+
+    async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
+        """Raises NotSignedIn and as LimitedRoute."""
+        require_credential(scope)
+        await super().__call__(scope, receive, send)
+
+
+def limit_api_routes(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
+    """The same routes as LimitedRoute. Those that authenticate their caller need a credential first."""
+    for route in routes:
+        if isinstance(route, APIRoute):
+            bounded = copy(route)
+            bounded.app = (_AuthenticatedRoute if needs_caller(route) else LimitedRoute)(route.app)
+            yield bounded
+        else:
+            yield route
+
+
+def needs_caller(route: APIRoute) -> bool:
+    """Whether the route authenticates its caller."""
+    return _depends_on_caller(route.dependant)
+
+
+def _depends_on_caller(dependant: Dependant) -> bool:
+    return dependant.call is require_caller or any(map(_depends_on_caller, dependant.dependencies))

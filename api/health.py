@@ -1,6 +1,6 @@
 """Probes for supervisors and load balancers."""
 
-from asyncio import Future, ensure_future, shield, timeout
+from asyncio import Future, ensure_future, get_running_loop, shield, timeout
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Literal
@@ -11,8 +11,7 @@ from pydantic import BaseModel
 from sqlalchemy import Engine
 from starlette.datastructures import State
 
-from api.thread_limits import run_in_thread
-from nac.kit.db import require_current_schema
+from nac.kit.db import limit_waiting, require_current_schema
 from nac.kit.errors import DatabaseUnavailable
 
 router = APIRouter(tags=["health"])
@@ -50,7 +49,7 @@ async def readyz(request: Request) -> Ready:
     state = request.app.state
     if state.probe is None:
         state.probe = ensure_future(
-            run_in_thread(state.probing_threads, _check_readiness, request, wait_seconds=_DATABASE_TIMEOUT_SECONDS)
+            get_running_loop().run_in_executor(state.probing_threads, _check_readiness, request)
         )
         state.probe.add_done_callback(partial(_clear_probe, state))
     try:
@@ -90,7 +89,8 @@ def prepare_probes(app: FastAPI, engine: Engine) -> None:
 
 
 def _check_readiness(request: Request) -> Ready:
-    require_current_schema(request.app.state.probing_engine)
+    with limit_waiting(_DATABASE_TIMEOUT_SECONDS):
+        require_current_schema(request.app.state.probing_engine)
     return Ready(redis="answers" if _is_redis_up(request.app.state.redis) else "does not answer")
 
 

@@ -7,15 +7,14 @@ from fastapi import FastAPI, Request, Response
 
 from api import browser_errors, errors, openapi_document
 from api.application import create_application
-from api.application_state import MAX_THREADS, prepare_read_threads, prepare_request_limit, prepare_signing
-from api.caller import authenticate_before_body
+from api.application_state import MAX_THREADS, prepare_request_limit, prepare_signing, prepare_usage_cache
+from api.caller import authenticate_before_body, needs_caller
 from api.change import IdempotentReplay, NotModified, render_not_modified, render_replay
 from api.credential_rate_limit import CredentialRateLimit
 from api.json_input import JsonInput, list_body_rules
 from api.new_password import routes as new_password_pages
 from api.openapi_document import install_openapi
 from api.pages import render_error_page
-from api.quick_reads import needs_caller
 from api.request_ids import RequestIds
 from api.response_headers import DeprecationHeaders, ResponseHeaders
 from api.route_index import RouteIndex
@@ -56,7 +55,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     add_routes(app, limit_routes(openapi_document.router.routes))
     install_openapi(app, V1)
     prepare_signing(app, settings)
-    prepare_read_threads(app)
+    prepare_usage_cache(app)
     prepare_request_limit(app, MAX_THREADS)
     app.add_exception_handler(Exception, _handle_unexpected_error)
     app.add_exception_handler(IdempotentReplay, render_replay)

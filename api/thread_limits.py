@@ -4,15 +4,15 @@ A thread holds a connection or waits for one, so more threads would not help. If
 a locked table, later requests fail in time and before they start.
 """
 
-from asyncio import CancelledError, Semaphore, get_running_loop, timeout, wrap_future
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from concurrent.futures import Executor
-from contextlib import ExitStack, asynccontextmanager
+from asyncio import Semaphore, get_running_loop, timeout
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from copy import copy
 from inspect import iscoroutinefunction
 from typing import Final, TypeVar
 
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,47 +28,6 @@ _BUSY_REMEDY: Final = "Try again in some seconds."
 MAX_OWNER_REQUESTS = MAX_CONNECTIONS // 2
 _SHARE_KEY: Final = "admit.share"
 Result = TypeVar("Result")
-
-
-async def run_in_thread(
-    threads: Executor | None,
-    work: Callable[[Request], Result],
-    request: Request,
-    *,
-    wait_seconds: float | None = None,
-    began: float | None = None,
-) -> Result:
-    """Run `work` in a thread and return its result.
-
-    `wait_seconds` limits the wait for PostgreSQL from `began` (loop clock, default now); the default is that of all
-    requests. Raises ConnectionsInUse if no thread could start it in time.
-    """
-    loop = get_running_loop()
-    began = loop.time() if began is None else began
-
-    def bounded() -> Result:
-        with limit_waiting(wait_seconds or get_wait_seconds(request), spent=loop.time() - began):
-            return work(request)
-
-    if threads is None:
-        return await loop.run_in_executor(None, bounded)
-    turn = threads.submit(bounded)
-    is_late = False
-
-    def give_up() -> None:
-        nonlocal is_late
-        # Running work is not cancelled.
-        is_late = turn.cancel()
-
-    timer = loop.call_at(began + get_settings(request).api_database_wait_seconds, give_up)
-    try:
-        return await wrap_future(turn)
-    except CancelledError:
-        if not is_late:
-            raise
-        raise ConnectionsInUse(remedy=_BUSY_REMEDY) from None
-    finally:
-        timer.cancel()
 
 
 class _OwnerShare:
@@ -95,18 +54,31 @@ async def _acquire_share(request: Request) -> _OwnerShare:
     return share
 
 
-@asynccontextmanager
-async def hold_share(request: Request) -> AsyncIterator[None]:
-    """Hold a place of the owner. Raises ConnectionsInUse."""
-    try:
-        async with timeout(get_settings(request).api_database_wait_seconds):
-            share = await _acquire_share(request)
-    except TimeoutError as exc:
-        raise ConnectionsInUse(remedy=_BUSY_REMEDY) from exc
-    try:
-        yield
-    finally:
-        share.leave()
+async def _take_places(request: Request, whose: str = "") -> ExitStack:
+    """Take a place of the owner and one of the room. The stack frees both. Raises ConnectionsInUse."""
+    room = get_request_limit(request, whose)
+    with ExitStack() as places:
+        try:
+            async with timeout(get_settings(request).api_database_wait_seconds):
+                places.callback((await _acquire_share(request)).leave)
+                if room is not None:
+                    await room.acquire()
+                    places.callback(room.release)
+        except TimeoutError as exc:
+            raise ConnectionsInUse(remedy=_BUSY_REMEDY) from exc
+        return places.pop_all()
+
+
+async def run_in_thread(work: Callable[[], Result], request: Request) -> Result:
+    """Run `work` in a thread once the request has its places. Raises ConnectionsInUse."""
+    began = get_running_loop().time()
+    with await _take_places(request), _limit_waiting_since(began, request):
+        return await run_in_threadpool(work)
+
+
+def _limit_waiting_since(began: float, request: Request) -> AbstractContextManager[None]:
+    """Limit the wait for PostgreSQL from `began` (loop clock)."""
+    return limit_waiting(get_wait_seconds(request), spent=get_running_loop().time() - began)
 
 
 def release_share(request: Request) -> None:
@@ -142,31 +114,22 @@ class LimitedRoute:
         if self._most_octets:
             body = await read_body(scope, receive, most_octets=self._most_octets, seconds=BODY_TIMEOUT_SECONDS)
             receive = replay_body(body, receive)
-        room = get_request_limit(request, self._whose)
-        if room is None:
-            await self._app(scope, receive, send)
-            return
         began = get_running_loop().time()
-        with ExitStack() as places:
-            try:
-                async with timeout(get_settings(request).api_database_wait_seconds):
-                    places.callback((await _acquire_share(request)).leave)
-                    await room.acquire()
-                    places.callback(room.release)
-            except TimeoutError as exc:
-                full = ConnectionsInUse(remedy=_BUSY_REMEDY)
-                if self._refused is None:
-                    raise full from exc
-                await self._refused(full)(scope, receive, send)
-                return
+        try:
+            places = await _take_places(request, self._whose)
+        except ConnectionsInUse as full:
+            if self._refused is None:
+                raise
+            await self._refused(full)(scope, receive, send)
+            return
 
-            async def sent(message: Message) -> None:
-                # Before sending, because the client may read slowly.
-                places.close()
-                await send(message)
+        async def send_without_places(message: Message) -> None:
+            # Before sending, because the client may read slowly.
+            places.close()
+            await send(message)
 
-            with limit_waiting(get_wait_seconds(request), spent=get_running_loop().time() - began):
-                await self._app(scope, receive, sent)
+        with places, _limit_waiting_since(began, request):
+            await self._app(scope, receive, send_without_places)
 
 
 def limit_routes(
@@ -176,9 +139,9 @@ def limit_routes(
     refused: Callable[[AdmitError], ASGIApp] | None = None,
     most_octets: int = 0,
 ) -> Iterator[BaseRoute]:
-    """The same routes with InRoom, except `async` ones, which do no I/O and use no thread.
+    """The same routes as LimitedRoute, except `async` ones, which do no I/O and use no thread.
 
-    `whose`, `refused` and `most_octets` as in InRoom.
+    `whose`, `refused` and `most_octets` as in LimitedRoute.
     """
     for route in routes:
         if isinstance(route, APIRoute) and not iscoroutinefunction(route.endpoint):

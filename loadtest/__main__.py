@@ -18,8 +18,7 @@ from loadtest.moj import run_moj
 from loadtest.peers.peer_systems import PEERS_OF, RLM_SQL, running_peers
 from loadtest.processes import BenchError
 from loadtest.quick import run_quick
-from loadtest.rounds import Results, run_rounds
-from loadtest.systems import WORKS
+from loadtest.systems import WORKS, Results, run_rounds
 from loadtest.tenants import list_known_devices, make_tenants
 from nac.kit.errors import AdmitError
 

@@ -5,14 +5,33 @@ from dataclasses import dataclass
 
 from loadtest.change_latency import ChangeTimes
 from loadtest.eap_tls_client import FALLEN_BACK, RESUMED
-from loadtest.footprint import Footprint
 from loadtest.peers.peer_systems import RLM_SQL, STOCK
-from loadtest.rounds import Results
-from loadtest.steady_accounting import SteadyAccounting
+from loadtest.systems import Results
 
 PRODUCT = "admit"
 # Tenants created since radiusd's last restart: it loads their server certificates again for each handshake.
 PRODUCT_NEW_TENANTS = "admit, new tenants"
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Start and memory of a cell (P13)."""
+
+    # Until the last of the default slots has answered.
+    ready_seconds: float
+    # A slot with a tenant whose policy is compiled.
+    bytes_per_tenant: float
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyAccounting:
+    """Accounting at a fixed rate (P4)."""
+
+    acknowledged_per_second: float
+    # Rows that reached PostgreSQL in the second half of the run.
+    arrived_per_second: float
+    # Journal bytes that had not reached PostgreSQL, after the first half and at the end.
+    backlog_bytes: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

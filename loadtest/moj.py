@@ -25,8 +25,7 @@ from loadtest.moj_load import LoadTimes, load_data_set
 from loadtest.private_installation import PrivateInstallation
 from loadtest.processes import BenchError, ProcessTree, resident_bytes
 from loadtest.radius_client import Exchange, RadiusClient
-from loadtest.rounds import Results, run_rounds
-from loadtest.systems import SystemUnderTest
+from loadtest.systems import Results, SystemUnderTest, run_rounds
 from loadtest.tally import RunResult
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BenchDevice, mab_request

@@ -1,5 +1,6 @@
 """Starting, watching and ending the processes of a bench: private folders, free ports, CPU time of a tree."""
 
+import multiprocessing
 import os
 import pwd
 import random
@@ -9,10 +10,14 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
+
+from loadtest.tally import RunResult
 
 LOOPBACK = "127.0.0.1"
 _KINDS = (socket.SOCK_DGRAM, socket.SOCK_STREAM)
+_FORK = multiprocessing.get_context("fork")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -164,3 +169,35 @@ def resident_bytes(pid: int) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     raise BenchError(f"process {pid} has no memory: it is a kernel thread or has ended")
+
+
+def run_in_processes(works: Sequence[Callable[[], RunResult]]) -> RunResult:
+    """Run each work in its own child process, all at once, and add up the results. One work runs in this process.
+
+    One Python process would limit the rate of expensive work, such as TLS handshakes. Raises BenchError on failure.
+    """
+    if len(works) == 1:
+        return works[0]()
+    children = [_spawn(work) for work in works]
+    total = RunResult()
+    for number, (process, results) in enumerate(children, 1):
+        try:
+            total.merge(results.recv(), parallel=True)
+        except EOFError as error:
+            process.join()
+            raise BenchError(f"generator process {number} ended with status {process.exitcode}") from error
+        process.join()
+    return total
+
+
+def _spawn(work: Callable[[], RunResult]) -> tuple[multiprocessing.process.BaseProcess, Connection]:
+    receiver, sender = _FORK.Pipe(duplex=False)
+    process = _FORK.Process(target=_deliver, args=(work, sender))
+    process.start()
+    sender.close()
+    return process, receiver
+
+
+def _deliver(work: Callable[[], RunResult], sender: Connection) -> None:
+    sender.send(work())
+    sender.close()

@@ -1,5 +1,6 @@
 """`./admit bench quick`: a private installation and its peers, with the same work in turns."""
 
+import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -9,21 +10,30 @@ from random import Random
 from time import perf_counter
 
 from loadtest import findings
+from loadtest.bare_cell import BareCell
 from loadtest.bench_tenants import BenchTenants, ProvisionedTenant
 from loadtest.change_latency import ChangeBench, ChangeTimes
-from loadtest.footprint import Footprint, measure_footprint
+from loadtest.eap_tls_client import EapTlsSource
+from loadtest.findings import Footprint, SteadyAccounting
 from loadtest.installation import Installation, StoredRows
 from loadtest.peers.peer_systems import PEERS_OF, running_peers
 from loadtest.private_installation import PrivateInstallation
-from loadtest.rounds import Results, run_rounds
-from loadtest.steady_accounting import SteadyAccounting, measure_steady_accounting
-from loadtest.systems import ExpectedSupplicant, SystemUnderTest, make_supplicants
+from loadtest.processes import BenchError, resident_bytes
+from loadtest.radius_client import RadiusClient
+from loadtest.systems import ExpectedSupplicant, Results, SystemUnderTest, make_supplicants, run_rounds
 from loadtest.tenants import CERTIFICATE_VLAN, list_known_devices, make_tenants
-from loadtest.workloads import BenchDevice
+from loadtest.workloads import AccountingSource, BenchDevice, mab_source
 
 _CLIENTS_PER_TENANT = 4
 _CHANGES, _NEW_TENANTS = 10, 3
 _SLOTS = 32
+# A little over the target, because the measured rate is always a little lower.
+_ACCOUNTING_PER_SECOND = 15_500
+_ACCOUNTING_WINDOW = 256
+# Cells of this many tenants, whose memory is compared after the same work.
+_FEW_TENANTS, _MANY_TENANTS = 8, 40
+_TENANT_ENDPOINTS = 200
+_REQUESTS, _HANDSHAKES = 800, 80
 
 LogLine = Callable[[str], None]
 
@@ -52,7 +62,7 @@ def run_quick(
         steady: SteadyAccounting | None = None
         if "acct" in works:
             tell("accounting at a steady pace")
-            steady = measure_steady_accounting(installation, product.devices, rows, seconds=2 * seconds)
+            steady = _measure_steady_accounting(installation, product.devices, rows, seconds=2 * seconds)
         stored = rows.verify()
         for stream, (found, answered) in stored.items():
             tell(f"{stream}: {answered:,} answered, {found:,} rows in PostgreSQL")
@@ -61,7 +71,7 @@ def run_quick(
             tell(f"{2 * _CHANGES} changes and {_NEW_TENANTS} new tenants, one by one")
             changes = ChangeBench(installation, made, tenants[0], rows).measure(changes=_CHANGES, tenants=_NEW_TENANTS)
             tell("a cell's start and memory")
-            footprint = measure_footprint(installation.settings.cell_slots)
+            footprint = _measure_footprint(installation.settings.cell_slots)
     return results, findings.judge_targets(results, stored=stored, steady=steady, changes=changes, footprint=footprint)
 
 
@@ -96,3 +106,44 @@ def _measure(product: SystemUnderTest, works: Sequence[str], *, rounds: int, sec
     with running_peers(names, list_known_devices(make_tenants())) as peers:
         plan = {work: [product, *(peers[name] for name in PEERS_OF[work])] for work in works}
         return run_rounds(plan, rounds=rounds, seconds=seconds, tell=tell)
+
+
+def _measure_steady_accounting(
+    installation: Installation, devices: Sequence[BenchDevice], rows: StoredRows, *, seconds: float
+) -> SteadyAccounting:
+    source = AccountingSource(devices, prefix=f"steady-{os.urandom(4).hex()}")
+    with RadiusClient() as client:
+        first = client.run(source, seconds=seconds / 2, window=_ACCOUNTING_WINDOW, per_second=_ACCOUNTING_PER_SECOND)
+        half, rows_before = perf_counter(), installation.accounting_rows_ever()
+        backlog_before = installation.backlog_bytes()["acct"]
+        second = client.run(source, seconds=seconds / 2, window=_ACCOUNTING_WINDOW, per_second=_ACCOUNTING_PER_SECOND)
+        elapsed, rows_after = perf_counter() - half, installation.accounting_rows_ever()
+        backlog_after = installation.backlog_bytes()["acct"]
+    rows.settle(first)
+    rows.settle(second)
+    return SteadyAccounting(
+        second.right / elapsed, (rows_after - rows_before) / elapsed, (backlog_before, backlog_after)
+    )
+
+
+def _measure_footprint(default_slots: int) -> Footprint:
+    ready, _ = _start_cell(default_slots, tenants=0)
+    _, few = _start_cell(_FEW_TENANTS, tenants=_FEW_TENANTS)
+    _, many = _start_cell(_MANY_TENANTS, tenants=_MANY_TENANTS)
+    return Footprint(ready, (many - few) / (_MANY_TENANTS - _FEW_TENANTS))
+
+
+def _start_cell(slots: int, *, tenants: int) -> tuple[float, int]:
+    """Return seconds until ready, and resident bytes after the same work, spread over the tenants."""
+    with (
+        tempfile.TemporaryDirectory(prefix="admit-bench-") as folder,
+        BareCell(Path(folder), make_tenants([_TENANT_ENDPOINTS] * tenants), slots=slots) as cell,
+        RadiusClient() as client,
+    ):
+        if tenants:
+            system = cell.system()
+            run = client.run(mab_source(system.devices), count=_REQUESTS, window=16)
+            run.merge(client.run(EapTlsSource(system.supplicants), count=_HANDSHAKES, window=8))
+            if run.faults():
+                raise BenchError(f"a cell with {tenants} tenants failed: {dict(run.faults())}")
+        return cell.ready_seconds, resident_bytes(cell.pid)

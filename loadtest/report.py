@@ -5,8 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from loadtest.findings import Finding
-from loadtest.rounds import Results
-from loadtest.systems import WorkResult
+from loadtest.systems import Results, WorkResult
 
 _COLUMNS = (
     "work",

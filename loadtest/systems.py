@@ -1,7 +1,7 @@
 """A system under test, the kinds of work it is given, and what one round of a work on a system shows."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import cycle
@@ -9,10 +9,9 @@ from statistics import median
 from time import perf_counter
 
 from loadtest.certificates import ClientFiles
-from loadtest.eap_md5_client import EapMd5
+from loadtest.eap import EapMd5
 from loadtest.eap_tls_client import EapTlsSource, Supplicant, client_context
-from loadtest.generator_processes import run_in_processes
-from loadtest.processes import BenchError, ProcessTree, cpu_seconds
+from loadtest.processes import BenchError, ProcessTree, cpu_seconds, run_in_processes
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.tally import RunResult
 from loadtest.workloads import BENCH_NAS, AccountingSource, BenchDevice, PapRequest, mab_request
@@ -224,3 +223,31 @@ def _rehearsals(system: SystemUnderTest, works: Sequence[str]) -> Iterator[RunRe
             yield client.run(source, count=100, window=8)
         if any(work.startswith("tls") for work in works):
             yield client.run(EapTlsSource(system.supplicants), count=len(system.supplicants), window=4)
+
+
+# (work, system's name) -> its rounds.
+Results = dict[tuple[str, str], WorkResult]
+
+
+def run_rounds(
+    plan: Mapping[str, Sequence[SystemUnderTest]], *, rounds: int, seconds: float, tell: Callable[[str], None]
+) -> Results:
+    """Run each work of `plan` on its systems in turns: A B C A B C. So a busy minute affects all of them."""
+    for system, works in _works_by_system(plan):
+        tell(f"rehearsing {system.name}: {', '.join(works)}")
+        rehearse(system, works)
+    results: Results = {}
+    for work, systems in plan.items():
+        for number in range(1, rounds + 1):
+            for system in systems:
+                sample = measure_round(system, work, seconds)
+                result = results.setdefault((work, system.name), WorkResult(work, system.name))
+                result.samples.append(sample)
+                tell(f"{work} {number}/{rounds} {system.name}: {sample.rate:,.0f}/s")
+    return results
+
+
+def _works_by_system(plan: Mapping[str, Sequence[SystemUnderTest]]) -> Iterable[tuple[SystemUnderTest, Sequence[str]]]:
+    systems = {system.name: system for systems in plan.values() for system in systems}
+    for name, system in systems.items():
+        yield system, [work for work, chosen in plan.items() if any(one.name == name for one in chosen)]

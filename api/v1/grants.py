@@ -8,11 +8,12 @@ from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from api.access import RequiresSelf
-from api.caller import Caller, open_read_session
+from api.caller import Caller
 from api.routes import NounRouter
 from nac.core.access.grants import Grant as GrantOf
 from nac.core.access.permissions import PermissionLevel
 from nac.core.access.tenant_lookup import slugs_by_id
+from nac.kit.db import session_scope
 
 router = NounRouter(tag="grants", description="Permissions of the caller.")
 
@@ -45,7 +46,7 @@ def list_grants(asked: Annotated[Caller, Depends(RequiresSelf())]) -> GrantList:
     The caller is a person or a token. Paths accept a slug or an id.
     """
     grants = asked.principal.grants
-    with open_read_session(asked.request, asked.grants_scope) as session:
+    with session_scope(asked.grants_scope) as session:
         slugs = slugs_by_id(session, grants)
     return GrantList(actor=asked.principal.actor, grants=[_build_grant(each, slugs) for each in grants])
 

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from api.instant_dependencies import instant
 from nac.kit.db.sort_orders import DESCENDING_PREFIX, PageSpan, SortColumn, SortKey, SortOrder, SortOrders, is_nullable
 from nac.kit.db.types import HostAddress, Mac
 from nac.kit.errors import InvalidInput
@@ -144,7 +143,6 @@ class OrderedPaging(SortedPaging):
 def require_paging(orders: SortOrders) -> Callable[..., Awaitable[OrderedPaging]]:
     """Return a dependency with `limit`, `after` and `sort` for these orders."""
 
-    @instant
     async def paging(limit: _Limit = 100, after: _After = "", sort: str = orders.default) -> OrderedPaging:
         return OrderedPaging(limit, after, orders[sort])
 
@@ -155,7 +153,6 @@ def require_time_paging(name: str, *, newest_first: bool = True) -> Callable[...
     """Return a dependency for a list by time, in both directions, which parses its own keys."""
     default = DESCENDING_PREFIX + name if newest_first else name
 
-    @instant
     async def paging(limit: _Limit = 100, after: _After = "", sort: str = default) -> SortedPaging:
         return SortedPaging(limit, after, sort)
 

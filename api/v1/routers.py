@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from api import v1
 from api.bodies import allow_empty_body
-from api.quick_reads import use_quick_reads
+from api.caller import limit_api_routes
 from api.routes import NounRouter, prefix_routes
 
 
@@ -28,4 +28,4 @@ def _has_parameters(route: BaseRoute) -> list[bool]:
 
 
 V1: Final = tuple(_collect_routers())
-ROUTES: Final = tuple(use_quick_reads(allow_empty_body(sorted(prefix_routes("/v1", *V1), key=_has_parameters))))
+ROUTES: Final = tuple(limit_api_routes(allow_empty_body(sorted(prefix_routes("/v1", *V1), key=_has_parameters))))

@@ -9,9 +9,8 @@ import psycopg
 
 from loadtest.carrier.preload import TenantSessions, preload
 from loadtest.carrier.tables import Row
-from loadtest.generator_processes import run_in_processes
 from loadtest.micro.journal_shipping import make_cell
-from loadtest.processes import BenchError
+from loadtest.processes import BenchError, run_in_processes
 from loadtest.tally import RunResult
 from nac.kit.db import TenantScope, make_engine, session_scope
 from nac.kit.db.server_settings import compute_server_settings

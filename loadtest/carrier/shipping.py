@@ -15,7 +15,6 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Engine
 
-from loadtest.carrier.database_state import DatabaseState, read_state
 from loadtest.carrier.preload import TenantSessions, preload
 from loadtest.carrier.tables import Row
 from loadtest.micro.journal_records import RECORDS_PER_SESSION, accounting_record
@@ -34,7 +33,33 @@ from tests.postgres import Cluster, Database
 # New sessions that begin, report three times and end; or reports of existing sessions.
 WorkKind = Literal["new", "interim"]
 WORKS: tuple[WorkKind, ...] = ("new", "interim")
+_STATE = """
+SELECT pg_database_size(current_database()), pg_table_size('sessions'), pg_indexes_size('sessions'), t.n_live_tup,
+    t.n_dead_tup, t.n_tup_upd, t.n_tup_hot_upd,
+    (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
+FROM pg_stat_user_tables t WHERE t.relid = 'sessions'::regclass
+"""
 LogLine = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseState:
+    """State of a database and its table `sessions`."""
+
+    database_bytes: int
+    table_bytes: int
+    index_bytes: int
+    live: int
+    dead: int
+    updates: int
+    # Updates without a new index entry.
+    hot_updates: int
+    connections: int
+
+    def hot_share_since(self, before: "DatabaseState") -> float | None:
+        """Share of HOT updates; None without updates."""
+        updates = self.updates - before.updates
+        return (self.hot_updates - before.hot_updates) / updates if updates else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +117,7 @@ class ShippingContender:
         with self.engine.connect() as connection:
             # Otherwise the statistics of this connection arrive only after ten idle seconds.
             connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
-        return read_state(self.database.superuser_url)
+        return _read_state(self.database.superuser_url)
 
     def row(self, work: WorkKind, share: float | None) -> Row:
         turns, state = self.turns[work], self.last[work]
@@ -202,3 +227,11 @@ def _backend_seconds(database: Database) -> Callable[[], float]:
         return (int(fields[11]) + int(fields[12])) / ticks
 
     return seconds
+
+
+def _read_state(url: str) -> DatabaseState:
+    """Read the state; `url` must be a superuser's."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(_STATE).fetchone()
+    assert row is not None
+    return DatabaseState(*row)

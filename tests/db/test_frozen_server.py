@@ -11,13 +11,12 @@ from sqlalchemy import Engine, text
 
 from nac.kit.db import (
     CredentialScope,
-    PlatformScope,
     connect,
-    continue_in_scope,
     driver_connection,
     limit_waiting,
     make_engine,
     session_scope,
+    set_for_transaction,
 )
 from nac.kit.db.timeouts import CONNECT_SECONDS, ServerSilent
 from nac.kit.errors import DatabaseSilent, DatabaseUnavailable
@@ -125,14 +124,14 @@ def test_silent_statement_leaves_other_connections_open(engine: Engine, database
     assert backend() != kept
 
 
-def test_freeze_before_a_scope_change_times_out(engine: Engine, cluster: Cluster) -> None:
+def test_freeze_before_a_setting_times_out(engine: Engine, cluster: Cluster) -> None:
     with (
         ExitStack() as freezing,
         fails_within(_STATEMENT_SECONDS),
         session_scope(CredentialScope(""), engine=engine) as s,
     ):
         freezing.enter_context(cluster.frozen())
-        continue_in_scope(s, PlatformScope())
+        set_for_transaction(s, enable_sort="off")
     assert ask(engine) == 1
 
 

@@ -1,6 +1,5 @@
 from contextlib import ExitStack
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import Engine, select, text
@@ -9,9 +8,6 @@ from sqlalchemy.orm import Session
 from nac.kit.db import (
     CredentialScope,
     PlatformScope,
-    TenantScope,
-    commit_intent,
-    continue_in_scope,
     get_process_engine,
     make_engine,
     require_current_schema,
@@ -27,7 +23,6 @@ from nac.kit.errors import (
     NoFreeSlot,
     ScopeViolation,
 )
-from nac.kit.ids import TenantId
 from nac.models import Msp
 from tests.postgres import Database
 from tests.statements import counted
@@ -103,32 +98,11 @@ def test_jit_is_off_unless_the_url_enables_it(database: Database, asked: str, se
     assert told == settings
 
 
-def test_credential_transaction_switches_to_the_caller_scope(app_engine: Engine) -> None:
-    asked = text(
-        "SELECT scope_credential_id(), scope_tenant_id()::text, scope_is_platform(), pg_current_xact_id()::text"
-    )
-    tenant_id = TenantId(uuid4())
-    with session_scope(CredentialScope("shown"), engine=app_engine) as session:
-        *before, xact = session.execute(asked).one()
-        continue_in_scope(session, TenantScope(tenant_id))
-        assert session.execute(asked).one() == (None, str(tenant_id), False, xact)
-        with pytest.raises(ScopeViolation):
-            continue_in_scope(session, PlatformScope())
-        # Its next transaction is the tenant's as well.
-        commit_intent(session)
-        assert session.execute(asked).one()[:3] == (None, str(tenant_id), False)
-    assert before == ["shown", None, False]
-    with session_scope(PlatformScope(), engine=app_engine) as session, pytest.raises(ScopeViolation):
-        continue_in_scope(session, TenantScope(tenant_id))
-
-
 def test_credential_scope_uses_cached_query_plans(database: Database) -> None:
     engine = make_engine(database.app_url, settings=("plan_cache_mode=force_custom_plan",))
     mode = text("SHOW plan_cache_mode")
     with session_scope(CredentialScope("shown"), engine=engine) as session:
-        before = session.scalar(mode)
-        continue_in_scope(session, TenantScope(TenantId(uuid4())))
-        assert (before, session.scalar(mode)) == ("auto", "force_custom_plan")
+        assert session.scalar(mode) == "auto"
     with session_scope(PlatformScope(), engine=engine) as session:
         assert session.scalar(mode) == "force_custom_plan"
     engine.dispose()

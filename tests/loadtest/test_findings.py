@@ -6,11 +6,9 @@ import pytest
 
 from loadtest import report
 from loadtest.eap_tls_client import FALLEN_BACK, FULL, RESUMED
-from loadtest.findings import PRODUCT, Finding, judge_targets
+from loadtest.findings import PRODUCT, Finding, SteadyAccounting, judge_targets
 from loadtest.peers.peer_systems import RLM_SQL, STOCK
-from loadtest.rounds import Results
-from loadtest.steady_accounting import SteadyAccounting
-from loadtest.systems import RoundSample, WorkResult
+from loadtest.systems import Results, RoundSample, WorkResult
 from loadtest.tally import RunResult
 
 

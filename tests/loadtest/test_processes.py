@@ -5,8 +5,7 @@ import sys
 import pytest
 
 from loadtest import processes
-from loadtest.generator_processes import run_in_processes
-from loadtest.processes import BenchError
+from loadtest.processes import BenchError, run_in_processes
 from loadtest.tally import RunResult
 
 _BURN = "import time\nwhile time.process_time() < 0.2: pass"

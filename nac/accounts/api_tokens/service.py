@@ -147,8 +147,6 @@ class AuthenticatedToken:
     principal: Principal
     # Requested tenant; None if it does not exist.
     tenant: TenantRef | None
-    # Whether the last use was updated, which locks the row until the transaction ends.
-    is_noted: bool
 
 
 def authenticate(
@@ -167,13 +165,12 @@ def authenticate(
     permissions = _effective_permissions(row, row.behind)
     if not permissions:
         raise TokenRefused("maker-gone")
-    is_noted = row.last_used_at is None or row.last_used_at <= now - _LAST_USE_INTERVAL
-    if is_noted:
+    if row.last_used_at is None or row.last_used_at <= now - _LAST_USE_INTERVAL:
         repository.update_last_use(session, row.id, now, address)
     grant = Grant(permissions, msp_id=row.msp_id, tenant_id=row.tenant_id)
     place = None if row.place_tenant is None else TenantRef(row.place_tenant, row.place_msp, row.is_suspended)
     principal = Principal(f"token:{row.name} ({text})", (grant,), maker=_build_maker(row), token_id=row.id)
-    return AuthenticatedToken(principal, place, is_noted)
+    return AuthenticatedToken(principal, place)
 
 
 # An entity, or only its columns.

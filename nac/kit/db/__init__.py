@@ -19,7 +19,6 @@ from nac.kit.db.scope import (
 from nac.kit.db.session import (
     become_person,
     commit_intent,
-    continue_in_scope,
     driver_connection,
     enter_msp,
     enter_person,
@@ -51,7 +50,6 @@ __all__ = [
     "become_person",
     "commit_intent",
     "connect",
-    "continue_in_scope",
     "driver_connection",
     "enter_msp",
     "enter_person",

@@ -34,8 +34,8 @@ def _settings_query(number: int) -> Select[Any]:
     )
 
 
-def _apply_settings(connection: Connection, settings: Mapping[str, str | None]) -> None:
-    values: dict[str, str | None] = {}
+def _apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:
+    values: dict[str, str] = {}
     for index, (name, value) in enumerate(settings.items()):
         values[f"name_{index}"], values[f"value_{index}"] = name, value
     connection.execute(_settings_query(len(settings)), values)
@@ -48,8 +48,8 @@ def _scope_transaction(session: Session, transaction: SessionTransaction, connec
         _send_settings(connection, cast("dict[str, str]", settings))
 
 
-def _send_settings(connection: Connection, settings: Mapping[str, str | None]) -> None:
-    """Set settings of the transaction, None for the connection's default; begin it if needed.
+def _send_settings(connection: Connection, settings: Mapping[str, str]) -> None:
+    """Set settings of the transaction; begin it if needed.
 
     Sends one message instead of two, without the overhead of SQLAlchemy statements.
     """
@@ -67,13 +67,12 @@ def _send_settings(connection: Connection, settings: Mapping[str, str | None]) -
         _apply_settings(connection, settings)
 
 
-def _try_send_settings(connection: psycopg.Connection, settings: Mapping[str, str | None], *, begins: bool) -> bool:
+def _try_send_settings(connection: psycopg.Connection, settings: Mapping[str, str], *, begins: bool) -> bool:
     """Return False on failure. The next statement then raises the error through SQLAlchemy."""
     escaping = Escaping(connection.pgconn)
     commands = [b"BEGIN ISOLATION LEVEL READ COMMITTED"] if begins else []
     for name, value in settings.items():
-        quoted = b"DEFAULT" if value is None else escaping.escape_literal(value.encode())
-        commands.append(b"SET LOCAL %s = %s" % (name.encode(), quoted))
+        commands.append(b"SET LOCAL %s = %s" % (name.encode(), escaping.escape_literal(value.encode())))
     try:
         connection.pgconn.send_query(b"; ".join(commands))
         results = connection.wait(execute(connection.pgconn))
@@ -207,19 +206,6 @@ def become_person(session: Session, person_id: UUID) -> None:
     session.flush()
     session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.person_id": str(person_id)}
     _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
-
-
-def continue_in_scope(session: Session, scope: Scope, *, by_key: bool = False) -> None:
-    """Continue a session that verified a credential in the caller's scope. The credential's rows are no longer visible.
-
-    `by_key` is as for `session_scope`.
-    """
-    if not isinstance(session.info.get("scope"), CredentialScope):
-        raise ScopeViolation("Only a credential scope can be replaced.")
-    session.expunge_all()
-    before = session.info[_SETTINGS_KEY]
-    session.info["scope"], session.info[_SETTINGS_KEY] = scope, scope.settings() | _plan_settings(scope, by_key)
-    _send_settings(session.connection(), dict.fromkeys(before) | session.info[_SETTINGS_KEY])
 
 
 def driver_connection(session: Session) -> psycopg.Connection:

@@ -8,10 +8,10 @@ import httpx
 import pytest
 from sqlalchemy import Engine, text
 
+from api.caller import needs_caller
 from api.connections import HttpWithFiles
 from api.json_input import MAX_PUBLIC_BODY_BYTES
 from api.main import create_app
-from api.quick_reads import needs_caller
 from api.v1.routers import ROUTES
 from nac.accounts.api_tokens.service import TokenText
 from nac.kit.ids import TenantId
