@@ -6,6 +6,7 @@ from sqlalchemy import BigInteger, ForeignKey, Identity, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base
+from nac.kit.db.declarations import Reference
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
 
@@ -46,6 +47,7 @@ class AuditKey(Base):
     """A key that signs heads of chains."""
 
     __tablename__ = "audit_keys"
+    reference = Reference("audit", "a key")
 
     id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
     # Ed25519, 32 bytes.
@@ -59,6 +61,7 @@ class AuditChain(Base):
 
     __tablename__ = "audit_chains"
     __table_args__ = (UniqueConstraint("tenant_id", "msp_id", postgresql_nulls_not_distinct=True),)
+    reference = Reference("audit", "an audit chain")
 
     id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
     tenant_id: Mapped[TenantId | None]

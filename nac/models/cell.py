@@ -6,6 +6,7 @@ from sqlalchemy import ARRAY, BigInteger, ForeignKey, Identity, Index, Text, Uni
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.declarations import Reference, report_conflict, report_taken
 from nac.kit.ids import CellId, SlotNumber, TenantId
 
 
@@ -13,6 +14,7 @@ class Dictionary(CreatedAt, Base):
     """The RADIUS dictionaries of a radiusd build, uploaded by agents. Replies of policies are checked against them."""
 
     __tablename__ = "dictionaries"
+    reference = Reference("dictionary", "a dictionary")
 
     # Hash of `content`.
     sha256: Mapped[bytes] = mapped_column(primary_key=True)
@@ -25,9 +27,11 @@ class Cell(Base):
     """One radiusd and the agent that owns it."""
 
     __tablename__ = "cells"
+    __table_args__ = (UniqueConstraint("name", info=report_taken("name", "A cell with this name already exists.")),)
+    reference = Reference("cell", "a cell")
 
     id: Mapped[CellId] = mapped_column(Identity(always=True), primary_key=True)
-    name: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
     # Host of the agent; "" after the agent has left.
     host: Mapped[str]
     # active | draining (no new tenants) | retired
@@ -52,7 +56,12 @@ class Slot(UuidKey, Base):
     """A place for one tenant in a cell: a virtual server that already listens."""
 
     __tablename__ = "slots"
-    __table_args__ = (UniqueConstraint("cell_id", "number"),)
+    __table_args__ = (
+        UniqueConstraint("tenant_id", info=report_conflict("tenant", "This tenant already has a slot.")),
+        UniqueConstraint("reserved_for", info=report_conflict("tenant", "This tenant is already being moved.")),
+        UniqueConstraint("cell_id", "number"),
+    )
+    plural = "slots of cells"
 
     cell_id: Mapped[CellId] = mapped_column(ForeignKey("cells.id"))
     number: Mapped[SlotNumber]
@@ -60,9 +69,9 @@ class Slot(UuidKey, Base):
     acct_port: Mapped[int]
     # Sealed with context "slot:<id>".
     secret_sealed: Mapped[bytes]
-    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"))
     # Tenant that is about to move here, or has just moved away (nac.tenancy.tenants.moves).
-    reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
+    reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"))
     # free | assigned | retired (waits for a new secret) | reserved (radiusd does not have the moving tenant's secret
     # yet) | ready (it has)
     status: Mapped[str] = mapped_column(default="free")

@@ -2,10 +2,22 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Computed, ForeignKey, ForeignKeyConstraint, Index, Text, UniqueConstraint, func, text
+from sqlalchemy import (
+    ARRAY,
+    Computed,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    PrimaryKeyConstraint,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.declarations import Reference, report_conflict
 from nac.kit.ids import TenantId
 
 
@@ -22,6 +34,8 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
             for name in ("not_before", "not_after", "name")
         ),
     )
+    reference = Reference("authority", "an authority")
+    plural = "authorities"
 
     # root | issuing | external
     kind: Mapped[str]
@@ -50,7 +64,11 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
 class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     __tablename__ = "certificates"
     __table_args__ = (
-        UniqueConstraint("tenant_id", "serial"),
+        UniqueConstraint(
+            "tenant_id",
+            "serial",
+            info=report_conflict("serial", "A certificate with this serial number already exists."),
+        ),
         UniqueConstraint("tenant_id", "id"),
         Index("ix_certificates_tenant_id_public_key_sha256", "tenant_id", "public_key_sha256"),
         ForeignKeyConstraint(
@@ -103,6 +121,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             for name in ("not_before", "not_after", "common_name_key")
         ),
     )
+    reference = Reference("serial", "a certificate")
 
     authority_id: Mapped[UUID]
     # Big-endian, without leading zero bytes.
@@ -166,6 +185,9 @@ class CertificateSettings(Base):
     """A tenant's settings; without a row, the defaults apply."""
 
     __tablename__ = "certificate_settings"
+    __table_args__ = (
+        PrimaryKeyConstraint(info=report_conflict("tenant", "Another person has just changed these settings.")),
+    )
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     # By profile: {"validity_days": 365, "key": "rsa-2048"}

@@ -6,6 +6,7 @@ from sqlalchemy import BigInteger, Identity, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.db.declarations import report_conflict
 from nac.kit.db.types import HostAddress, Mac, Xid8
 
 CoaKind = Literal["disconnect", "reauthenticate", "bounce", "change"]
@@ -40,6 +41,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
             "reason",
             unique=True,
             postgresql_where=text("state = 'queued' AND kind <> 'change'"),
+            info=report_conflict("session", "The same request for this session is already pending."),
         ),
         Index(
             "ix_coa_requests_redecision_id",

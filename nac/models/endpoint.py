@@ -2,11 +2,12 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, UniqueConstraint, text
+from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, PrimaryKeyConstraint, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.declarations import Reference, describe_reference, report_conflict, report_taken
 from nac.kit.db.types import Mac
 from nac.kit.ids import TenantId
 
@@ -19,12 +20,15 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
 
     __tablename__ = "endpoints"
     __table_args__ = (
-        UniqueConstraint("tenant_id", "mac"),
+        UniqueConstraint(
+            "tenant_id", "mac", info=report_conflict("mac", "An endpoint with this address already exists.")
+        ),
         UniqueConstraint("tenant_id", "id"),
         Index("ix_endpoints_discovered", "tenant_id", "mac", postgresql_where=text("status = 'discovered'")),
         Index("ix_endpoints_tenant_id_created_at_mac", "tenant_id", "created_at", "mac"),
         Index("ix_endpoints_tenant_id_name_mac", "tenant_id", "name", "mac"),
     )
+    reference = Reference("endpoint", "an endpoint")
 
     mac: Mapped[str] = mapped_column(Mac())
     name: Mapped[str] = mapped_column(default="")
@@ -61,7 +65,11 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
 
 class EndpointGroup(UuidKey, TenantOwned, Base):
     __tablename__ = "endpoint_groups"
-    __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "name", info=report_taken("name", "A group with this name already exists.")),
+        UniqueConstraint("tenant_id", "id"),
+    )
+    reference = Reference("groups", "a group")
 
     # Immutable, because policies and replica records contain it.
     name: Mapped[str]
@@ -75,7 +83,13 @@ class EndpointGroup(UuidKey, TenantOwned, Base):
 class EndpointGroupMember(TenantOwned, Base):
     __tablename__ = "endpoint_group_members"
     __table_args__ = (
-        ForeignKeyConstraint(["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="CASCADE"),
+        PrimaryKeyConstraint(info=report_conflict("groups", "The endpoint is already in this group.")),
+        ForeignKeyConstraint(
+            ["tenant_id", "endpoint_id"],
+            ["endpoints.tenant_id", "endpoints.id"],
+            ondelete="CASCADE",
+            info=describe_reference("mac", "an endpoint"),
+        ),
         ForeignKeyConstraint(
             ["tenant_id", "group_id"], ["endpoint_groups.tenant_id", "endpoint_groups.id"], ondelete="CASCADE"
         ),

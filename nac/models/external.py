@@ -4,11 +4,12 @@ from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
-from sqlalchemy import ForeignKeyConstraint, Index, Numeric, Text, func
+from sqlalchemy import ForeignKeyConstraint, Index, Numeric, PrimaryKeyConstraint, Text, func
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, TenantOwned
+from nac.kit.db.declarations import report_conflict
 from nac.kit.ids import TenantId
 
 _AUTHORITY_KEY = (["tenant_id", "authority_id"], ["certificate_authorities.tenant_id", "certificate_authorities.id"])
@@ -18,7 +19,10 @@ class StatusSource(TenantOwned, Base):
     """Sources of certificate status for an external authority, and the result of the last attempt."""
 
     __tablename__ = "status_sources"
-    __table_args__ = (ForeignKeyConstraint(*_AUTHORITY_KEY, ondelete="CASCADE"),)
+    __table_args__ = (
+        PrimaryKeyConstraint(info=report_conflict("authority", "Another person has just set this source.")),
+        ForeignKeyConstraint(*_AUTHORITY_KEY, ondelete="CASCADE"),
+    )
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     # Set by the administrator; "" for the URLs in the certificates.

@@ -6,6 +6,7 @@ from sqlalchemy import ARRAY, BigInteger, ForeignKeyConstraint, Identity, Index,
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.declarations import Reference, report_taken
 from nac.kit.db.types import Xid8
 from nac.kit.ids import TenantId
 
@@ -16,7 +17,11 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     """A receiver of a tenant's events, and the position of delivery."""
 
     __tablename__ = "feeds"
-    __table_args__ = (UniqueConstraint("tenant_id", "slug"), UniqueConstraint("tenant_id", "id"))
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "slug", info=report_taken("name", "A feed with this name already exists.")),
+        UniqueConstraint("tenant_id", "id"),
+    )
+    reference = Reference("feed", "a feed")
 
     slug: Mapped[str]
     kind: Mapped[str]

@@ -4,13 +4,18 @@ from sqlalchemy import UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.declarations import report_taken
 
 
 class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     """A directory or provider that knows users."""
 
     __tablename__ = "identity_sources"
-    __table_args__ = (UniqueConstraint("tenant_id", "name"),)
+    __table_args__ = (
+        UniqueConstraint(
+            "tenant_id", "name", info=report_taken("name", "An identity source with this name already exists.")
+        ),
+    )
 
     name: Mapped[str]
     # ldap | oidc

@@ -5,6 +5,7 @@ from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, TenantOwned, UuidKey
+from nac.kit.db.declarations import Reference, report_taken
 from nac.kit.db.types import HostAddress
 
 
@@ -14,10 +15,14 @@ class Nas(UuidKey, TenantOwned, Base):
     __tablename__ = "nases"
     __table_args__ = (
         UniqueConstraint("tenant_id", "id"),
-        UniqueConstraint("tenant_id", "identifier"),
-        UniqueConstraint("tenant_id", "address"),
+        UniqueConstraint(
+            "tenant_id", "identifier", info=report_taken("identifier", "Another NAS already has this identifier.")
+        ),
+        UniqueConstraint("tenant_id", "address", info=report_taken("address", "Another NAS already has this address.")),
         ForeignKeyConstraint(["tenant_id", "site_id"], ["sites.tenant_id", "sites.id"]),
     )
+    reference = Reference("nas", "a NAS")
+    plural = "NASes"
 
     site_id: Mapped[UUID] = mapped_column(index=True)
     name: Mapped[str]
@@ -44,7 +49,9 @@ class NasSignature(TenantOwned, Base):
 
     __tablename__ = "nas_signatures"
     __table_args__ = (
-        ForeignKeyConstraint(["tenant_id", "nas_id"], ["nases.tenant_id", "nases.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["tenant_id", "nas_id"], ["nases.tenant_id", "nases.id"], name="fk_nas_signatures_nas", ondelete="CASCADE"
+        ),
         Index("ix_nas_signatures_tenant_id", "tenant_id"),
     )
 

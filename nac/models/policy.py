@@ -6,12 +6,17 @@ from sqlalchemy import BigInteger, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.declarations import Reference, report_conflict, report_taken
 from nac.kit.ids import TenantId
 
 
 class Policy(UuidKey, TenantOwned, Base):
     __tablename__ = "policies"
-    __table_args__ = (UniqueConstraint("tenant_id", "slug"), UniqueConstraint("tenant_id", "id"))
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "slug", info=report_taken("slug", "A policy with this slug already exists.")),
+        UniqueConstraint("tenant_id", "id"),
+    )
+    reference = Reference("policy", "a policy")
 
     slug: Mapped[str]
     name: Mapped[str]
@@ -22,7 +27,9 @@ class Policy(UuidKey, TenantOwned, Base):
 class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
     __tablename__ = "policy_versions"
     __table_args__ = (
-        UniqueConstraint("policy_id", "number"),
+        UniqueConstraint(
+            "policy_id", "number", info=report_conflict("policy", "Another person has just saved a version.")
+        ),
         ForeignKeyConstraint(["tenant_id", "policy_id"], ["policies.tenant_id", "policies.id"], ondelete="CASCADE"),
     )
 

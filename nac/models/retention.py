@@ -1,9 +1,10 @@
 from datetime import date, datetime
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, true
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, PrimaryKeyConstraint, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.db.declarations import report_conflict
 from nac.kit.ids import TenantId
 
 
@@ -23,6 +24,9 @@ class RetentionSetting(TenantOwned, Base):
     """A tenant's settings for a log; None means the platform's default."""
 
     __tablename__ = "retention_settings"
+    __table_args__ = (
+        PrimaryKeyConstraint(info=report_conflict("tenant", "Another person has just changed these settings.")),
+    )
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
@@ -51,6 +55,7 @@ class RetentionHold(CreatedAt, Base):
 
     __tablename__ = "retention_holds"
     __table_args__ = (Index("ix_retention_holds_tenant_id", "tenant_id", "created_at", "id"),)
+    plural = "holds of logs"
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # No cascade: a hold prevents the tenant's deletion.

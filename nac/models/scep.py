@@ -1,10 +1,11 @@
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, PrimaryKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.declarations import report_conflict
 from nac.kit.ids import TenantId
 
 
@@ -35,6 +36,7 @@ class ScepWebhook(CreatedAt, UpdatedAt, Base):
     """The service that verifies challenges that are not ours."""
 
     __tablename__ = "scep_webhooks"
+    __table_args__ = (PrimaryKeyConstraint(info=report_conflict("tenant", "Another person has just set the webhook.")),)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     # In the format of nac.certificates.scep.settings.

@@ -6,6 +6,7 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.declarations import Reference, report_conflict
 from nac.kit.db.types import HostAddress
 
 RotationState = Literal["running", "finished", "cancelled"]
@@ -18,23 +19,28 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
 
     __tablename__ = "secret_rotations"
     __table_args__ = (
-        ForeignKeyConstraint(["tenant_id", "nas_id"], ["nases.tenant_id", "nases.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["tenant_id", "nas_id"], ["nases.tenant_id", "nases.id"], name="fk_secret_rotations_nas", ondelete="CASCADE"
+        ),
         Index(
             "ix_secret_rotations_running",
             "tenant_id",
             unique=True,
             postgresql_where=text("state = 'running'::text AND nas_id IS NULL"),
+            info=report_conflict("tenant", "The secret of this tenant already has a rotation in progress."),
         ),
         Index(
             "ix_secret_rotations_nas_running",
             "nas_id",
             unique=True,
             postgresql_where=text("state = 'running'::text"),
+            info=report_conflict("nas", "The secret of this NAS already has a rotation in progress."),
         ),
         Index("ix_secret_rotations_tenant_id", "tenant_id", "created_at", "id"),
         Index("ix_secret_rotations_nas_id", "nas_id", postgresql_where=text("nas_id IS NOT NULL")),
         Index("ix_secret_rotations_ends_at", "ends_at", postgresql_where=text("state = 'running'::text")),
     )
+    reference = Reference("rotation", "a rotation")
 
     # None: the tenant's secret.
     nas_id: Mapped[UUID | None]

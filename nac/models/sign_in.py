@@ -1,11 +1,22 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, Integer, UniqueConstraint, func, text
+from sqlalchemy import (
+    BigInteger,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    UniqueConstraint,
+    func,
+    text,
+)
 from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.declarations import describe_reference, report_conflict
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
 
@@ -14,6 +25,7 @@ class Totp(CreatedAt, Base):
     """The secret of a person's authenticator app (RFC 6238)."""
 
     __tablename__ = "totps"
+    __table_args__ = (PrimaryKeyConstraint(info=report_conflict("code", "An authenticator app is already set up.")),)
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"), primary_key=True)
     secret_sealed: Mapped[bytes]
@@ -27,11 +39,17 @@ class Passkey(UuidKey, CreatedAt, Base):
     """A WebAuthn credential of a person."""
 
     __tablename__ = "passkeys"
-    __table_args__ = (Index("ix_passkeys_person_id", "person_id"),)
+    __table_args__ = (
+        UniqueConstraint(
+            "credential_id",
+            info=report_conflict("credential", "This passkey is already in use.", remedy="Create another one."),
+        ),
+        Index("ix_passkeys_person_id", "person_id"),
+    )
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
     # Id chosen by the authenticator, base64url.
-    credential_id: Mapped[str] = mapped_column(unique=True)
+    credential_id: Mapped[str]
     # COSE.
     public_key: Mapped[bytes]
     sign_count: Mapped[int] = mapped_column(BigInteger())
@@ -74,7 +92,10 @@ class SignInRule(UuidKey, Base):
     __tablename__ = "sign_in_rules"
     __table_args__ = (
         UniqueConstraint(
-            "msp_id", "tenant_id", name="uq_sign_in_rules_msp_id_tenant_id", postgresql_nulls_not_distinct=True
+            "msp_id",
+            "tenant_id",
+            postgresql_nulls_not_distinct=True,
+            info=report_conflict("two_factors", "Another person has just set the rules."),
         ),
         Index(
             "ix_sign_in_rules_local_person_id",
@@ -89,7 +110,9 @@ class SignInRule(UuidKey, Base):
     # Members must use the owner's single sign-on, ...
     sign_on_only: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # ... except this person, with two factors.
-    local_person_id: Mapped[UUID | None] = mapped_column(ForeignKey("people.id", ondelete="SET NULL"))
+    local_person_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("people.id", ondelete="SET NULL", info=describe_reference("local_account", "a person"))
+    )
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
 
 

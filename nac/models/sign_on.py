@@ -1,10 +1,11 @@
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, PrimaryKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
+from nac.kit.db.declarations import Reference, report_conflict
 from nac.kit.ids import MspId, TenantId
 
 
@@ -14,9 +15,13 @@ class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
     __tablename__ = "sign_ons"
     __table_args__ = (
         UniqueConstraint(
-            "msp_id", "tenant_id", name="uq_sign_ons_msp_id_tenant_id", postgresql_nulls_not_distinct=True
+            "msp_id",
+            "tenant_id",
+            postgresql_nulls_not_distinct=True,
+            info=report_conflict("issuer", "Another person has just set up single sign-on."),
         ),
     )
+    reference = Reference("sign_on", "a single sign-on")
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
@@ -30,7 +35,12 @@ class SignOnLink(CreatedAt, Base):
 
     __tablename__ = "sign_on_links"
     __table_args__ = (
-        UniqueConstraint("sign_on_id", "person_id", name="uq_sign_on_links_sign_on_id_person_id"),
+        PrimaryKeyConstraint(
+            info=report_conflict("email", "This account of the provider is already linked to a person.")
+        ),
+        UniqueConstraint(
+            "sign_on_id", "person_id", info=report_conflict("email", "This person already signs in by the provider.")
+        ),
         Index("ix_sign_on_links_person_id", "person_id"),
     )
 

@@ -6,16 +6,18 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, TenantOwned, UuidKey
+from nac.kit.db.declarations import Reference, report_taken
 
 
 class Site(UuidKey, TenantOwned, Base):
     __tablename__ = "sites"
     __table_args__ = (
-        UniqueConstraint("tenant_id", "slug"),
+        UniqueConstraint("tenant_id", "slug", info=report_taken("slug", "A site with this slug already exists.")),
         UniqueConstraint("tenant_id", "id"),
         ForeignKeyConstraint(["tenant_id", "policy_id"], ["policies.tenant_id", "policies.id"]),
         *(Index(f"ix_sites_tenant_id_{name}", "tenant_id", name, "slug") for name in ("name", "time_zone")),
     )
+    reference = Reference("site", "a site")
 
     slug: Mapped[str]
     name: Mapped[str]

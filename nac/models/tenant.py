@@ -11,6 +11,7 @@ from sqlalchemy import (
     Index,
     SmallInteger,
     Text,
+    UniqueConstraint,
     func,
     text,
 )
@@ -18,6 +19,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.cellformat.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.declarations import Reference, report_conflict, report_taken
 from nac.kit.ids import CellId, MspId, TenantId, TenantNumber
 
 TenantStatus = Literal["active", "suspended", "deleting"]
@@ -27,6 +29,7 @@ StatusFailureMode = Literal["soft", "hard"]
 class Tenant(CreatedAt, UpdatedAt, Base):
     __tablename__ = "tenants"
     __table_args__ = (
+        UniqueConstraint("slug", info=report_taken("slug", "A tenant with this slug already exists.")),
         # use_alter: tenants and sites refer to each other.
         ForeignKeyConstraint(
             ["id", "default_site_id"],
@@ -37,11 +40,12 @@ class Tenant(CreatedAt, UpdatedAt, Base):
         CheckConstraint("suspension_level BETWEEN 1 AND 3", name="suspension_level"),
         Index("ix_tenants_purge_at", "purge_at", postgresql_where=text("purge_at IS NOT NULL")),
     )
+    reference = Reference("tenant", "a tenant")
 
     id: Mapped[TenantId] = mapped_column(primary_key=True, default=uuid4)
     number: Mapped[TenantNumber] = mapped_column(Identity(always=True), unique=True)
     msp_id: Mapped[MspId] = mapped_column(ForeignKey("msps.id"), index=True)
-    slug: Mapped[str] = mapped_column(unique=True)
+    slug: Mapped[str]
     name: Mapped[str]
     status: Mapped[str] = mapped_column(default="active")
     # If suspended: the level that did it (nac.core.access.permissions.PermissionLevel).
@@ -100,6 +104,7 @@ class TenantMove(UuidKey, TenantOwned, CreatedAt, Base):
             "tenant_id",
             unique=True,
             postgresql_where=text("state = ANY (ARRAY['prepared'::text, 'switched'::text])"),
+            info=report_conflict("tenant", "This tenant is already being moved."),
         ),
         Index("ix_tenant_moves_tenant_id", "tenant_id", "created_at"),
     )

@@ -1,10 +1,11 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy import ForeignKeyConstraint, Index, PrimaryKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.declarations import Reference, report_conflict, report_taken
 
 
 class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
@@ -12,10 +13,11 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
 
     __tablename__ = "users"
     __table_args__ = (
-        UniqueConstraint("tenant_id", "name"),
+        UniqueConstraint("tenant_id", "name", info=report_taken("name", "A user with this name already exists.")),
         UniqueConstraint("tenant_id", "id"),
         Index("ix_users_tenant_id_created_at_name", "tenant_id", "created_at", "name"),
     )
+    reference = Reference("user", "a user")
 
     # Case-folded, like the key in the replica.
     name: Mapped[str]
@@ -31,7 +33,11 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
 
 class UserGroup(UuidKey, TenantOwned, Base):
     __tablename__ = "user_groups"
-    __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "name", info=report_taken("name", "A group with this name already exists.")),
+        UniqueConstraint("tenant_id", "id"),
+    )
+    reference = Reference("groups", "a group")
 
     # Immutable, because policies and replica records contain it.
     name: Mapped[str]
@@ -40,6 +46,7 @@ class UserGroup(UuidKey, TenantOwned, Base):
 class UserGroupMember(TenantOwned, Base):
     __tablename__ = "user_group_members"
     __table_args__ = (
+        PrimaryKeyConstraint(info=report_conflict("groups", "The user is already in this group.")),
         ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.id"], ondelete="CASCADE"),
         ForeignKeyConstraint(
             ["tenant_id", "group_id"], ["user_groups.tenant_id", "user_groups.id"], ondelete="CASCADE"

@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
-from sqlalchemy import DateTime, ForeignKey, Integer, LargeBinary, MetaData, SmallInteger, Text, Uuid, func
+from sqlalchemy import DateTime, ForeignKey, Integer, LargeBinary, MetaData, SmallInteger, Table, Text, Uuid, func
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, declared_attr, mapped_column
 
+from nac.kit.db.declarations import Reference, TableDeclaration
 from nac.kit.ids import CellId, MspId, SlotNumber, TenantId, TenantNumber
 
 NAMING_CONVENTION = {
@@ -20,6 +21,11 @@ NAMING_CONVENTION = {
 
 
 class Base(DeclarativeBase):
+    # Words for a row in errors, if other tables refer to it.
+    reference: ClassVar[Reference | None] = None
+    # People's word for the rows, if it differs from the table's name.
+    plural: ClassVar[str] = ""
+
     metadata = MetaData(naming_convention=NAMING_CONVENTION)
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         str: Text(),
@@ -34,6 +40,11 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSONB(),
         list[Any]: JSONB(),
     }
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if isinstance(table := cls.__dict__.get("__table__"), Table):
+            table.info[TableDeclaration] = TableDeclaration(cls.reference, cls.plural)
 
 
 class UuidKey:
