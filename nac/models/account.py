@@ -16,7 +16,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
-from nac.kit.db.declarations import Reference, describe_reference, report_conflict, report_taken
+from nac.kit.db.declarations import FileExclusion, Reference, describe_reference, report_conflict, report_taken
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
 
@@ -51,6 +51,7 @@ class CustomRole(UuidKey, CreatedAt, UpdatedAt, Base):
         UniqueConstraint("tenant_id", "id", name="uq_custom_roles_tenant_id_id"),
     )
     reference = Reference("role", "a role")
+    tenant_file = FileExclusion("people do not belong to a tenant")
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
@@ -89,6 +90,7 @@ class Membership(UuidKey, CreatedAt, Base):
     )
     reference = Reference("member_id", "a member")
     plural = "members"
+    tenant_file = FileExclusion("people do not belong to a tenant")
 
     person_id: Mapped[UUID] = mapped_column(
         ForeignKey("people.id", ondelete="CASCADE", info=describe_reference("email", "a person"))
@@ -111,6 +113,7 @@ class MembershipTenant(Base):
         PrimaryKeyConstraint(info=report_conflict("tenants", "Another person has just selected these tenants.")),
         Index("ix_membership_tenants_tenant_id", "tenant_id"),
     )
+    tenant_file = FileExclusion("people do not belong to a tenant")
 
     membership_id: Mapped[UUID] = mapped_column(ForeignKey("memberships.id", ondelete="CASCADE"), primary_key=True)
     tenant_id: Mapped[TenantId] = mapped_column(
@@ -131,6 +134,7 @@ class ApiToken(UuidKey, CreatedAt, Base):
         Index("ix_api_tokens_via_tenant_id", "via_tenant_id", postgresql_where=text("via_tenant_id IS NOT NULL")),
     )
     reference = Reference("token", "a token")
+    tenant_file = FileExclusion("people do not belong to a tenant")
 
     # Public part of the token, for lookups.
     public_id: Mapped[str] = mapped_column(unique=True)

@@ -2,6 +2,7 @@ from sqlalchemy import BigInteger, ForeignKey, Identity, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt
+from nac.kit.db.declarations import FileExclusion
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
 
@@ -14,6 +15,7 @@ class AccountMail(CreatedAt, Base):
         Index("ix_account_mails_msp_id", "msp_id", postgresql_where=text("msp_id IS NOT NULL")),
         Index("ix_account_mails_tenant_id", "tenant_id", postgresql_where=text("tenant_id IS NOT NULL")),
     )
+    tenant_file = FileExclusion("people do not belong to a tenant")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # forgotten | invitation

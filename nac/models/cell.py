@@ -6,7 +6,7 @@ from sqlalchemy import ARRAY, BigInteger, ForeignKey, Identity, Index, Text, Uni
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UuidKey
-from nac.kit.db.declarations import Reference, report_conflict, report_taken
+from nac.kit.db.declarations import FileExclusion, Reference, report_conflict, report_taken
 from nac.kit.ids import CellId, SlotNumber, TenantId
 
 
@@ -62,6 +62,7 @@ class Slot(UuidKey, Base):
         UniqueConstraint("cell_id", "number"),
     )
     plural = "slots of cells"
+    tenant_file = FileExclusion("belongs to its cell")
 
     cell_id: Mapped[CellId] = mapped_column(ForeignKey("cells.id"))
     number: Mapped[SlotNumber]
@@ -102,6 +103,7 @@ class QuarantinedRecord(Base):
         Index("ix_quarantined_records_cell_id_stream_id", "cell_id", "stream", "id"),
         Index("ix_quarantined_records_handed_over", "cell_id", postgresql_where=text("handed_over")),
     )
+    tenant_file = FileExclusion("belongs to its cell")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     cell_id: Mapped[CellId] = mapped_column(ForeignKey("cells.id", ondelete="CASCADE"))

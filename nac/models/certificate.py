@@ -17,8 +17,9 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
-from nac.kit.db.declarations import Reference, report_conflict
+from nac.kit.db.declarations import FileContent, FileExclusion, Purge, Reference, report_conflict, seal_with
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 
 
 class CertificateAuthority(UuidKey, TenantOwned, Base):
@@ -36,6 +37,9 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     )
     reference = Reference("authority", "an authority")
     plural = "authorities"
+    tenant_file = FileContent(
+        Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,), needs_key=True, keyless={"kind": "external"}
+    )
 
     # root | issuing | external
     kind: Mapped[str]
@@ -44,7 +48,7 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     subject: Mapped[str]
     certificate_der: Mapped[bytes]
     # Not readable for cells (grants in `migrations/sql/schema/certificate.sql`).
-    key_sealed: Mapped[bytes | None]
+    key_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("authority:{id}"))
     # Subject key identifier (RFC 5280 4.2.1.2).
     key_id: Mapped[bytes]
     # active | retired | revoked
@@ -122,6 +126,10 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
         ),
     )
     reference = Reference("serial", "a certificate")
+    purge = Purge.BATCHES
+    tenant_file = FileContent(
+        Permission.CERTIFICATE_READ, (Permission.CERTIFICATE_ISSUE,), needs_key=True, reset={"secret_id": None}
+    )
 
     authority_id: Mapped[UUID]
     # Big-endian, without leading zero bytes.
@@ -134,7 +142,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     certificate_der: Mapped[bytes | None]
     # Hash of SubjectPublicKeyInfo; None if never signed, unless the request had the key.
     public_key_sha256: Mapped[bytes | None]
-    key_sealed: Mapped[bytes | None]
+    key_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("certificate:{id}"))
     # intended | abandoned | valid | suspended | revoked
     status: Mapped[str] = mapped_column(default="intended")
     revoked_at: Mapped[datetime | None]
@@ -164,6 +172,7 @@ class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
             postgresql_where=text("signed_at IS NULL AND abandoned_at IS NULL"),
         ),
     )
+    tenant_file = FileExclusion("in progress")
 
     # root | issuing | cross
     kind: Mapped[str]
@@ -188,6 +197,7 @@ class CertificateSettings(Base):
     __table_args__ = (
         PrimaryKeyConstraint(info=report_conflict("tenant", "Another person has just changed these settings.")),
     )
+    tenant_file = FileContent(Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,))
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     # By profile: {"validity_days": 365, "key": "rsa-2048"}
@@ -198,6 +208,7 @@ class CertificateSettings(Base):
 
 class ExpiryWarning(Base):
     __tablename__ = "expiry_warnings"
+    tenant_file = FileExclusion("belongs to the logs")
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     # Id of an authority or a certificate.

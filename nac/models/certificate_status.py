@@ -5,6 +5,8 @@ from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, TenantOwned, UuidKey
+from nac.kit.db.declarations import FileContent, FileExclusion
+from nac.kit.permissions import Permission
 
 
 class RevocationList(TenantOwned, Base):
@@ -19,6 +21,7 @@ class RevocationList(TenantOwned, Base):
         ),
         Index("ix_revocation_lists_tenant_id", "tenant_id"),
     )
+    tenant_file = FileContent(Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,), needs_key=True)
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger(), default=0)
@@ -41,6 +44,7 @@ class RevocationWork(TenantOwned, Base):
         Index("ix_revocation_work_authority_id", "authority_id"),
         Index("ix_revocation_work_tenant_id", "tenant_id"),
     )
+    tenant_file = FileExclusion("in progress")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     authority_id: Mapped[UUID]
@@ -59,6 +63,7 @@ class OcspSignerRow(UuidKey, TenantOwned, Base):
         Index("ix_ocsp_signers_authority_id_not_after", "authority_id", "not_after"),
         Index("ix_ocsp_signers_tenant_id", "tenant_id"),
     )
+    tenant_file = FileExclusion("in progress")
 
     authority_id: Mapped[UUID]
     serial: Mapped[bytes]

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Identity, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned
-from nac.kit.db.declarations import report_conflict
+from nac.kit.db.declarations import FileExclusion, report_conflict
 from nac.kit.db.types import HostAddress, Mac, Xid8
 
 CoaKind = Literal["disconnect", "reauthenticate", "bounce", "change"]
@@ -51,6 +51,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
         Index("ix_coa_requests_tenant_id_nas_id", "tenant_id", "nas_id", "id"),
         Index("ix_coa_requests_tenant_id_session_row", "tenant_id", "session_row"),
     )
+    tenant_file = FileExclusion("in progress")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     kind: Mapped[str] = mapped_column(server_default="disconnect")

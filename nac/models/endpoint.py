@@ -7,9 +7,19 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
-from nac.kit.db.declarations import Reference, describe_reference, report_conflict, report_taken
+from nac.kit.db.declarations import (
+    FileContent,
+    FileExclusion,
+    Purge,
+    Reference,
+    describe_reference,
+    report_conflict,
+    report_taken,
+    seal_with,
+)
 from nac.kit.db.types import Mac
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 
 # discovered: not classified yet; ignored: seen by a person and left unclassified. Policies know neither.
 EndpointStatus = Literal["active", "blocked", "discovered", "ignored"]
@@ -29,6 +39,8 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
         Index("ix_endpoints_tenant_id_name_mac", "tenant_id", "name", "mac"),
     )
     reference = Reference("endpoint", "an endpoint")
+    purge = Purge.BATCHES
+    tenant_file = FileContent(Permission.ENDPOINT_READ, (Permission.ENDPOINT_MANAGE,))
 
     mac: Mapped[str] = mapped_column(Mac())
     name: Mapped[str] = mapped_column(default="")
@@ -52,7 +64,7 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     # Name to {"value", "source", "at", "until"}: nac.inventory.endpoints.posture.
     posture: Mapped[dict[str, Any]] = mapped_column(default=dict)
     # Sealed in the context of nac.inventory.endpoints.passphrases.endpoint_context.
-    psk_sealed: Mapped[bytes | None]
+    psk_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("endpoint-psk:{id}"))
 
     @property
     def profile(self) -> str:
@@ -70,6 +82,7 @@ class EndpointGroup(UuidKey, TenantOwned, Base):
         UniqueConstraint("tenant_id", "id"),
     )
     reference = Reference("groups", "a group")
+    tenant_file = FileContent(Permission.ENDPOINT_READ, (Permission.ENDPOINT_MANAGE,))
 
     # Immutable, because policies and replica records contain it.
     name: Mapped[str]
@@ -77,7 +90,7 @@ class EndpointGroup(UuidKey, TenantOwned, Base):
     rule: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     # While a new rule is applied: address of the last evaluated endpoint.
     rule_cursor: Mapped[str | None] = mapped_column(Mac())
-    psk_sealed: Mapped[bytes | None]
+    psk_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("endpoint-group-psk:{id}"))
 
 
 class EndpointGroupMember(TenantOwned, Base):
@@ -94,6 +107,8 @@ class EndpointGroupMember(TenantOwned, Base):
             ["tenant_id", "group_id"], ["endpoint_groups.tenant_id", "endpoint_groups.id"], ondelete="CASCADE"
         ),
     )
+    purge = Purge.BATCHES
+    tenant_file = FileContent(Permission.ENDPOINT_READ, (Permission.ENDPOINT_MANAGE,))
 
     endpoint_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[UUID] = mapped_column(primary_key=True, index=True)
@@ -103,6 +118,8 @@ class EndpointSighting(Base):
     """Sightings of a MAC address. Written only by the shipper, so without foreign keys."""
 
     __tablename__ = "endpoint_sightings"
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("observed again on the network")
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     mac: Mapped[str] = mapped_column(Mac(), primary_key=True)
@@ -124,6 +141,8 @@ class EndpointEvidence(Base):
     """Evidence from a device or its switch: the last value of each key. Written only by the shipper."""
 
     __tablename__ = "endpoint_evidence"
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("observed again on the network")
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     mac: Mapped[str] = mapped_column(Mac(), primary_key=True)
@@ -139,6 +158,8 @@ class EndpointWork(Base):
 
     __tablename__ = "endpoint_work"
     __table_args__ = (Index("ix_endpoint_work_tenant_id_id", "tenant_id", "id"),)
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("observed again on the network")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     tenant_id: Mapped[TenantId]

@@ -6,7 +6,7 @@ from sqlalchemy import ARRAY, ForeignKeyConstraint, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
-from nac.kit.db.declarations import Reference, describe_reference, report_taken
+from nac.kit.db.declarations import FileExclusion, Reference, describe_reference, report_taken
 
 EnrolmentKind = Literal["est", "scep", "link"]
 
@@ -34,6 +34,7 @@ class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
         ),
     )
     reference = Reference("secret", "an enrolment secret")
+    tenant_file = FileExclusion("redeemable once, where it was created")
 
     # Public part for lookups, unique across tenants.
     public_id: Mapped[str] = mapped_column(unique=True)

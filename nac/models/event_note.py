@@ -6,7 +6,9 @@ from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, func, 
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base
+from nac.kit.db.declarations import FileExclusion, FileLog
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 
 
 class EventNote(Base):
@@ -17,6 +19,7 @@ class EventNote(Base):
         Index("ix_event_notes_at", "at", postgresql_using="brin"),
         Index("ix_event_notes_live", "tenant_id", "at", "id", postgresql_where=text("kind <> 'session'")),
     )
+    tenant_file = FileLog(Permission.LOG_READ)
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     # Time of the transaction.
@@ -37,6 +40,7 @@ class EndpointExpiry(Base):
     __table_args__ = (
         ForeignKeyConstraint(["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="CASCADE"),
     )
+    tenant_file = FileExclusion("in progress")
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     endpoint_id: Mapped[UUID] = mapped_column(primary_key=True)

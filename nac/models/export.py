@@ -5,7 +5,7 @@ from sqlalchemy import BigInteger, Identity, Index, false, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned
-from nac.kit.db.declarations import report_conflict
+from nac.kit.db.declarations import FileExclusion, report_conflict
 
 ExportFormat = Literal["csv", "jsonl", "parquet"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
@@ -30,6 +30,7 @@ class ExportJob(TenantOwned, CreatedAt, Base):
             info=report_conflict("since", "This export is already scheduled."),
         ),
     )
+    tenant_file = FileExclusion("in progress")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     log: Mapped[str]

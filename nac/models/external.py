@@ -9,8 +9,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, TenantOwned
-from nac.kit.db.declarations import report_conflict
+from nac.kit.db.declarations import FileContent, FileExclusion, Purge, report_conflict
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 
 _AUTHORITY_KEY = (["tenant_id", "authority_id"], ["certificate_authorities.tenant_id", "certificate_authorities.id"])
 
@@ -23,6 +24,7 @@ class StatusSource(TenantOwned, Base):
         PrimaryKeyConstraint(info=report_conflict("authority", "Another person has just set this source.")),
         ForeignKeyConstraint(*_AUTHORITY_KEY, ondelete="CASCADE"),
     )
+    tenant_file = FileContent(Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,))
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     # Set by the administrator; "" for the URLs in the certificates.
@@ -42,6 +44,8 @@ class ExternalCertificate(Base):
 
     __tablename__ = "external_certificates"
     __table_args__ = (Index("ix_external_certificates_tenant_id_ocsp_due_at", "tenant_id", "ocsp_due_at"),)
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("fetched again from its authority")
 
     tenant_id: Mapped[TenantId]
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -66,6 +70,7 @@ class ExternalStatus(TenantOwned, Base):
         ForeignKeyConstraint(*_AUTHORITY_KEY, ondelete="CASCADE"),
         Index("ix_external_statuses_tenant_id", "tenant_id"),
     )
+    tenant_file = FileExclusion("fetched again from its authority")
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     serial: Mapped[bytes] = mapped_column(primary_key=True)

@@ -1,16 +1,29 @@
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from sqlalchemy import ARRAY, BigInteger, ForeignKeyConstraint, Identity, Index, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
-from nac.kit.db.declarations import Reference, report_taken
+from nac.kit.db.declarations import FileContent, FileExclusion, Reference, report_taken, seal_with
 from nac.kit.db.types import Xid8
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 
 FeedKind = Literal["syslog", "webhook"]
+# A feed needs the permissions to read its events. By kind of event.
+PERMISSION_BY_KIND: Final[Mapping[str, Permission]] = {
+    "authentication": Permission.LOG_READ,
+    "accounting": Permission.LOG_READ,
+    "coa": Permission.SESSION_READ,
+    "session": Permission.SESSION_READ,
+    "audit": Permission.AUDIT_READ,
+    "alarm": Permission.TENANT_READ,
+    "endpoint": Permission.ENDPOINT_READ,
+    "certificate": Permission.CERTIFICATE_READ,
+}
 
 
 class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
@@ -22,6 +35,21 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
         UniqueConstraint("tenant_id", "id"),
     )
     reference = Reference("feed", "a feed")
+    tenant_file = FileContent(
+        Permission.FEED_READ,
+        # A feed sends data that these permissions read.
+        (Permission.FEED_MANAGE, *PERMISSION_BY_KIND.values()),
+        needs_key=True,
+        reset={
+            "status": "paused",
+            "paused_because": "Imported from a file.",
+            "failure": "",
+            **dict.fromkeys(
+                ("at_once", "attempted_at", "delivered_at", "failing_since", "mark_at", "told_failing_at", "until")
+            ),
+            **dict.fromkeys(("attempts", "delivered", "lost", "mark", "mark_row", "mark_rows"), 0),
+        },
+    )
 
     slug: Mapped[str]
     kind: Mapped[str]
@@ -30,10 +58,10 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     # Names of the source tables.
     sources: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     # Secret of a webhook, or private key of a syslog client's certificate.
-    secret_sealed: Mapped[bytes | None]
+    secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}"))
     # Values only for the receiver: nac.logs.feeds.settings.Private.
-    private_sealed: Mapped[bytes | None]
-    former_secret_sealed: Mapped[bytes | None]
+    private_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}:private"))
+    former_secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}"))
     former_secret_until: Mapped[datetime | None]
     status: Mapped[str] = mapped_column(server_default="active")
     paused_because: Mapped[str] = mapped_column(server_default="")
@@ -68,6 +96,7 @@ class FeedMark(Base):
         Index("ix_feed_marks_tenant_id_source_xact", "tenant_id", "source", "xact"),
         Index("ix_feed_marks_tenant_id_id", "tenant_id", "id"),
     )
+    tenant_file = FileExclusion("in progress")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     tenant_id: Mapped[TenantId]

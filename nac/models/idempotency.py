@@ -6,6 +6,7 @@ from sqlalchemy import BigInteger, ForeignKey, Identity, Index, Integer, UniqueC
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base
+from nac.kit.db.declarations import FileExclusion
 from nac.kit.ids import MspId, TenantId
 
 
@@ -19,6 +20,7 @@ class IdempotencyKey(Base):
         ),
         Index("ix_idempotency_keys_created_at", "created_at"),
     )
+    tenant_file = FileExclusion("in progress")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))

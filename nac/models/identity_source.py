@@ -4,7 +4,8 @@ from sqlalchemy import UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
-from nac.kit.db.declarations import report_taken
+from nac.kit.db.declarations import FileContent, report_taken, seal_with
+from nac.kit.permissions import Permission
 
 
 class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
@@ -16,6 +17,7 @@ class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
             "tenant_id", "name", info=report_taken("name", "An identity source with this name already exists.")
         ),
     )
+    tenant_file = FileContent(Permission.SOURCE_READ, (Permission.SOURCE_MANAGE,))
 
     name: Mapped[str]
     # ldap | oidc
@@ -26,4 +28,4 @@ class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     # In the format of nac.inventory.identity_sources.settings.
     settings: Mapped[dict[str, Any]]
     # Bind password or client secret.
-    secret_sealed: Mapped[bytes | None]
+    secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("identity-source:{id}"))

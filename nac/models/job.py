@@ -5,6 +5,7 @@ from sqlalchemy import ARRAY, BigInteger, ForeignKey, Index, Integer, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.declarations import FileExclusion
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
 
@@ -22,6 +23,7 @@ class Job(UuidKey, CreatedAt, Base):
         Index("ix_jobs_msp_id", "msp_id", "created_at", "id", postgresql_where=text("msp_id IS NOT NULL")),
         Index("ix_jobs_platform", "created_at", "id", postgresql_where=text("msp_id IS NULL AND tenant_id IS NULL")),
     )
+    tenant_file = FileExclusion("in progress")
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))

@@ -5,8 +5,9 @@ from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, TenantOwned, UuidKey
-from nac.kit.db.declarations import Reference, report_taken
+from nac.kit.db.declarations import FileContent, FileExclusion, Reference, report_taken, seal_with
 from nac.kit.db.types import HostAddress
+from nac.kit.permissions import Permission
 
 
 class Nas(UuidKey, TenantOwned, Base):
@@ -23,6 +24,7 @@ class Nas(UuidKey, TenantOwned, Base):
     )
     reference = Reference("nas", "a NAS")
     plural = "NASes"
+    tenant_file = FileContent(Permission.NAS_READ, (Permission.NAS_MANAGE,))
 
     site_id: Mapped[UUID] = mapped_column(index=True)
     name: Mapped[str]
@@ -31,7 +33,7 @@ class Nas(UuidKey, TenantOwned, Base):
     # Source address. A NAS behind NAT is identified only by its identifier.
     address: Mapped[str | None] = mapped_column(HostAddress())
     vendor: Mapped[str] = mapped_column(default="")
-    secret_sealed: Mapped[bytes | None]
+    secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("nas:{id}", is_radius_secret=True))
     require_message_authenticator: Mapped[bool] = mapped_column(default=True)
     # Packets to it do not arrive.
     behind_nat: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
@@ -39,7 +41,7 @@ class Nas(UuidKey, TenantOwned, Base):
     signs_coa_answers: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # Form of the MAB password (nac.tenancy.nases.mab), and the text if fixed.
     mab_password: Mapped[str] = mapped_column(default="mac", server_default="mac")
-    mab_password_sealed: Mapped[bytes | None]
+    mab_password_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("nas-mab-password:{id}"))
     # A request without Calling-Station-Id and Service-Type is about the MAC address in User-Name.
     mab_by_name: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
 
@@ -54,6 +56,7 @@ class NasSignature(TenantOwned, Base):
         ),
         Index("ix_nas_signatures_tenant_id", "tenant_id"),
     )
+    tenant_file = FileExclusion("observed again on the network")
 
     nas_id: Mapped[UUID] = mapped_column(primary_key=True)
     last_unsigned_at: Mapped[datetime | None]

@@ -6,8 +6,9 @@ from sqlalchemy import BigInteger, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
-from nac.kit.db.declarations import Reference, report_conflict, report_taken
+from nac.kit.db.declarations import FileContent, FileExclusion, Purge, Reference, report_conflict, report_taken
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 
 
 class Policy(UuidKey, TenantOwned, Base):
@@ -17,6 +18,13 @@ class Policy(UuidKey, TenantOwned, Base):
         UniqueConstraint("tenant_id", "id"),
     )
     reference = Reference("policy", "a policy")
+    tenant_file = FileContent(
+        Permission.POLICY_READ,
+        (
+            Permission.POLICY_MANAGE,
+            Permission.POLICY_PUBLISH,
+        ),
+    )
 
     slug: Mapped[str]
     name: Mapped[str]
@@ -31,6 +39,13 @@ class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
             "policy_id", "number", info=report_conflict("policy", "Another person has just saved a version.")
         ),
         ForeignKeyConstraint(["tenant_id", "policy_id"], ["policies.tenant_id", "policies.id"], ondelete="CASCADE"),
+    )
+    tenant_file = FileContent(
+        Permission.POLICY_READ,
+        (
+            Permission.POLICY_MANAGE,
+            Permission.POLICY_PUBLISH,
+        ),
     )
 
     policy_id: Mapped[UUID]
@@ -50,6 +65,8 @@ class PolicyHits(Base):
     """Decisions by a rule of a version on a UTC day. Written only by the shipper, so without foreign keys."""
 
     __tablename__ = "policy_hits"
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("observed again on the network")
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     policy_id: Mapped[UUID] = mapped_column(primary_key=True)

@@ -6,9 +6,10 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
-from nac.kit.db.declarations import Reference, report_taken
+from nac.kit.db.declarations import FileContent, Purge, Reference, report_taken
 from nac.kit.db.types import HostAddress, Mac
 from nac.kit.ids import CellId, TenantId
+from nac.kit.permissions import Permission
 
 
 class Pool(UuidKey, TenantOwned, CreatedAt, Base):
@@ -30,6 +31,7 @@ class Pool(UuidKey, TenantOwned, CreatedAt, Base):
         ),
     )
     reference = Reference("pool", "a pool")
+    tenant_file = FileContent(Permission.POOL_READ, (Permission.POOL_MANAGE,))
 
     tenant_id: Mapped[TenantId] = mapped_column(
         ForeignKey("tenants.id", name="fk_pools_tenant_id_tenants", ondelete="CASCADE")
@@ -84,6 +86,20 @@ class PoolAddress(TenantOwned, Base):
             "reserved_for",
             postgresql_where=text("reserved_for IS NOT NULL"),
         ),
+    )
+    purge = Purge.BATCHES
+    tenant_file = FileContent(
+        Permission.POOL_READ,
+        (Permission.POOL_MANAGE,),
+        reset={
+            "cell_id": None,
+            "decided_at": None,
+            "grant_number": 0,
+            "mac": None,
+            "released": False,
+            "state": "free",
+            "until": None,
+        },
     )
 
     tenant_id: Mapped[TenantId] = mapped_column(

@@ -5,6 +5,7 @@ from sqlalchemy import BigInteger, Identity, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base
+from nac.kit.db.declarations import FileExclusion
 from nac.kit.db.types import Xid8
 from nac.kit.ids import CellId
 
@@ -13,6 +14,7 @@ class ReplicaChange(Base):
     """A change of a row that replicas mirror. Written by triggers, followed by agents."""
 
     __tablename__ = "replica_changes"
+    tenant_file = FileExclusion("belongs to its cell")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     xact: Mapped[str] = mapped_column(Xid8(), server_default=text("pg_current_xact_id()"), index=True)

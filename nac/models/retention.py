@@ -4,8 +4,9 @@ from sqlalchemy import BigInteger, ForeignKey, Identity, Index, PrimaryKeyConstr
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned
-from nac.kit.db.declarations import report_conflict
+from nac.kit.db.declarations import FileContent, FileExclusion, report_conflict
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 
 
 class RetentionLimits(Base):
@@ -27,6 +28,7 @@ class RetentionSetting(TenantOwned, Base):
     __table_args__ = (
         PrimaryKeyConstraint(info=report_conflict("tenant", "Another person has just changed these settings.")),
     )
+    tenant_file = FileContent(Permission.RETENTION_READ, (Permission.RETENTION_MANAGE,))
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
@@ -40,6 +42,7 @@ class RetentionTerm(TenantOwned, Base):
     """A part of the retention in force, and an announced reduction."""
 
     __tablename__ = "retention_terms"
+    tenant_file = FileContent(Permission.RETENTION_READ, (Permission.RETENTION_MANAGE,))
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
@@ -56,6 +59,7 @@ class RetentionHold(CreatedAt, Base):
     __tablename__ = "retention_holds"
     __table_args__ = (Index("ix_retention_holds_tenant_id", "tenant_id", "created_at", "id"),)
     plural = "holds of logs"
+    tenant_file = FileExclusion("belongs to the logs")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # No cascade: a hold prevents the tenant's deletion.
@@ -73,6 +77,7 @@ class RetentionNotice(TenantOwned, Base):
     """A warning before rows are deleted early or without an export."""
 
     __tablename__ = "retention_notices"
+    tenant_file = FileExclusion("belongs to the logs")
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
@@ -88,6 +93,7 @@ class LogSize(TenantOwned, Base):
 
     __tablename__ = "log_sizes"
     __table_args__ = (Index("ix_log_sizes_log_day", "log", "day"),)
+    tenant_file = FileExclusion("belongs to the logs")
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
@@ -111,6 +117,7 @@ class EarlyDeletion(TenantOwned, Base):
     """Early deleted rows of a day that are not in the audit log yet."""
 
     __tablename__ = "early_deletions"
+    tenant_file = FileExclusion("belongs to the logs")
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)

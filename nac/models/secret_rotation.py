@@ -6,8 +6,9 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
-from nac.kit.db.declarations import Reference, report_conflict
+from nac.kit.db.declarations import FileContent, FileExclusion, Reference, report_conflict, seal_with
 from nac.kit.db.types import HostAddress
+from nac.kit.permissions import Permission
 
 RotationState = Literal["running", "finished", "cancelled"]
 RotationEndAction = Literal["finish", "wait"]
@@ -41,12 +42,15 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
         Index("ix_secret_rotations_ends_at", "ends_at", postgresql_where=text("state = 'running'::text")),
     )
     reference = Reference("rotation", "a rotation")
+    tenant_file = FileContent(
+        Permission.NAS_READ, (Permission.SECRET_ROTATE,), needs_key=True, reset={"opened_at": None}
+    )
 
     # None: the tenant's secret.
     nas_id: Mapped[UUID | None]
     state: Mapped[str] = mapped_column(default="running", server_default="running")
     # Sealed in the context "secret-rotation:<id>"; None after the end.
-    next_sealed: Mapped[bytes | None]
+    next_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("secret-rotation:{id}", is_radius_secret=True))
     # finish: the old secret stops working at the end. wait: both work until a person decides.
     at_end: Mapped[str] = mapped_column(default="finish", server_default="finish")
     ends_at: Mapped[datetime]
@@ -62,6 +66,7 @@ class SecretSighting(TenantOwned, Base):
 
     __tablename__ = "secret_sightings"
     __table_args__ = (Index("ix_secret_sightings_tenant_id", "tenant_id"),)
+    tenant_file = FileExclusion("observed again on the network")
 
     rotation_id: Mapped[UUID] = mapped_column(ForeignKey("secret_rotations.id", ondelete="CASCADE"), primary_key=True)
     # Id of a registered NAS, otherwise NAS-Identifier|address.

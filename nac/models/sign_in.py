@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UuidKey
-from nac.kit.db.declarations import describe_reference, report_conflict
+from nac.kit.db.declarations import FileExclusion, describe_reference, report_conflict
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
 
@@ -103,6 +103,7 @@ class SignInRule(UuidKey, Base):
             postgresql_where=text("local_person_id IS NOT NULL"),
         ),
     )
+    tenant_file = FileExclusion("people do not belong to a tenant")
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))

@@ -5,7 +5,7 @@ from sqlalchemy import ForeignKey, Index, PrimaryKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
-from nac.kit.db.declarations import Reference, report_conflict
+from nac.kit.db.declarations import FileExclusion, Reference, report_conflict
 from nac.kit.ids import MspId, TenantId
 
 
@@ -22,6 +22,7 @@ class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
         ),
     )
     reference = Reference("sign_on", "a single sign-on")
+    tenant_file = FileExclusion("people do not belong to a tenant")
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))

@@ -6,7 +6,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, TenantOwned, UuidKey
-from nac.kit.db.declarations import Reference, report_taken
+from nac.kit.db.declarations import FileContent, Reference, report_taken
+from nac.kit.permissions import Permission
 
 
 class Site(UuidKey, TenantOwned, Base):
@@ -18,6 +19,14 @@ class Site(UuidKey, TenantOwned, Base):
         *(Index(f"ix_sites_tenant_id_{name}", "tenant_id", name, "slug") for name in ("name", "time_zone")),
     )
     reference = Reference("site", "a site")
+    # A site's policy, fallback and monitor mode decide which rules apply.
+    tenant_file = FileContent(
+        Permission.SITE_READ,
+        (
+            Permission.SITE_MANAGE,
+            Permission.POLICY_PUBLISH,
+        ),
+    )
 
     slug: Mapped[str]
     name: Mapped[str]

@@ -17,7 +17,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
-from nac.kit.db.declarations import Reference, report_conflict, report_taken
+from nac.kit.db.declarations import FileExclusion, Reference, report_conflict, report_taken
 from nac.kit.ids import MspId, TenantId
 
 
@@ -64,6 +64,7 @@ class TemplateTenant(Base):
         Index("ix_template_tenants_template_id", "template_id"),
     )
     plural = "tenants that follow it"
+    tenant_file = FileExclusion("belongs to the MSP")
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     msp_id: Mapped[MspId]
@@ -121,6 +122,7 @@ class RolloutTenant(Base):
         ForeignKeyConstraint(["msp_id", "rollout_id"], ["rollouts.msp_id", "rollouts.id"], ondelete="CASCADE"),
         Index("ix_rollout_tenants_tenant_id", "tenant_id"),
     )
+    tenant_file = FileExclusion("belongs to the MSP")
 
     rollout_id: Mapped[UUID] = mapped_column(primary_key=True)
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)

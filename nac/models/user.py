@@ -5,7 +5,8 @@ from sqlalchemy import ForeignKeyConstraint, Index, PrimaryKeyConstraint, Unique
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
-from nac.kit.db.declarations import Reference, report_conflict, report_taken
+from nac.kit.db.declarations import FileContent, Purge, Reference, keep_hash, report_conflict, report_taken, seal_with
+from nac.kit.permissions import Permission
 
 
 class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
@@ -18,16 +19,18 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
         Index("ix_users_tenant_id_created_at_name", "tenant_id", "created_at", "name"),
     )
     reference = Reference("user", "a user")
+    purge = Purge.BATCHES
+    tenant_file = FileContent(Permission.USER_READ, (Permission.USER_MANAGE,))
 
     # Case-folded, like the key in the replica.
     name: Mapped[str]
     disabled: Mapped[bool] = mapped_column(default=False)
     # In the format of `nac.cellformat.replica.records.UserRecord.password_hash`.
-    password_hash: Mapped[str]
+    password_hash: Mapped[str] = mapped_column(info=keep_hash(without_key=""))
     # Only for CHAP, which needs the plain password (RFC 1994).
-    password_sealed: Mapped[bytes | None]
+    password_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("user:{id}"))
     # Only for MS-CHAP (RFC 2759 8.3). Sealed like a password, because it suffices for a login.
-    nt_hash_sealed: Mapped[bytes | None]
+    nt_hash_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("user-nt-hash:{id}"))
     valid_until: Mapped[datetime | None]
 
 
@@ -38,6 +41,7 @@ class UserGroup(UuidKey, TenantOwned, Base):
         UniqueConstraint("tenant_id", "id"),
     )
     reference = Reference("groups", "a group")
+    tenant_file = FileContent(Permission.USER_READ, (Permission.USER_MANAGE,))
 
     # Immutable, because policies and replica records contain it.
     name: Mapped[str]
@@ -52,6 +56,8 @@ class UserGroupMember(TenantOwned, Base):
             ["tenant_id", "group_id"], ["user_groups.tenant_id", "user_groups.id"], ondelete="CASCADE"
         ),
     )
+    purge = Purge.BATCHES
+    tenant_file = FileContent(Permission.USER_READ, (Permission.USER_MANAGE,))
 
     user_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[UUID] = mapped_column(primary_key=True, index=True)

@@ -8,7 +8,7 @@ from sqlalchemy import DateTime, ForeignKey, Integer, LargeBinary, MetaData, Sma
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, declared_attr, mapped_column
 
-from nac.kit.db.declarations import Reference, TableDeclaration
+from nac.kit.db.declarations import FileContent, FileExclusion, FileLog, Purge, Reference, TableDeclaration
 from nac.kit.ids import CellId, MspId, SlotNumber, TenantId, TenantNumber
 
 NAMING_CONVENTION = {
@@ -25,6 +25,9 @@ class Base(DeclarativeBase):
     reference: ClassVar[Reference | None] = None
     # People's word for the rows, if it differs from the table's name.
     plural: ClassVar[str] = ""
+    # Role in tenant files. Each table with a `tenant_id` has one.
+    tenant_file: ClassVar[FileContent | FileLog | FileExclusion | None] = None
+    purge: ClassVar[Purge | None] = None
 
     metadata = MetaData(naming_convention=NAMING_CONVENTION)
     type_annotation_map: ClassVar[dict[Any, Any]] = {
@@ -44,7 +47,7 @@ class Base(DeclarativeBase):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if isinstance(table := cls.__dict__.get("__table__"), Table):
-            table.info[TableDeclaration] = TableDeclaration(cls.reference, cls.plural)
+            table.info[TableDeclaration] = TableDeclaration(cls.reference, cls.plural, cls.tenant_file, cls.purge)
 
 
 class UuidKey:
