@@ -1,10 +1,14 @@
+"""People, their roles and tokens, and mails about their accounts."""
+
 from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import (
     ARRAY,
+    BigInteger,
     ForeignKey,
     ForeignKeyConstraint,
+    Identity,
     Index,
     PrimaryKeyConstraint,
     Text,
@@ -192,3 +196,28 @@ class SignIn(UuidKey, CreatedAt, Base):
     sign_on_id: Mapped[UUID | None] = mapped_column(ForeignKey("sign_ons.id", ondelete="CASCADE"))
     via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+
+
+class AccountMail(CreatedAt, Base):
+    """A mail about an account, before the worker has looked up the person."""
+
+    __tablename__ = "account_mails"
+    __table_args__ = (
+        Index("ix_account_mails_msp_id", "msp_id", postgresql_where=text("msp_id IS NOT NULL")),
+        Index("ix_account_mails_tenant_id", "tenant_id", postgresql_where=text("tenant_id IS NOT NULL")),
+    )
+    tenant_file = FileExclusion("people do not belong to a tenant")
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    # forgotten | invitation
+    kind: Mapped[str]
+    # As entered; possibly nobody's address.
+    email: Mapped[str]
+    # Owner of the invited membership; with neither, the platform.
+    msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    actor: Mapped[str]
+    # Requested in a browser in which the person has signed in before.
+    is_known: Mapped[bool] = mapped_column(server_default=text("false"))
+    address: Mapped[str | None] = mapped_column(HostAddress())
+    request_id: Mapped[str | None]

@@ -1,3 +1,5 @@
+"""Cells, the changes that their replicas follow, and alarms of the platform."""
+
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -7,6 +9,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UuidKey
 from nac.kit.db.declarations import FileExclusion, Reference, report_conflict, report_taken
+from nac.kit.db.types import Xid8
 from nac.kit.ids import CellId, SlotNumber, TenantId
 
 
@@ -117,3 +120,29 @@ class QuarantinedRecord(Base):
     # Received from the cell that the tenant moved away from. This cell's agent ships it automatically.
     handed_over: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ReplicaChange(Base):
+    """A change of a row that replicas mirror. Written by triggers, followed by agents."""
+
+    __tablename__ = "replica_changes"
+    tenant_file = FileExclusion("belongs to its cell")
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    xact: Mapped[str] = mapped_column(Xid8(), server_default=text("pg_current_xact_id()"), index=True)
+    at: Mapped[datetime] = mapped_column(server_default=func.now())
+    tenant_id: Mapped[UUID | None]
+    # Set only for slots: a slot's number is meaningless without its cell.
+    cell_id: Mapped[CellId | None]
+    noun: Mapped[str]
+    key: Mapped[str]
+
+
+class PlatformAlarm(Base):
+    """A current problem of the platform, except those of cells."""
+
+    __tablename__ = "platform_alarms"
+
+    code: Mapped[str] = mapped_column(primary_key=True)
+    detail: Mapped[str]
+    since: Mapped[datetime]

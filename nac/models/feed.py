@@ -1,3 +1,5 @@
+"""Feeds, and the notes of events that they send."""
+
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -7,7 +9,7 @@ from sqlalchemy import ARRAY, BigInteger, ForeignKeyConstraint, Identity, Index,
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
-from nac.kit.db.declarations import FileContent, FileExclusion, Reference, report_taken, seal_with
+from nac.kit.db.declarations import FileContent, FileExclusion, FileLog, Reference, report_taken, seal_with
 from nac.kit.db.types import Xid8
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Permission
@@ -111,3 +113,39 @@ class FeedMark(Base):
     last_row: Mapped[int] = mapped_column(BigInteger())
     # None if unknown, for a replay.
     events: Mapped[int | None]
+
+
+class EventNote(Base):
+    """A change of a session, endpoint, certificate or alarm. Written by triggers, read by feeds."""
+
+    __tablename__ = "event_notes"
+    __table_args__ = (
+        Index("ix_event_notes_at", "at", postgresql_using="brin"),
+        Index("ix_event_notes_live", "tenant_id", "at", "id", postgresql_where=text("kind <> 'session'")),
+    )
+    tenant_file = FileLog(Permission.LOG_READ)
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    # Time of the transaction.
+    at: Mapped[datetime] = mapped_column(primary_key=True, server_default=func.now())
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    # session | alarm | endpoint | certificate
+    kind: Mapped[str]
+    what: Mapped[str]
+    happened_at: Mapped[datetime]
+    # State of the object at that time, in a format of nac.logs.events.parts.
+    said: Mapped[dict[str, Any]]
+
+
+class EndpointExpiry(Base):
+    """An approval whose end is not recorded yet."""
+
+    __tablename__ = "endpoint_expiries"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="CASCADE"),
+    )
+    tenant_file = FileExclusion("in progress")
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    endpoint_id: Mapped[UUID] = mapped_column(primary_key=True)
+    valid_until: Mapped[datetime] = mapped_column(index=True)

@@ -1,3 +1,5 @@
+"""MSPs and their tenants."""
+
 from datetime import datetime
 from typing import Literal
 from uuid import UUID, uuid4
@@ -21,6 +23,24 @@ from nac.cellformat.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
 from nac.kit.db.declarations import EXPORTED, FileExclusion, Reference, report_conflict, report_taken
 from nac.kit.ids import CellId, MspId, TenantId, TenantNumber
+
+MspStatus = Literal["active", "suspended"]
+
+
+class Msp(CreatedAt, Base):
+    """A managed service provider: runs tenants for its customers."""
+
+    __tablename__ = "msps"
+    __table_args__ = (UniqueConstraint("slug", info=report_taken("slug", "An MSP with this slug already exists.")),)
+    reference = Reference("msp", "an MSP")
+
+    id: Mapped[MspId] = mapped_column(primary_key=True, default=uuid4)
+    slug: Mapped[str]
+    name: Mapped[str]
+    status: Mapped[str] = mapped_column(default="active", server_default=text("'active'"))
+    # Days in which a deleted tenant can be restored.
+    deletion_days: Mapped[int] = mapped_column(default=30, server_default=text("30"))
+
 
 TenantStatus = Literal["active", "suspended", "deleting"]
 StatusFailureMode = Literal["soft", "hard"]

@@ -1,4 +1,7 @@
+"""Users of networks, and the identity sources that know more of them."""
+
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ForeignKeyConstraint, Index, PrimaryKeyConstraint, UniqueConstraint
@@ -61,3 +64,26 @@ class UserGroupMember(TenantOwned, Base):
 
     user_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[UUID] = mapped_column(primary_key=True, index=True)
+
+
+class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
+    """A directory or provider that knows users."""
+
+    __tablename__ = "identity_sources"
+    __table_args__ = (
+        UniqueConstraint(
+            "tenant_id", "name", info=report_taken("name", "An identity source with this name already exists.")
+        ),
+    )
+    tenant_file = FileContent(Permission.SOURCE_READ, (Permission.SOURCE_MANAGE,))
+
+    name: Mapped[str]
+    # ldap | oidc
+    kind: Mapped[str]
+    # Order of queries; then by name.
+    position: Mapped[int] = mapped_column(default=100)
+    enabled: Mapped[bool] = mapped_column(default=True)
+    # In the format of nac.inventory.identity_sources.settings.
+    settings: Mapped[dict[str, Any]]
+    # Bind password or client secret.
+    secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("identity-source:{id}"))
