@@ -23,6 +23,7 @@ from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
 from nac.kit.db.declarations import FileExclusion, Reference, describe_reference, report_conflict, report_taken
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Effect
 
 
 class Person(UuidKey, CreatedAt, UpdatedAt, Base):
@@ -34,6 +35,7 @@ class Person(UuidKey, CreatedAt, UpdatedAt, Base):
         Index("ix_people_created_at_id", "created_at", "id"),
     )
     reference = Reference("person", "a person")
+    effects = (Effect.RIGHTS, Effect.SIGN_IN)
 
     # In lower case.
     email: Mapped[str]
@@ -56,6 +58,7 @@ class CustomRole(UuidKey, CreatedAt, UpdatedAt, Base):
     )
     reference = Reference("role", "a role")
     tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.RIGHTS,)
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
@@ -95,6 +98,7 @@ class Membership(UuidKey, CreatedAt, Base):
     reference = Reference("member_id", "a member")
     plural = "members"
     tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.RIGHTS,)
 
     person_id: Mapped[UUID] = mapped_column(
         ForeignKey("people.id", ondelete="CASCADE", info=describe_reference("email", "a person"))
@@ -118,6 +122,7 @@ class MembershipTenant(Base):
         Index("ix_membership_tenants_tenant_id", "tenant_id"),
     )
     tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.RIGHTS,)
 
     membership_id: Mapped[UUID] = mapped_column(ForeignKey("memberships.id", ondelete="CASCADE"), primary_key=True)
     tenant_id: Mapped[TenantId] = mapped_column(
@@ -139,6 +144,7 @@ class ApiToken(UuidKey, CreatedAt, Base):
     )
     reference = Reference("token", "a token")
     tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.RIGHTS,)
 
     # Public part of the token, for lookups.
     public_id: Mapped[str] = mapped_column(unique=True)
@@ -179,6 +185,7 @@ class SignIn(UuidKey, CreatedAt, Base):
             for via in ("via_msp_id", "via_tenant_id")
         ),
     )
+    effects = (Effect.SIGN_IN,)
 
     public_id: Mapped[str] = mapped_column(unique=True)
     secret_sha256: Mapped[bytes]
@@ -207,6 +214,7 @@ class AccountMail(CreatedAt, Base):
         Index("ix_account_mails_tenant_id", "tenant_id", postgresql_where=text("tenant_id IS NOT NULL")),
     )
     tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # forgotten | invitation

@@ -28,6 +28,7 @@ class AuditEntry(Base):
         Index("ix_audit_log_request_id", "request_id"),
     )
     tenant_file = FileLog(Permission.AUDIT_READ)
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -93,6 +94,7 @@ class UnsealedAuditEntry(Base):
     """An entry that waits for its position in a chain."""
 
     __tablename__ = "audit_unsealed"
+    effects = ()
 
     entry_id: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
     held: Mapped[bool] = mapped_column(server_default="false")

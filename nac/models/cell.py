@@ -11,6 +11,7 @@ from nac.kit.db.base import Base, CreatedAt, UuidKey
 from nac.kit.db.declarations import FileExclusion, Reference, report_conflict, report_taken
 from nac.kit.db.types import Xid8
 from nac.kit.ids import CellId, SlotNumber, TenantId
+from nac.kit.permissions import Effect
 
 
 class Dictionary(CreatedAt, Base):
@@ -32,6 +33,7 @@ class Cell(Base):
     __tablename__ = "cells"
     __table_args__ = (UniqueConstraint("name", info=report_taken("name", "A cell with this name already exists.")),)
     reference = Reference("cell", "a cell")
+    effects = (Effect.PLATFORM,)
 
     id: Mapped[CellId] = mapped_column(Identity(always=True), primary_key=True)
     name: Mapped[str]
@@ -66,6 +68,7 @@ class Slot(UuidKey, Base):
     )
     plural = "slots of cells"
     tenant_file = FileExclusion("belongs to its cell")
+    effects = (Effect.TRUST, Effect.PLATFORM, Effect.TENANTS)
 
     cell_id: Mapped[CellId] = mapped_column(ForeignKey("cells.id"))
     number: Mapped[SlotNumber]

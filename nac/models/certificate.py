@@ -19,7 +19,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
 from nac.kit.db.declarations import FileContent, FileExclusion, Purge, Reference, report_conflict, seal_with
 from nac.kit.ids import TenantId
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 
 class CertificateAuthority(UuidKey, TenantOwned, Base):
@@ -40,6 +40,7 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     tenant_file = FileContent(
         Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,), needs_key=True, keyless={"kind": "external"}
     )
+    effects = (Effect.TRUST, Effect.TENANTS)
 
     # root | issuing | external
     kind: Mapped[str]
@@ -130,6 +131,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     tenant_file = FileContent(
         Permission.CERTIFICATE_READ, (Permission.CERTIFICATE_ISSUE,), needs_key=True, reset={"secret_id": None}
     )
+    effects = (Effect.CREDENTIALS, Effect.TRUST, Effect.REJECTION, Effect.TENANTS)
 
     authority_id: Mapped[UUID]
     # Big-endian, without leading zero bytes.
@@ -173,6 +175,7 @@ class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
         ),
     )
     tenant_file = FileExclusion("in progress")
+    effects = ()
 
     # root | issuing | cross
     kind: Mapped[str]

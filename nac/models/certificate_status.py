@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from nac.kit.db.base import Base, TenantOwned, UuidKey
 from nac.kit.db.declarations import FileContent, FileExclusion, Purge, report_conflict
 from nac.kit.ids import TenantId
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 
 class RevocationList(TenantOwned, Base):
@@ -50,6 +50,7 @@ class RevocationWork(TenantOwned, Base):
         Index("ix_revocation_work_tenant_id", "tenant_id"),
     )
     tenant_file = FileExclusion("in progress")
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     authority_id: Mapped[UUID]
@@ -91,6 +92,7 @@ class StatusSource(TenantOwned, Base):
         ForeignKeyConstraint(*_AUTHORITY_KEY, ondelete="CASCADE"),
     )
     tenant_file = FileContent(Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,))
+    effects = (Effect.TRUST, Effect.TENANTS)
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     # Set by the administrator; "" for the URLs in the certificates.
@@ -112,6 +114,7 @@ class ExternalCertificate(Base):
     __table_args__ = (Index("ix_external_certificates_tenant_id_ocsp_due_at", "tenant_id", "ocsp_due_at"),)
     purge = Purge.LATE_ROWS
     tenant_file = FileExclusion("fetched again from its authority")
+    effects = (Effect.TRUST, Effect.TENANTS)
 
     tenant_id: Mapped[TenantId]
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)

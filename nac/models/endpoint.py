@@ -19,7 +19,7 @@ from nac.kit.db.declarations import (
 )
 from nac.kit.db.types import Mac
 from nac.kit.ids import TenantId
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 # discovered: not classified yet; ignored: seen by a person and left unclassified. Policies know neither.
 EndpointStatus = Literal["active", "blocked", "discovered", "ignored"]
@@ -41,6 +41,7 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     reference = Reference("endpoint", "an endpoint")
     purge = Purge.BATCHES
     tenant_file = FileContent(Permission.ENDPOINT_READ, (Permission.ENDPOINT_MANAGE,))
+    effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
     mac: Mapped[str] = mapped_column(Mac())
     name: Mapped[str] = mapped_column(default="")
@@ -83,6 +84,7 @@ class EndpointGroup(UuidKey, TenantOwned, Base):
     )
     reference = Reference("groups", "a group")
     tenant_file = FileContent(Permission.ENDPOINT_READ, (Permission.ENDPOINT_MANAGE,))
+    effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
     # Immutable, because policies and replica records contain it.
     name: Mapped[str]
@@ -109,6 +111,7 @@ class EndpointGroupMember(TenantOwned, Base):
     )
     purge = Purge.BATCHES
     tenant_file = FileContent(Permission.ENDPOINT_READ, (Permission.ENDPOINT_MANAGE,))
+    effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
     endpoint_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[UUID] = mapped_column(primary_key=True, index=True)
@@ -120,6 +123,7 @@ class EndpointSighting(Base):
     __tablename__ = "endpoint_sightings"
     purge = Purge.LATE_ROWS
     tenant_file = FileExclusion("observed again on the network")
+    effects = ()
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     mac: Mapped[str] = mapped_column(Mac(), primary_key=True)
@@ -143,6 +147,7 @@ class EndpointEvidence(Base):
     __tablename__ = "endpoint_evidence"
     purge = Purge.LATE_ROWS
     tenant_file = FileExclusion("observed again on the network")
+    effects = ()
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     mac: Mapped[str] = mapped_column(Mac(), primary_key=True)
@@ -160,6 +165,7 @@ class EndpointWork(Base):
     __table_args__ = (Index("ix_endpoint_work_tenant_id_id", "tenant_id", "id"),)
     purge = Purge.LATE_ROWS
     tenant_file = FileExclusion("observed again on the network")
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     tenant_id: Mapped[TenantId]

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
 from nac.kit.db.declarations import FileExclusion, Reference, describe_reference, report_taken
+from nac.kit.permissions import Effect
 
 EnrolmentKind = Literal["est", "scep", "link"]
 
@@ -35,6 +36,7 @@ class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
     )
     reference = Reference("secret", "an enrolment secret")
     tenant_file = FileExclusion("redeemable once, where it was created")
+    effects = (Effect.CREDENTIALS,)
 
     # Public part for lookups, unique across tenants.
     public_id: Mapped[str] = mapped_column(unique=True)

@@ -6,6 +6,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned
 from nac.kit.db.declarations import FileExclusion, report_conflict
+from nac.kit.permissions import Effect
 
 ExportFormat = Literal["csv", "jsonl", "parquet"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
@@ -31,6 +32,7 @@ class ExportJob(TenantOwned, CreatedAt, Base):
         ),
     )
     tenant_file = FileExclusion("in progress")
+    effects = (Effect.WORK, Effect.RECORDS)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     log: Mapped[str]

@@ -12,7 +12,7 @@ from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
 from nac.kit.db.declarations import FileContent, FileExclusion, FileLog, Reference, report_taken, seal_with
 from nac.kit.db.types import Xid8
 from nac.kit.ids import TenantId
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 FeedKind = Literal["syslog", "webhook"]
 # A feed needs the permissions to read its events. By kind of event.
@@ -52,6 +52,7 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
             **dict.fromkeys(("attempts", "delivered", "lost", "mark", "mark_row", "mark_rows"), 0),
         },
     )
+    effects = (Effect.DISCLOSURE, Effect.RECORDS)
 
     slug: Mapped[str]
     kind: Mapped[str]
@@ -99,6 +100,7 @@ class FeedMark(Base):
         Index("ix_feed_marks_tenant_id_id", "tenant_id", "id"),
     )
     tenant_file = FileExclusion("in progress")
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     tenant_id: Mapped[TenantId]

@@ -11,6 +11,7 @@ from nac.kit.db.base import Base, CreatedAt, UuidKey
 from nac.kit.db.declarations import FileExclusion
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Effect
 
 _ZERO = text("0")
 
@@ -27,6 +28,7 @@ class Job(UuidKey, CreatedAt, Base):
         Index("ix_jobs_platform", "created_at", "id", postgresql_where=text("msp_id IS NULL AND tenant_id IS NULL")),
     )
     tenant_file = FileExclusion("in progress")
+    effects = (Effect.WORK, Effect.RULES, Effect.TENANTS, Effect.DISCLOSURE)
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
@@ -74,6 +76,7 @@ class IdempotencyKey(Base):
         Index("ix_idempotency_keys_created_at", "created_at"),
     )
     tenant_file = FileExclusion("in progress")
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))

@@ -22,6 +22,7 @@ class Mail(UuidKey, CreatedAt, Base):
         Index("ix_mails_tenant_id", "tenant_id", postgresql_where=text("tenant_id IS NOT NULL")),
     )
     tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = ()
 
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     # Identifies the message, so that it is sent once.

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
 from nac.kit.db.declarations import FileContent, FileExclusion, Purge, Reference, report_conflict, report_taken
 from nac.kit.ids import TenantId
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 
 class Policy(UuidKey, TenantOwned, Base):
@@ -25,6 +25,7 @@ class Policy(UuidKey, TenantOwned, Base):
             Permission.POLICY_PUBLISH,
         ),
     )
+    effects = (Effect.RULES, Effect.DRAFT, Effect.TENANTS)
 
     slug: Mapped[str]
     name: Mapped[str]
@@ -47,6 +48,7 @@ class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
             Permission.POLICY_PUBLISH,
         ),
     )
+    effects = (Effect.RULES, Effect.DRAFT, Effect.TENANTS)
 
     policy_id: Mapped[UUID]
     number: Mapped[int]
@@ -67,6 +69,7 @@ class PolicyHits(Base):
     __tablename__ = "policy_hits"
     purge = Purge.LATE_ROWS
     tenant_file = FileExclusion("observed again on the network")
+    effects = ()
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     policy_id: Mapped[UUID] = mapped_column(primary_key=True)

@@ -9,7 +9,7 @@ from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
 from nac.kit.db.declarations import FileContent, Purge, Reference, report_taken
 from nac.kit.db.types import HostAddress, Mac
 from nac.kit.ids import CellId, TenantId
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 
 class Pool(UuidKey, TenantOwned, CreatedAt, Base):
@@ -32,6 +32,7 @@ class Pool(UuidKey, TenantOwned, CreatedAt, Base):
     )
     reference = Reference("pool", "a pool")
     tenant_file = FileContent(Permission.POOL_READ, (Permission.POOL_MANAGE,))
+    effects = (Effect.FACTS,)
 
     tenant_id: Mapped[TenantId] = mapped_column(
         ForeignKey("tenants.id", name="fk_pools_tenant_id_tenants", ondelete="CASCADE")
@@ -101,6 +102,7 @@ class PoolAddress(TenantOwned, Base):
             "until": None,
         },
     )
+    effects = (Effect.FACTS,)
 
     tenant_id: Mapped[TenantId] = mapped_column(
         ForeignKey("tenants.id", name="fk_pool_addresses_tenant_id_tenants", ondelete="CASCADE")

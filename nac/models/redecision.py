@@ -8,7 +8,7 @@ from nac.kit.db.base import Base, CreatedAt, TenantOwned
 from nac.kit.db.declarations import FileContent, FileExclusion
 from nac.kit.db.types import Mac, PgSnapshot, Xid8
 from nac.kit.ids import TenantId
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 RedecisionMode = Literal["off", "preview", "send"]
 REDECISION_MODES: tuple[RedecisionMode, ...] = get_args(RedecisionMode)
@@ -21,6 +21,7 @@ class RedecisionSettings(Base):
 
     __tablename__ = "redecision_settings"
     tenant_file = FileContent(Permission.REDECISION_READ, (Permission.REDECISION_MANAGE,))
+    effects = (Effect.SESSIONS,)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     mode: Mapped[str] = mapped_column(default="send", server_default="send")
@@ -40,6 +41,7 @@ class RedecisionMark(TenantOwned, Base):
     __tablename__ = "redecision_marks"
     __table_args__ = (Index("ix_redecision_marks_tenant_id_due_at", "tenant_id", "due_at"),)
     tenant_file = FileExclusion("in progress")
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # As in replica_changes, or our own: nac.redecisions.runner.
@@ -61,6 +63,7 @@ class Redecision(TenantOwned, CreatedAt, Base):
         Index("ix_redecisions_holding", "tenant_id", "id", postgresql_where=text("holds")),
     )
     tenant_file = FileExclusion("in progress")
+    effects = (Effect.SESSIONS,)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # For people: the change, and who made it.
@@ -112,6 +115,7 @@ class RedecisionItem(Base):
         ),
     )
     tenant_file = FileExclusion("in progress")
+    effects = (Effect.SESSIONS,)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     redecision_id: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)

@@ -6,13 +6,14 @@ from sqlalchemy.orm import Mapped, mapped_column
 from nac.kit.db.base import Base, CreatedAt, TenantOwned
 from nac.kit.db.declarations import FileContent, FileExclusion, report_conflict
 from nac.kit.ids import TenantId
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 
 class RetentionLimits(Base):
     """The platform's limits for a log, if they differ from the defaults."""
 
     __tablename__ = "retention_limits"
+    effects = (Effect.ERASURE,)
 
     log: Mapped[str] = mapped_column(primary_key=True)
     floor_days: Mapped[int]
@@ -29,6 +30,7 @@ class RetentionSetting(TenantOwned, Base):
         PrimaryKeyConstraint(info=report_conflict("tenant", "Another person has just changed these settings.")),
     )
     tenant_file = FileContent(Permission.RETENTION_READ, (Permission.RETENTION_MANAGE,))
+    effects = (Effect.ERASURE,)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
@@ -43,6 +45,7 @@ class RetentionTerm(TenantOwned, Base):
 
     __tablename__ = "retention_terms"
     tenant_file = FileContent(Permission.RETENTION_READ, (Permission.RETENTION_MANAGE,))
+    effects = ()
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
@@ -60,6 +63,7 @@ class RetentionHold(CreatedAt, Base):
     __table_args__ = (Index("ix_retention_holds_tenant_id", "tenant_id", "created_at", "id"),)
     plural = "holds of logs"
     tenant_file = FileExclusion("belongs to the logs")
+    effects = (Effect.ERASURE,)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # No cascade: a hold prevents the tenant's deletion.

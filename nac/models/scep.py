@@ -7,7 +7,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
 from nac.kit.db.declarations import FileContent, FileExclusion, report_conflict, seal_with
 from nac.kit.ids import TenantId
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 
 class ScepTransaction(UuidKey, TenantOwned, CreatedAt, Base):
@@ -40,6 +40,7 @@ class ScepWebhook(CreatedAt, UpdatedAt, Base):
     __tablename__ = "scep_webhooks"
     __table_args__ = (PrimaryKeyConstraint(info=report_conflict("tenant", "Another person has just set the webhook.")),)
     tenant_file = FileContent(Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,), needs_key=True)
+    effects = (Effect.TRUST, Effect.REJECTION)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     # In the format of nac.certificates.scep.settings.

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
 from nac.kit.db.declarations import FileContent, FileExclusion, Reference, report_conflict, seal_with
 from nac.kit.db.types import HostAddress
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 RotationState = Literal["running", "finished", "cancelled"]
 RotationEndAction = Literal["finish", "wait"]
@@ -45,6 +45,7 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
     tenant_file = FileContent(
         Permission.NAS_READ, (Permission.SECRET_ROTATE,), needs_key=True, reset={"opened_at": None}
     )
+    effects = (Effect.TRUST, Effect.REJECTION)
 
     # None: the tenant's secret.
     nas_id: Mapped[UUID | None]

@@ -20,6 +20,7 @@ class SelfTest(UuidKey, TenantOwned, CreatedAt, Base):
         Index("ix_self_tests_waiting", "due_at", postgresql_where=text("state IN ('queued', 'running')")),
     )
     tenant_file = FileExclusion("results of the original installation")
+    effects = ()
 
     state: Mapped[str] = mapped_column(server_default="queued")
     asked_by: Mapped[str]

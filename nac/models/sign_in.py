@@ -22,6 +22,7 @@ from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
 from nac.kit.db.declarations import FileExclusion, Reference, describe_reference, report_conflict
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Effect
 
 
 class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
@@ -38,6 +39,7 @@ class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
     )
     reference = Reference("sign_on", "a single sign-on")
     tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.SIGN_IN,)
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
@@ -70,6 +72,7 @@ class Totp(CreatedAt, Base):
 
     __tablename__ = "totps"
     __table_args__ = (PrimaryKeyConstraint(info=report_conflict("code", "An authenticator app is already set up.")),)
+    effects = (Effect.SIGN_IN,)
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"), primary_key=True)
     secret_sealed: Mapped[bytes]
@@ -90,6 +93,7 @@ class Passkey(UuidKey, CreatedAt, Base):
         ),
         Index("ix_passkeys_person_id", "person_id"),
     )
+    effects = (Effect.SIGN_IN,)
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
     # Id chosen by the authenticator, base64url.
@@ -107,6 +111,7 @@ class RecoveryCode(UuidKey, CreatedAt, Base):
 
     __tablename__ = "recovery_codes"
     __table_args__ = (UniqueConstraint("person_id", "code_sha256", name="uq_recovery_codes_person_id_code_sha256"),)
+    effects = (Effect.SIGN_IN,)
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
     code_sha256: Mapped[bytes]
@@ -121,6 +126,7 @@ class PasswordLink(UuidKey, CreatedAt, Base):
         Index("ix_password_links_person_id", "person_id"),
         Index("ix_password_links_expires_at", "expires_at"),
     )
+    effects = (Effect.SIGN_IN,)
 
     public_id: Mapped[str] = mapped_column(unique=True)
     secret_sha256: Mapped[bytes]
@@ -148,6 +154,7 @@ class SignInRule(UuidKey, Base):
         ),
     )
     tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.SIGN_IN,)
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))

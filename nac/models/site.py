@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from nac.kit.db.base import Base, TenantOwned, UuidKey
 from nac.kit.db.declarations import FileContent, FileExclusion, Reference, report_taken, seal_with
 from nac.kit.db.types import HostAddress
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 
 class Site(UuidKey, TenantOwned, Base):
@@ -31,6 +31,7 @@ class Site(UuidKey, TenantOwned, Base):
             Permission.POLICY_PUBLISH,
         ),
     )
+    effects = (Effect.FACTS, Effect.RULES, Effect.TENANTS)
 
     slug: Mapped[str]
     name: Mapped[str]
@@ -58,6 +59,7 @@ class Nas(UuidKey, TenantOwned, Base):
     reference = Reference("nas", "a NAS")
     plural = "NASes"
     tenant_file = FileContent(Permission.NAS_READ, (Permission.NAS_MANAGE,))
+    effects = (Effect.FACTS, Effect.TRUST)
 
     site_id: Mapped[UUID] = mapped_column(index=True)
     name: Mapped[str]

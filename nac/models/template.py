@@ -19,6 +19,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
 from nac.kit.db.declarations import FileExclusion, Reference, report_conflict, report_taken
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Effect
 
 
 class Template(UuidKey, CreatedAt, UpdatedAt, Base):
@@ -30,6 +31,7 @@ class Template(UuidKey, CreatedAt, UpdatedAt, Base):
         UniqueConstraint("msp_id", "id"),
     )
     reference = Reference("template", "a template")
+    effects = (Effect.DRAFT, Effect.RULES, Effect.REJECTION)
 
     msp_id: Mapped[MspId] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     slug: Mapped[str]
@@ -44,6 +46,7 @@ class TemplateVersion(CreatedAt, Base):
         PrimaryKeyConstraint(info=report_conflict("template", "Another person has just saved a version.")),
         ForeignKeyConstraint(["msp_id", "template_id"], ["templates.msp_id", "templates.id"], ondelete="CASCADE"),
     )
+    effects = (Effect.DRAFT, Effect.RULES, Effect.REJECTION)
 
     template_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(Integer(), primary_key=True)
@@ -65,6 +68,7 @@ class TemplateTenant(Base):
     )
     plural = "tenants that follow it"
     tenant_file = FileExclusion("belongs to the MSP")
+    effects = (Effect.DRAFT, Effect.RULES, Effect.REJECTION)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     msp_id: Mapped[MspId]
@@ -94,6 +98,7 @@ class Rollout(UuidKey, CreatedAt, Base):
         Index("ix_rollouts_job_id", "job_id"),
     )
     reference = Reference("rollout", "a roll-out")
+    effects = (Effect.DRAFT, Effect.RULES, Effect.REJECTION)
 
     msp_id: Mapped[MspId]
     template_id: Mapped[UUID]
@@ -123,6 +128,7 @@ class RolloutTenant(Base):
         Index("ix_rollout_tenants_tenant_id", "tenant_id"),
     )
     tenant_file = FileExclusion("belongs to the MSP")
+    effects = (Effect.DRAFT, Effect.RULES, Effect.REJECTION)
 
     rollout_id: Mapped[UUID] = mapped_column(primary_key=True)
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)

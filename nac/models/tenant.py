@@ -23,6 +23,7 @@ from nac.cellformat.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
 from nac.kit.db.declarations import EXPORTED, FileExclusion, Reference, report_conflict, report_taken
 from nac.kit.ids import CellId, MspId, TenantId, TenantNumber
+from nac.kit.permissions import Effect
 
 MspStatus = Literal["active", "suspended"]
 
@@ -33,6 +34,7 @@ class Msp(CreatedAt, Base):
     __tablename__ = "msps"
     __table_args__ = (UniqueConstraint("slug", info=report_taken("slug", "An MSP with this slug already exists.")),)
     reference = Reference("msp", "an MSP")
+    effects = (Effect.PLATFORM,)
 
     id: Mapped[MspId] = mapped_column(primary_key=True, default=uuid4)
     slug: Mapped[str]
@@ -61,6 +63,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
         Index("ix_tenants_purge_at", "purge_at", postgresql_where=text("purge_at IS NOT NULL")),
     )
     reference = Reference("tenant", "a tenant")
+    effects = (Effect.TRUST, Effect.REJECTION, Effect.TENANTS)
 
     id: Mapped[TenantId] = mapped_column(primary_key=True, default=uuid4)
     number: Mapped[TenantNumber] = mapped_column(Identity(always=True), unique=True)
@@ -132,6 +135,7 @@ class TenantMove(UuidKey, TenantOwned, CreatedAt, Base):
         Index("ix_tenant_moves_tenant_id", "tenant_id", "created_at"),
     )
     tenant_file = FileExclusion("belongs to its cell")
+    effects = (Effect.PLATFORM,)
 
     # prepared | switched | finished | cancelled
     state: Mapped[str] = mapped_column(default="prepared", server_default="prepared")

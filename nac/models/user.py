@@ -9,7 +9,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
 from nac.kit.db.declarations import FileContent, Purge, Reference, keep_hash, report_conflict, report_taken, seal_with
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 
 class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
@@ -24,6 +24,7 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     reference = Reference("user", "a user")
     purge = Purge.BATCHES
     tenant_file = FileContent(Permission.USER_READ, (Permission.USER_MANAGE,))
+    effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
     # Case-folded, like the key in the replica.
     name: Mapped[str]
@@ -45,6 +46,7 @@ class UserGroup(UuidKey, TenantOwned, Base):
     )
     reference = Reference("groups", "a group")
     tenant_file = FileContent(Permission.USER_READ, (Permission.USER_MANAGE,))
+    effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
     # Immutable, because policies and replica records contain it.
     name: Mapped[str]
@@ -61,6 +63,7 @@ class UserGroupMember(TenantOwned, Base):
     )
     purge = Purge.BATCHES
     tenant_file = FileContent(Permission.USER_READ, (Permission.USER_MANAGE,))
+    effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
     user_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[UUID] = mapped_column(primary_key=True, index=True)
@@ -76,6 +79,7 @@ class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
         ),
     )
     tenant_file = FileContent(Permission.SOURCE_READ, (Permission.SOURCE_MANAGE,))
+    effects = (Effect.TRUST, Effect.REJECTION)
 
     name: Mapped[str]
     # ldap | oidc

@@ -10,6 +10,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, declared_attr, mapped_column
 
 from nac.kit.db.declarations import FileContent, FileExclusion, FileLog, Purge, Reference, TableDeclaration
 from nac.kit.ids import CellId, MspId, SlotNumber, TenantId, TenantNumber
+from nac.kit.permissions import Effect
 
 NAMING_CONVENTION = {
     "pk": "pk_%(table_name)s",
@@ -28,6 +29,9 @@ class Base(DeclarativeBase):
     # Role in tenant files. Each table with a `tenant_id` has one.
     tenant_file: ClassVar[FileContent | FileLog | FileExclusion | None] = None
     purge: ClassVar[Purge | None] = None
+    # A route that writes rows declares at least one of these effects, which a test checks. Empty for rows that record
+    # actions, or pending work for other tables. None if no route writes rows.
+    effects: ClassVar[tuple[Effect, ...] | None] = None
 
     metadata = MetaData(naming_convention=NAMING_CONVENTION)
     type_annotation_map: ClassVar[dict[Any, Any]] = {
@@ -47,7 +51,9 @@ class Base(DeclarativeBase):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if isinstance(table := cls.__dict__.get("__table__"), Table):
-            table.info[TableDeclaration] = TableDeclaration(cls.reference, cls.plural, cls.tenant_file, cls.purge)
+            table.info[TableDeclaration] = TableDeclaration(
+                cls.reference, cls.plural, cls.tenant_file, cls.purge, cls.effects
+            )
 
 
 class UuidKey:

@@ -14,7 +14,7 @@ from uuid import UUID
 from sqlalchemy import Table
 
 from nac.kit.ids import TenantId
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 # Value of `info=`: declarations by class.
 Info = dict[Any, Any]
@@ -82,6 +82,7 @@ class TableDeclaration(NamedTuple):
     plural: str = ""
     tenant_file: FileContent | FileLog | FileExclusion | None = None
     purge: Purge | None = None
+    effects: tuple[Effect, ...] | None = None
 
 
 class SealedColumn(NamedTuple):
