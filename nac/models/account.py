@@ -64,7 +64,7 @@ class CustomRole(UuidKey, CreatedAt, UpdatedAt, Base):
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     slug: Mapped[str]
     name: Mapped[str]
-    # Values of nac.core.access.permissions.
+    # Values of nac.kit.permissions.Permission.
     permissions: Mapped[list[str]] = mapped_column(ARRAY(Text))
 
 

@@ -64,7 +64,6 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     set_profile: Mapped[str] = mapped_column(default="")
     # Name to {"value", "source", "at", "until"}: nac.inventory.endpoints.posture.
     posture: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    # Sealed in the context of nac.inventory.endpoints.passphrases.endpoint_context.
     psk_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("endpoint-psk:{id}"))
 
     @property

@@ -50,7 +50,7 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
     # None: the tenant's secret.
     nas_id: Mapped[UUID | None]
     state: Mapped[str] = mapped_column(default="running", server_default="running")
-    # Sealed in the context "secret-rotation:<id>"; None after the end.
+    # None after the end.
     next_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("secret-rotation:{id}", is_radius_secret=True))
     # finish: the old secret stops working at the end. wait: both work until a person decides.
     at_end: Mapped[str] = mapped_column(default="finish", server_default="finish")

@@ -71,7 +71,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     slug: Mapped[str]
     name: Mapped[str] = mapped_column(info=EXPORTED)
     status: Mapped[str] = mapped_column(default="active")
-    # If suspended: the level that did it (nac.core.access.permissions.PermissionLevel).
+    # If suspended: the level that did it (nac.kit.permissions.PermissionLevel).
     suspension_level: Mapped[int | None] = mapped_column(SmallInteger)
     # Suspended together with its MSP, and resumed with it.
     suspended_with_msp: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
