@@ -20,10 +20,7 @@ class Policy(UuidKey, TenantOwned, Base):
     reference = Reference("policy", "a policy")
     tenant_file = FileContent(
         Permission.POLICY_READ,
-        (
-            Permission.POLICY_MANAGE,
-            Permission.POLICY_PUBLISH,
-        ),
+        (Permission.POLICY_MANAGE, Permission.POLICY_PUBLISH),
     )
     effects = (Effect.RULES, Effect.DRAFT, Effect.TENANTS)
 
@@ -43,10 +40,7 @@ class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
     )
     tenant_file = FileContent(
         Permission.POLICY_READ,
-        (
-            Permission.POLICY_MANAGE,
-            Permission.POLICY_PUBLISH,
-        ),
+        (Permission.POLICY_MANAGE, Permission.POLICY_PUBLISH),
     )
     effects = (Effect.RULES, Effect.DRAFT, Effect.TENANTS)
 

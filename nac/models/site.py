@@ -26,10 +26,7 @@ class Site(UuidKey, TenantOwned, Base):
     # A site's policy, fallback and monitor mode decide which rules apply.
     tenant_file = FileContent(
         Permission.SITE_READ,
-        (
-            Permission.SITE_MANAGE,
-            Permission.POLICY_PUBLISH,
-        ),
+        (Permission.SITE_MANAGE, Permission.POLICY_PUBLISH),
     )
     effects = (Effect.FACTS, Effect.RULES, Effect.TENANTS)
 
