@@ -1,13 +1,12 @@
 """Generates docs/reference/permissions.md: `python -m cli.permissions [--write]`. A test compares page and code."""
 
 import sys
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from api.access import RequiresPermission
 from api.described import described_routes
+from cli.generated_page import GeneratedPage
 from cli.openapi import application
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.core.access.effects import (
@@ -19,9 +18,6 @@ from nac.core.access.effects import (
 )
 from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "permissions.md"
-REMEDY = ".venv/bin/python -m cli.permissions --write"
-_WORDS = Path(described_routes.__file__).with_name("permissions.toml")
 _LEVELS = {PermissionLevel.TENANT: "a tenant", PermissionLevel.MSP: "an MSP", PermissionLevel.PLATFORM: "the platform"}
 _OF_TENANTS = permissions_at(PermissionLevel.TENANT)
 _HEAD = """\
@@ -72,12 +68,7 @@ roll out a template, you need at each tenant the permissions for its parts.
 |---|---|---|"""
 
 
-def render_page() -> str:
-    return "\n".join(_lines()) + "\n"
-
-
 def _lines() -> Iterator[str]:
-    words = tomllib.loads(_WORDS.read_text(encoding="utf-8"))
     operation_ids = _operations_by_permission()
     yield _HEAD.rstrip("\n")
     yield from (f"| `{role.slug}` | {role.told} |" for role in BUILT_IN_ROLES.values())
@@ -93,7 +84,7 @@ def _lines() -> Iterator[str]:
                     ", ".join(f"`{each}`" for each in sorted(operation_ids[permission]))
                     or "none, only commands on the server"
                 )
-                yield f"| `{permission}` | {words[permission]} | {roles} | {operations} |"
+                yield f"| `{permission}` | {permission.about} | {roles} | {operations} |"
     yield from _effects()
 
 
@@ -144,14 +135,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(set(names)))
 
 
-def main(arguments: list[str]) -> int:
-    if "--write" in arguments:
-        PAGE.write_text(render_page(), encoding="utf-8")
-        return 0
-    same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == render_page()
-    print(f"{PAGE.name} matches the code" if same else f"{PAGE.name} does not match the code: {REMEDY}")
-    return 0 if same else 1
-
+PAGE = GeneratedPage("permissions.md", "cli.permissions", _lines)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(PAGE.run_command())

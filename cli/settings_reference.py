@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from cli.generated_page import GeneratedPage
 from nac.kit.settings import PREFIX, variables
 from nac.kit.text_format import format_size
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "settings.md"
-REMEDY = ".venv/bin/python -m cli.settings_reference --write"
 # Placeholder for the folder of the reader's installation.
 _VAR_DIR = Path("/var-dir")
 # Sections of the page by heading.
@@ -124,10 +123,6 @@ If PostgreSQL does not respond, these time limits apply. All processes recover a
 }
 
 
-def render_page() -> str:
-    return "\n".join(_lines()) + "\n"
-
-
 def _lines() -> Iterator[str]:
     by_name = {variable.name: variable for variable in variables(_VAR_DIR)}
     yield _HEAD.rstrip("\n")
@@ -162,14 +157,7 @@ def _allowed(name: str, text: str) -> str:
     return re.sub(r"'([^']+)'", r"`\1`", text)
 
 
-def main(arguments: list[str]) -> int:
-    if "--write" in arguments:
-        PAGE.write_text(render_page(), encoding="utf-8")
-        return 0
-    same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == render_page()
-    print(f"{PAGE.name} matches the code" if same else f"{PAGE.name} does not match the code: {REMEDY}")
-    return 0 if same else 1
-
+PAGE = GeneratedPage("settings.md", "cli.settings_reference", _lines)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(PAGE.run_command())

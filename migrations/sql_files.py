@@ -6,6 +6,7 @@ files. Later revisions change tables with their own statements, and name changed
 
 import re
 from collections.abc import Iterable, Mapping
+from graphlib import TopologicalSorter
 from importlib.resources import files
 from typing import Any
 
@@ -14,58 +15,30 @@ from psycopg import Connection, sql
 
 SQL_FILES = files("migrations").joinpath("sql")
 
-# In the order of references: the tables of a noun come after those that they refer to.
-NOUNS = (
-    "database",
-    "scope",
-    "msp",
-    "tenant",
-    "policy",
-    "site",
-    "user",
-    "endpoint",
-    "cell",
-    "nas",
-    "identity_source",
-    "enrolment",
-    "certificate",
-    "certificate_status",
-    "external",
-    "scep",
-    "replica_change",
-    "log",
-    "session",
-    "coa_request",
-    "redecision",
-    "pool",
-    "retention",
-    "export",
-    "event_note",
-    "feed",
-    "job",
-    "idempotency",
-    "account",
-    "account_mail",
-    "sign_on",
-    "sign_in",
-    "audit",
-    "alarm",
-    "mail",
-    "self_test",
-    "secret_rotation",
-    "template",
-    "trial",
-)
-
 
 def list_nouns(kind: str) -> list[str]:
-    """Return the nouns that have a file of this kind, in order."""
-    return [noun for noun in NOUNS if SQL_FILES.joinpath(kind, f"{noun}.sql").is_file()]
+    """Return the nouns that have a file of this kind."""
+    return sorted(file.name.removesuffix(".sql") for file in SQL_FILES.joinpath(kind).iterdir())
+
+
+def order_by_reference() -> list[str]:
+    """Return the nouns with tables. The tables of a noun come after those that they refer to."""
+    created: dict[str, str] = {}
+    named: dict[str, list[str]] = {}
+    for noun in list_nouns("schema"):
+        text = _read("schema", noun).decode()
+        created |= dict.fromkeys(re.findall(r"^CREATE TABLE (\w+)", text, re.MULTILINE), noun)
+        named[noun] = re.findall(r"\b(?:REFERENCES|ALTER TABLE) (\w+)", text)
+    # `database` has no table, and checks that the roles exist.
+    order = TopologicalSorter({noun: {"database"} for noun in named if noun != "database"})
+    for noun, tables in named.items():
+        order.add(noun, *({created[table] for table in tables} - {noun}))
+    return list(order.static_order())
 
 
 def create_schema(connection: Connection[Any]) -> None:
     """Create everything in an empty database, in the transaction of the connection."""
-    for noun in list_nouns("schema"):
+    for noun in order_by_reference():
         connection.execute(_read("schema", noun))
     replace_functions(connection, *list_nouns("functions"))
     replace_triggers(connection, *list_nouns("triggers"))

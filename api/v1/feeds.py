@@ -22,10 +22,10 @@ from nac.kit.clock import utc_now
 from nac.logs.feeds import sealed_settings
 from nac.logs.feeds import service as feeds
 from nac.logs.feeds.errors import FeedUnreachable, InvalidFeed
-from nac.logs.feeds.event_sources import PERMISSION_BY_KIND
 from nac.logs.feeds.repository import ORDERS
 from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, parse_settings
 from nac.models import Feed as FeedRow
+from nac.models.feed import PERMISSION_BY_KIND
 from nac.tenancy.tenants import service as tenants
 
 router = NounRouter(

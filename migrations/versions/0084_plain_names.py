@@ -2,7 +2,7 @@
 
 revision = "0084"
 down_revision = "0083"
-replaced = {"functions": ["coa_request", "event_note", "job", "pool", "secret_rotation", "session", "sign_in"]}
+replaced = {"functions": ["coa_request", "feed", "job", "pool", "secret_rotation", "session", "sign_in"]}
 
 
 def upgrade() -> None:

@@ -24,30 +24,8 @@ class BuiltInRole:
 
 _READ_PERMISSIONS = frozenset(permission for permission in Permission if permission.is_read)
 _TENANT_PERMISSIONS = permissions_at(PermissionLevel.TENANT)
-# Permissions about people, retention and authorities, which technicians do not have.
-_ACCOUNT_PERMISSIONS = {
-    Permission.MEMBER_MANAGE,
-    Permission.TOKEN_READ,
-    Permission.TOKEN_MANAGE,
-    Permission.ROLE_MANAGE,
-    Permission.SIGN_ON_MANAGE,
-    Permission.RETENTION_MANAGE,
-    Permission.AUTHORITY_MANAGE,
-}
-_HELP_DESK_PERMISSIONS = {
-    Permission.TENANT_READ,
-    Permission.SITE_READ,
-    Permission.NAS_READ,
-    Permission.ENDPOINT_READ,
-    Permission.USER_READ,
-    Permission.POLICY_READ,
-    Permission.CERTIFICATE_READ,
-    Permission.SESSION_READ,
-    Permission.LOG_READ,
-    Permission.POOL_READ,
-    Permission.ENDPOINT_UNBLOCK,
-    Permission.CERTIFICATE_REVOKE,
-}
+_TECHNICIAN_PERMISSIONS = frozenset(permission for permission in Permission if permission.technicians)
+_HELP_DESK_PERMISSIONS = frozenset(permission for permission in Permission if permission.help_desk)
 _ALL_LEVELS = frozenset(PermissionLevel)
 
 BUILT_IN_ROLES: Final[Mapping[str, BuiltInRole]] = MappingProxyType(
@@ -72,7 +50,7 @@ BUILT_IN_ROLES: Final[Mapping[str, BuiltInRole]] = MappingProxyType(
                 "msp-technician",
                 "MSP technician",
                 "Manages the networks of all or selected tenants of an MSP, but not people, retention or authorities.",
-                (_TENANT_PERMISSIONS - _ACCOUNT_PERMISSIONS) | {Permission.MSP_READ, Permission.TEMPLATE_READ},
+                _TECHNICIAN_PERMISSIONS,
                 frozenset({PermissionLevel.MSP}),
             ),
             BuiltInRole(
@@ -86,7 +64,7 @@ BUILT_IN_ROLES: Final[Mapping[str, BuiltInRole]] = MappingProxyType(
                 "help-desk",
                 "Help desk",
                 "Finds out why a device is rejected, unblocks devices and revokes certificates.",
-                frozenset(_HELP_DESK_PERMISSIONS) | {Permission.MSP_READ},
+                _HELP_DESK_PERMISSIONS,
                 frozenset({PermissionLevel.MSP, PermissionLevel.TENANT}),
             ),
             BuiltInRole("auditor", "Auditor", "Has all read permissions.", _READ_PERMISSIONS, _ALL_LEVELS),

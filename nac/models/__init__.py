@@ -1,10 +1,8 @@
-"""All tables, one module per aggregate. Importing this package completes the metadata."""
+"""All tables, in modules of nouns that belong together. Importing this package completes the metadata."""
 
-from nac.models.account import ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
-from nac.models.account_mail import AccountMail
-from nac.models.alarm import PlatformAlarm
+from nac.models.account import AccountMail, ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
 from nac.models.audit import AuditChain, AuditEntry, AuditKey, AuditSeal, UnsealedAuditEntry
-from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
+from nac.models.cell import Cell, Dictionary, JournalPosition, PlatformAlarm, QuarantinedRecord, ReplicaChange, Slot
 from nac.models.certificate import (
     AuthorityIntent,
     Certificate,
@@ -12,7 +10,14 @@ from nac.models.certificate import (
     CertificateSettings,
     ExpiryWarning,
 )
-from nac.models.certificate_status import OcspSignerRow, RevocationList, RevocationWork
+from nac.models.certificate_status import (
+    ExternalCertificate,
+    ExternalStatus,
+    OcspSignerRow,
+    RevocationList,
+    RevocationWork,
+    StatusSource,
+)
 from nac.models.coa_request import CoaRequest
 from nac.models.endpoint import (
     Endpoint,
@@ -23,17 +28,11 @@ from nac.models.endpoint import (
     EndpointWork,
 )
 from nac.models.enrolment import EnrolmentSecret
-from nac.models.event_note import EndpointExpiry, EventNote
 from nac.models.export import ExportJob
-from nac.models.external import ExternalCertificate, ExternalStatus, StatusSource
-from nac.models.feed import Feed, FeedMark
-from nac.models.idempotency import IdempotencyKey
-from nac.models.identity_source import IdentitySource
-from nac.models.job import Job
+from nac.models.feed import EndpointExpiry, EventNote, Feed, FeedMark
+from nac.models.job import IdempotencyKey, Job
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.mail import Mail
-from nac.models.msp import Msp
-from nac.models.nas import Nas, NasSignature
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
 from nac.models.pool import Pool, PoolAddress
 from nac.models.redecision import (
@@ -44,7 +43,6 @@ from nac.models.redecision import (
     RedecisionMark,
     RedecisionSettings,
 )
-from nac.models.replica_change import ReplicaChange
 from nac.models.retention import (
     EarlyDeletion,
     LogMeasure,
@@ -67,120 +65,13 @@ from nac.models.sign_in import (
     SignInAttempt,
     SignInFailure,
     SignInRule,
+    SignOn,
+    SignOnLink,
     SpentChallenge,
     Totp,
 )
-from nac.models.sign_on import SignOn, SignOnLink
-from nac.models.site import Site
+from nac.models.site import Nas, NasSignature, Site
 from nac.models.template import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion
-from nac.models.tenant import PurgedTenant, Tenant, TenantMove
+from nac.models.tenant import Msp, PurgedTenant, Tenant, TenantMove
 from nac.models.trial import SignUp, Trial
-from nac.models.user import User, UserGroup, UserGroupMember
-
-__all__ = [
-    "REDECISION_POSITION",
-    "USAGE_HOURS",
-    "AccountMail",
-    "AccountingLog",
-    "ApiToken",
-    "AuditChain",
-    "AuditEntry",
-    "AuditKey",
-    "AuditSeal",
-    "AuthLog",
-    "AuthorityIntent",
-    "Cell",
-    "Certificate",
-    "CertificateAuthority",
-    "CertificateSettings",
-    "CoaRequest",
-    "CustomRole",
-    "Dictionary",
-    "EarlyDeletion",
-    "EndedSession",
-    "Endpoint",
-    "EndpointEvidence",
-    "EndpointExpiry",
-    "EndpointGroup",
-    "EndpointGroupMember",
-    "EndpointSighting",
-    "EndpointWork",
-    "EnrolmentSecret",
-    "EventNote",
-    "ExpiryWarning",
-    "ExportJob",
-    "ExternalCertificate",
-    "ExternalStatus",
-    "Feed",
-    "FeedMark",
-    "IdempotencyKey",
-    "IdentitySource",
-    "Job",
-    "JournalPosition",
-    "LogMeasure",
-    "LogSize",
-    "Mail",
-    "Membership",
-    "MembershipTenant",
-    "Msp",
-    "Nas",
-    "NasRestart",
-    "NasSignature",
-    "OcspSignerRow",
-    "Passkey",
-    "PasswordLink",
-    "Person",
-    "PlatformAlarm",
-    "Policy",
-    "PolicyHits",
-    "PolicyVersion",
-    "Pool",
-    "PoolAddress",
-    "PurgedTenant",
-    "QuarantinedRecord",
-    "RadiusSession",
-    "RecoveryCode",
-    "Redecision",
-    "RedecisionFailure",
-    "RedecisionItem",
-    "RedecisionMark",
-    "RedecisionSettings",
-    "ReplicaChange",
-    "RetentionClock",
-    "RetentionHold",
-    "RetentionLimits",
-    "RetentionNotice",
-    "RetentionSetting",
-    "RetentionTerm",
-    "RevocationList",
-    "RevocationWork",
-    "Rollout",
-    "RolloutTenant",
-    "ScepTransaction",
-    "ScepWebhook",
-    "SecretRotation",
-    "SecretSighting",
-    "SelfTest",
-    "SignIn",
-    "SignInAttempt",
-    "SignInFailure",
-    "SignInRule",
-    "SignOn",
-    "SignOnLink",
-    "SignUp",
-    "Site",
-    "Slot",
-    "SpentChallenge",
-    "StatusSource",
-    "Template",
-    "TemplateTenant",
-    "TemplateVersion",
-    "Tenant",
-    "TenantMove",
-    "Totp",
-    "Trial",
-    "UnsealedAuditEntry",
-    "User",
-    "UserGroup",
-    "UserGroupMember",
-]
+from nac.models.user import IdentitySource, User, UserGroup, UserGroupMember

@@ -1,11 +1,16 @@
+"""People, their roles and tokens, and mails about their accounts."""
+
 from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import (
     ARRAY,
+    BigInteger,
     ForeignKey,
     ForeignKeyConstraint,
+    Identity,
     Index,
+    PrimaryKeyConstraint,
     Text,
     UniqueConstraint,
     func,
@@ -15,18 +20,25 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
+from nac.kit.db.declarations import FileExclusion, Reference, describe_reference, report_conflict, report_taken
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Effect
 
 
 class Person(UuidKey, CreatedAt, UpdatedAt, Base):
     """An administrator. Memberships define the person's tenants and MSPs."""
 
     __tablename__ = "people"
-    __table_args__ = (Index("ix_people_created_at_id", "created_at", "id"),)
+    __table_args__ = (
+        UniqueConstraint("email", info=report_conflict("email", "An account with this address already exists.")),
+        Index("ix_people_created_at_id", "created_at", "id"),
+    )
+    reference = Reference("person", "a person")
+    effects = (Effect.RIGHTS, Effect.SIGN_IN)
 
     # In lower case.
-    email: Mapped[str] = mapped_column(unique=True)
+    email: Mapped[str]
     name: Mapped[str] = mapped_column(server_default="")
     # active | disabled
     status: Mapped[str] = mapped_column(server_default="active")
@@ -39,17 +51,20 @@ class CustomRole(UuidKey, CreatedAt, UpdatedAt, Base):
 
     __tablename__ = "custom_roles"
     __table_args__ = (
-        UniqueConstraint("msp_id", "slug", name="uq_custom_roles_msp_id_slug"),
-        UniqueConstraint("tenant_id", "slug", name="uq_custom_roles_tenant_id_slug"),
+        UniqueConstraint("msp_id", "slug", info=report_taken("slug", "A role with this slug already exists.")),
+        UniqueConstraint("tenant_id", "slug", info=report_taken("slug", "A role with this slug already exists.")),
         UniqueConstraint("msp_id", "id", name="uq_custom_roles_msp_id_id"),
         UniqueConstraint("tenant_id", "id", name="uq_custom_roles_tenant_id_id"),
     )
+    reference = Reference("role", "a role")
+    tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.RIGHTS,)
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     slug: Mapped[str]
     name: Mapped[str]
-    # Values of nac.core.access.permissions.
+    # Values of nac.kit.permissions.Permission.
     permissions: Mapped[list[str]] = mapped_column(ARRAY(Text))
 
 
@@ -59,7 +74,12 @@ class Membership(UuidKey, CreatedAt, Base):
     __tablename__ = "memberships"
     __table_args__ = (
         UniqueConstraint(
-            "person_id", "msp_id", "tenant_id", name="uq_memberships_person_id", postgresql_nulls_not_distinct=True
+            "person_id",
+            "msp_id",
+            "tenant_id",
+            name="uq_memberships_person_id",
+            postgresql_nulls_not_distinct=True,
+            info=report_conflict("email", "This person is already a member."),
         ),
         ForeignKeyConstraint(
             ["msp_id", "custom_role_id"],
@@ -75,8 +95,14 @@ class Membership(UuidKey, CreatedAt, Base):
         Index("ix_memberships_tenant_id", "tenant_id", postgresql_where=text("tenant_id IS NOT NULL")),
         Index("ix_memberships_custom_role_id", "custom_role_id", postgresql_where=text("custom_role_id IS NOT NULL")),
     )
+    reference = Reference("member_id", "a member")
+    plural = "members"
+    tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.RIGHTS,)
 
-    person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
+    person_id: Mapped[UUID] = mapped_column(
+        ForeignKey("people.id", ondelete="CASCADE", info=describe_reference("email", "a person"))
+    )
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     # A slug of nac.accounts.roles; otherwise the role is custom.
@@ -91,10 +117,17 @@ class Membership(UuidKey, CreatedAt, Base):
 
 class MembershipTenant(Base):
     __tablename__ = "membership_tenants"
-    __table_args__ = (Index("ix_membership_tenants_tenant_id", "tenant_id"),)
+    __table_args__ = (
+        PrimaryKeyConstraint(info=report_conflict("tenants", "Another person has just selected these tenants.")),
+        Index("ix_membership_tenants_tenant_id", "tenant_id"),
+    )
+    tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.RIGHTS,)
 
     membership_id: Mapped[UUID] = mapped_column(ForeignKey("memberships.id", ondelete="CASCADE"), primary_key=True)
-    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    tenant_id: Mapped[TenantId] = mapped_column(
+        ForeignKey("tenants.id", ondelete="CASCADE", info=describe_reference("tenants", "a tenant")), primary_key=True
+    )
 
 
 class ApiToken(UuidKey, CreatedAt, Base):
@@ -109,6 +142,9 @@ class ApiToken(UuidKey, CreatedAt, Base):
         Index("ix_api_tokens_via_msp_id", "via_msp_id", postgresql_where=text("via_msp_id IS NOT NULL")),
         Index("ix_api_tokens_via_tenant_id", "via_tenant_id", postgresql_where=text("via_tenant_id IS NOT NULL")),
     )
+    reference = Reference("token", "a token")
+    tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.RIGHTS,)
 
     # Public part of the token, for lookups.
     public_id: Mapped[str] = mapped_column(unique=True)
@@ -124,7 +160,9 @@ class ApiToken(UuidKey, CreatedAt, Base):
     last_used_from: Mapped[str | None] = mapped_column(HostAddress())
     created_by: Mapped[str]
     # The person responsible for it, even if another token created it; None if created on the command line.
-    maker_id: Mapped[UUID | None] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
+    maker_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("people.id", ondelete="CASCADE", info=describe_reference("token", "its maker"))
+    )
     # That person's name in the audit log.
     maker: Mapped[str | None]
     # Owner of the single sign-on through which that person acted. Only this owner's memberships count.
@@ -147,6 +185,7 @@ class SignIn(UuidKey, CreatedAt, Base):
             for via in ("via_msp_id", "via_tenant_id")
         ),
     )
+    effects = (Effect.SIGN_IN,)
 
     public_id: Mapped[str] = mapped_column(unique=True)
     secret_sha256: Mapped[bytes]
@@ -164,3 +203,29 @@ class SignIn(UuidKey, CreatedAt, Base):
     sign_on_id: Mapped[UUID | None] = mapped_column(ForeignKey("sign_ons.id", ondelete="CASCADE"))
     via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+
+
+class AccountMail(CreatedAt, Base):
+    """A mail about an account, before the worker has looked up the person."""
+
+    __tablename__ = "account_mails"
+    __table_args__ = (
+        Index("ix_account_mails_msp_id", "msp_id", postgresql_where=text("msp_id IS NOT NULL")),
+        Index("ix_account_mails_tenant_id", "tenant_id", postgresql_where=text("tenant_id IS NOT NULL")),
+    )
+    tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = ()
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    # forgotten | invitation
+    kind: Mapped[str]
+    # As entered; possibly nobody's address.
+    email: Mapped[str]
+    # Owner of the invited membership; with neither, the platform.
+    msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    actor: Mapped[str]
+    # Requested in a browser in which the person has signed in before.
+    is_known: Mapped[bool] = mapped_column(server_default=text("false"))
+    address: Mapped[str | None] = mapped_column(HostAddress())
+    request_id: Mapped[str | None]

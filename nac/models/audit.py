@@ -6,8 +6,10 @@ from sqlalchemy import BigInteger, ForeignKey, Identity, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base
+from nac.kit.db.declarations import FileExclusion, FileLog, Reference
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Permission
 
 
 class AuditEntry(Base):
@@ -25,6 +27,8 @@ class AuditEntry(Base):
         Index("ix_audit_log_tenant_id_target_at_id", "tenant_id", "target", "at", "id"),
         Index("ix_audit_log_request_id", "request_id"),
     )
+    tenant_file = FileLog(Permission.AUDIT_READ)
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -46,6 +50,7 @@ class AuditKey(Base):
     """A key that signs heads of chains."""
 
     __tablename__ = "audit_keys"
+    reference = Reference("audit", "a key")
 
     id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
     # Ed25519, 32 bytes.
@@ -59,6 +64,8 @@ class AuditChain(Base):
 
     __tablename__ = "audit_chains"
     __table_args__ = (UniqueConstraint("tenant_id", "msp_id", postgresql_nulls_not_distinct=True),)
+    reference = Reference("audit", "an audit chain")
+    tenant_file = FileExclusion("sealed where it was written")
 
     id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
     tenant_id: Mapped[TenantId | None]
@@ -87,6 +94,7 @@ class UnsealedAuditEntry(Base):
     """An entry that waits for its position in a chain."""
 
     __tablename__ = "audit_unsealed"
+    effects = ()
 
     entry_id: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
     held: Mapped[bool] = mapped_column(server_default="false")

@@ -1,3 +1,5 @@
+"""Cells, the changes that their replicas follow, and alarms of the platform."""
+
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -6,13 +8,17 @@ from sqlalchemy import ARRAY, BigInteger, ForeignKey, Identity, Index, Text, Uni
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.declarations import FileExclusion, Reference, report_conflict, report_taken
+from nac.kit.db.types import Xid8
 from nac.kit.ids import CellId, SlotNumber, TenantId
+from nac.kit.permissions import Effect
 
 
 class Dictionary(CreatedAt, Base):
     """The RADIUS dictionaries of a radiusd build, uploaded by agents. Replies of policies are checked against them."""
 
     __tablename__ = "dictionaries"
+    reference = Reference("dictionary", "a dictionary")
 
     # Hash of `content`.
     sha256: Mapped[bytes] = mapped_column(primary_key=True)
@@ -25,9 +31,12 @@ class Cell(Base):
     """One radiusd and the agent that owns it."""
 
     __tablename__ = "cells"
+    __table_args__ = (UniqueConstraint("name", info=report_taken("name", "A cell with this name already exists.")),)
+    reference = Reference("cell", "a cell")
+    effects = (Effect.PLATFORM,)
 
     id: Mapped[CellId] = mapped_column(Identity(always=True), primary_key=True)
-    name: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
     # Host of the agent; "" after the agent has left.
     host: Mapped[str]
     # active | draining (no new tenants) | retired
@@ -52,7 +61,14 @@ class Slot(UuidKey, Base):
     """A place for one tenant in a cell: a virtual server that already listens."""
 
     __tablename__ = "slots"
-    __table_args__ = (UniqueConstraint("cell_id", "number"),)
+    __table_args__ = (
+        UniqueConstraint("tenant_id", info=report_conflict("tenant", "This tenant already has a slot.")),
+        UniqueConstraint("reserved_for", info=report_conflict("tenant", "This tenant is already being moved.")),
+        UniqueConstraint("cell_id", "number"),
+    )
+    plural = "slots of cells"
+    tenant_file = FileExclusion("belongs to its cell")
+    effects = (Effect.TRUST, Effect.PLATFORM, Effect.TENANTS)
 
     cell_id: Mapped[CellId] = mapped_column(ForeignKey("cells.id"))
     number: Mapped[SlotNumber]
@@ -60,9 +76,9 @@ class Slot(UuidKey, Base):
     acct_port: Mapped[int]
     # Sealed with context "slot:<id>".
     secret_sealed: Mapped[bytes]
-    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"))
     # Tenant that is about to move here, or has just moved away (nac.tenancy.tenants.moves).
-    reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
+    reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"))
     # free | assigned | retired (waits for a new secret) | reserved (radiusd does not have the moving tenant's secret
     # yet) | ready (it has)
     status: Mapped[str] = mapped_column(default="free")
@@ -93,6 +109,7 @@ class QuarantinedRecord(Base):
         Index("ix_quarantined_records_cell_id_stream_id", "cell_id", "stream", "id"),
         Index("ix_quarantined_records_handed_over", "cell_id", postgresql_where=text("handed_over")),
     )
+    tenant_file = FileExclusion("belongs to its cell")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     cell_id: Mapped[CellId] = mapped_column(ForeignKey("cells.id", ondelete="CASCADE"))
@@ -106,3 +123,29 @@ class QuarantinedRecord(Base):
     # Received from the cell that the tenant moved away from. This cell's agent ships it automatically.
     handed_over: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ReplicaChange(Base):
+    """A change of a row that replicas mirror. Written by triggers, followed by agents."""
+
+    __tablename__ = "replica_changes"
+    tenant_file = FileExclusion("belongs to its cell")
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    xact: Mapped[str] = mapped_column(Xid8(), server_default=text("pg_current_xact_id()"), index=True)
+    at: Mapped[datetime] = mapped_column(server_default=func.now())
+    tenant_id: Mapped[UUID | None]
+    # Set only for slots: a slot's number is meaningless without its cell.
+    cell_id: Mapped[CellId | None]
+    noun: Mapped[str]
+    key: Mapped[str]
+
+
+class PlatformAlarm(Base):
+    """A current problem of the platform, except those of cells."""
+
+    __tablename__ = "platform_alarms"
+
+    code: Mapped[str] = mapped_column(primary_key=True)
+    detail: Mapped[str]
+    since: Mapped[datetime]

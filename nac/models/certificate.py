@@ -2,11 +2,24 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Computed, ForeignKey, ForeignKeyConstraint, Index, Text, UniqueConstraint, func, text
+from sqlalchemy import (
+    ARRAY,
+    Computed,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    PrimaryKeyConstraint,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.declarations import FileContent, FileExclusion, Purge, Reference, report_conflict, seal_with
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 
 
 class CertificateAuthority(UuidKey, TenantOwned, Base):
@@ -22,6 +35,12 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
             for name in ("not_before", "not_after", "name")
         ),
     )
+    reference = Reference("authority", "an authority")
+    plural = "authorities"
+    tenant_file = FileContent(
+        Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,), needs_key=True, keyless={"kind": "external"}
+    )
+    effects = (Effect.TRUST, Effect.TENANTS)
 
     # root | issuing | external
     kind: Mapped[str]
@@ -30,7 +49,7 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     subject: Mapped[str]
     certificate_der: Mapped[bytes]
     # Not readable for cells (grants in `migrations/sql/schema/certificate.sql`).
-    key_sealed: Mapped[bytes | None]
+    key_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("authority:{id}"))
     # Subject key identifier (RFC 5280 4.2.1.2).
     key_id: Mapped[bytes]
     # active | retired | revoked
@@ -50,7 +69,11 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
 class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     __tablename__ = "certificates"
     __table_args__ = (
-        UniqueConstraint("tenant_id", "serial"),
+        UniqueConstraint(
+            "tenant_id",
+            "serial",
+            info=report_conflict("serial", "A certificate with this serial number already exists."),
+        ),
         UniqueConstraint("tenant_id", "id"),
         Index("ix_certificates_tenant_id_public_key_sha256", "tenant_id", "public_key_sha256"),
         ForeignKeyConstraint(
@@ -103,6 +126,12 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             for name in ("not_before", "not_after", "common_name_key")
         ),
     )
+    reference = Reference("serial", "a certificate")
+    purge = Purge.BATCHES
+    tenant_file = FileContent(
+        Permission.CERTIFICATE_READ, (Permission.CERTIFICATE_ISSUE,), needs_key=True, reset={"secret_id": None}
+    )
+    effects = (Effect.CREDENTIALS, Effect.TRUST, Effect.REJECTION, Effect.TENANTS)
 
     authority_id: Mapped[UUID]
     # Big-endian, without leading zero bytes.
@@ -115,7 +144,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     certificate_der: Mapped[bytes | None]
     # Hash of SubjectPublicKeyInfo; None if never signed, unless the request had the key.
     public_key_sha256: Mapped[bytes | None]
-    key_sealed: Mapped[bytes | None]
+    key_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("certificate:{id}"))
     # intended | abandoned | valid | suspended | revoked
     status: Mapped[str] = mapped_column(default="intended")
     revoked_at: Mapped[datetime | None]
@@ -145,6 +174,8 @@ class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
             postgresql_where=text("signed_at IS NULL AND abandoned_at IS NULL"),
         ),
     )
+    tenant_file = FileExclusion("in progress")
+    effects = ()
 
     # root | issuing | cross
     kind: Mapped[str]
@@ -166,6 +197,10 @@ class CertificateSettings(Base):
     """A tenant's settings; without a row, the defaults apply."""
 
     __tablename__ = "certificate_settings"
+    __table_args__ = (
+        PrimaryKeyConstraint(info=report_conflict("tenant", "Another person has just changed these settings.")),
+    )
+    tenant_file = FileContent(Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,))
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     # By profile: {"validity_days": 365, "key": "rsa-2048"}
@@ -176,6 +211,7 @@ class CertificateSettings(Base):
 
 class ExpiryWarning(Base):
     __tablename__ = "expiry_warnings"
+    tenant_file = FileExclusion("belongs to the logs")
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     # Id of an authority or a certificate.

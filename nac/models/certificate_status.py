@@ -1,10 +1,17 @@
+"""Status of certificates of own and external authorities."""
+
 from datetime import datetime
+from decimal import Decimal
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index
+from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, Numeric, PrimaryKeyConstraint, Text, func
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, TenantOwned, UuidKey
+from nac.kit.db.declarations import FileContent, FileExclusion, Purge, report_conflict
+from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 
 
 class RevocationList(TenantOwned, Base):
@@ -19,6 +26,7 @@ class RevocationList(TenantOwned, Base):
         ),
         Index("ix_revocation_lists_tenant_id", "tenant_id"),
     )
+    tenant_file = FileContent(Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,), needs_key=True)
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger(), default=0)
@@ -41,6 +49,8 @@ class RevocationWork(TenantOwned, Base):
         Index("ix_revocation_work_authority_id", "authority_id"),
         Index("ix_revocation_work_tenant_id", "tenant_id"),
     )
+    tenant_file = FileExclusion("in progress")
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     authority_id: Mapped[UUID]
@@ -59,6 +69,7 @@ class OcspSignerRow(UuidKey, TenantOwned, Base):
         Index("ix_ocsp_signers_authority_id_not_after", "authority_id", "not_after"),
         Index("ix_ocsp_signers_tenant_id", "tenant_id"),
     )
+    tenant_file = FileExclusion("in progress")
 
     authority_id: Mapped[UUID]
     serial: Mapped[bytes]
@@ -67,3 +78,74 @@ class OcspSignerRow(UuidKey, TenantOwned, Base):
     key_sealed: Mapped[bytes]
     not_before: Mapped[datetime]
     not_after: Mapped[datetime]
+
+
+_AUTHORITY_KEY = (["tenant_id", "authority_id"], ["certificate_authorities.tenant_id", "certificate_authorities.id"])
+
+
+class StatusSource(TenantOwned, Base):
+    """Sources of certificate status for an external authority, and the result of the last attempt."""
+
+    __tablename__ = "status_sources"
+    __table_args__ = (
+        PrimaryKeyConstraint(info=report_conflict("authority", "Another person has just set this source.")),
+        ForeignKeyConstraint(*_AUTHORITY_KEY, ondelete="CASCADE"),
+    )
+    tenant_file = FileContent(Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,))
+    effects = (Effect.TRUST, Effect.TENANTS)
+
+    authority_id: Mapped[UUID] = mapped_column(primary_key=True)
+    # Set by the administrator; "" for the URLs in the certificates.
+    crl_url: Mapped[str] = mapped_column(default="")
+    ocsp_url: Mapped[str] = mapped_column(default="")
+    # Number of the current list (RFC 5280 5.2.3), up to 20 octets.
+    crl_number: Mapped[Decimal | None] = mapped_column(Numeric())
+    crl_this_update: Mapped[datetime | None]
+    crl_next_update: Mapped[datetime | None]
+    crl_checked_at: Mapped[datetime | None]
+    crl_due_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    crl_failure: Mapped[str] = mapped_column(default="")
+
+
+class ExternalCertificate(Base):
+    """A certificate that a device presented. Written by the shipper, so without foreign keys."""
+
+    __tablename__ = "external_certificates"
+    __table_args__ = (Index("ix_external_certificates_tenant_id_ocsp_due_at", "tenant_id", "ocsp_due_at"),)
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("fetched again from its authority")
+    effects = (Effect.TRUST, Effect.TENANTS)
+
+    tenant_id: Mapped[TenantId]
+    authority_id: Mapped[UUID] = mapped_column(primary_key=True)
+    serial: Mapped[bytes] = mapped_column(primary_key=True)
+    common_name: Mapped[str] = mapped_column(default="")
+    crl_urls: Mapped[list[str]] = mapped_column(ARRAY(Text()), default=list)
+    ocsp_urls: Mapped[list[str]] = mapped_column(ARRAY(Text()), default=list)
+    not_after: Mapped[datetime]
+    first_seen_at: Mapped[datetime]
+    last_seen_at: Mapped[datetime]
+    ocsp_this_update: Mapped[datetime | None]
+    ocsp_checked_at: Mapped[datetime | None]
+    ocsp_due_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    ocsp_failure: Mapped[str] = mapped_column(default="")
+
+
+class ExternalStatus(TenantOwned, Base):
+    """Status of one certificate, mirrored by cells."""
+
+    __tablename__ = "external_statuses"
+    __table_args__ = (
+        ForeignKeyConstraint(*_AUTHORITY_KEY, ondelete="CASCADE"),
+        Index("ix_external_statuses_tenant_id", "tenant_id"),
+    )
+    tenant_file = FileExclusion("fetched again from its authority")
+
+    authority_id: Mapped[UUID] = mapped_column(primary_key=True)
+    serial: Mapped[bytes] = mapped_column(primary_key=True)
+    # On the authority's revocation list.
+    listed: Mapped[bool] = mapped_column(default=False)
+    # OCSP status: good | revoked; "" if never requested.
+    answer: Mapped[str] = mapped_column(default="")
+    # End of the status's validity.
+    until: Mapped[datetime | None]

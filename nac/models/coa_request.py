@@ -6,7 +6,9 @@ from sqlalchemy import BigInteger, Identity, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.db.declarations import FileExclusion, report_conflict
 from nac.kit.db.types import HostAddress, Mac, Xid8
+from nac.kit.permissions import Effect
 
 CoaKind = Literal["disconnect", "reauthenticate", "bounce", "change"]
 CoaState = Literal["queued", "sending", "acknowledged", "refused", "unanswered", "unreachable", "withdrawn", "expired"]
@@ -40,6 +42,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
             "reason",
             unique=True,
             postgresql_where=text("state = 'queued' AND kind <> 'change'"),
+            info=report_conflict("session", "The same request for this session is already pending."),
         ),
         Index(
             "ix_coa_requests_redecision_id",
@@ -49,6 +52,8 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
         Index("ix_coa_requests_tenant_id_nas_id", "tenant_id", "nas_id", "id"),
         Index("ix_coa_requests_tenant_id_session_row", "tenant_id", "session_row"),
     )
+    tenant_file = FileExclusion("in progress")
+    effects = (Effect.SESSIONS, Effect.CREDENTIALS, Effect.REJECTION)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     kind: Mapped[str] = mapped_column(server_default="disconnect")

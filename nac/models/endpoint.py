@@ -2,13 +2,24 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, UniqueConstraint, text
+from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, PrimaryKeyConstraint, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.declarations import (
+    FileContent,
+    FileExclusion,
+    Purge,
+    Reference,
+    describe_reference,
+    report_conflict,
+    report_taken,
+    seal_with,
+)
 from nac.kit.db.types import Mac
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 
 # discovered: not classified yet; ignored: seen by a person and left unclassified. Policies know neither.
 EndpointStatus = Literal["active", "blocked", "discovered", "ignored"]
@@ -19,12 +30,18 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
 
     __tablename__ = "endpoints"
     __table_args__ = (
-        UniqueConstraint("tenant_id", "mac"),
+        UniqueConstraint(
+            "tenant_id", "mac", info=report_conflict("mac", "An endpoint with this address already exists.")
+        ),
         UniqueConstraint("tenant_id", "id"),
         Index("ix_endpoints_discovered", "tenant_id", "mac", postgresql_where=text("status = 'discovered'")),
         Index("ix_endpoints_tenant_id_created_at_mac", "tenant_id", "created_at", "mac"),
         Index("ix_endpoints_tenant_id_name_mac", "tenant_id", "name", "mac"),
     )
+    reference = Reference("endpoint", "an endpoint")
+    purge = Purge.BATCHES
+    tenant_file = FileContent(Permission.ENDPOINT_READ, (Permission.ENDPOINT_MANAGE,))
+    effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
     mac: Mapped[str] = mapped_column(Mac())
     name: Mapped[str] = mapped_column(default="")
@@ -47,8 +64,7 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     set_profile: Mapped[str] = mapped_column(default="")
     # Name to {"value", "source", "at", "until"}: nac.inventory.endpoints.posture.
     posture: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    # Sealed in the context of nac.inventory.endpoints.passphrases.
-    psk_sealed: Mapped[bytes | None]
+    psk_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("endpoint-psk:{id}"))
 
     @property
     def profile(self) -> str:
@@ -61,7 +77,13 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
 
 class EndpointGroup(UuidKey, TenantOwned, Base):
     __tablename__ = "endpoint_groups"
-    __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "name", info=report_taken("name", "A group with this name already exists.")),
+        UniqueConstraint("tenant_id", "id"),
+    )
+    reference = Reference("groups", "a group")
+    tenant_file = FileContent(Permission.ENDPOINT_READ, (Permission.ENDPOINT_MANAGE,))
+    effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
     # Immutable, because policies and replica records contain it.
     name: Mapped[str]
@@ -69,17 +91,26 @@ class EndpointGroup(UuidKey, TenantOwned, Base):
     rule: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     # While a new rule is applied: address of the last evaluated endpoint.
     rule_cursor: Mapped[str | None] = mapped_column(Mac())
-    psk_sealed: Mapped[bytes | None]
+    psk_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("endpoint-group-psk:{id}"))
 
 
 class EndpointGroupMember(TenantOwned, Base):
     __tablename__ = "endpoint_group_members"
     __table_args__ = (
-        ForeignKeyConstraint(["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="CASCADE"),
+        PrimaryKeyConstraint(info=report_conflict("groups", "The endpoint is already in this group.")),
+        ForeignKeyConstraint(
+            ["tenant_id", "endpoint_id"],
+            ["endpoints.tenant_id", "endpoints.id"],
+            ondelete="CASCADE",
+            info=describe_reference("mac", "an endpoint"),
+        ),
         ForeignKeyConstraint(
             ["tenant_id", "group_id"], ["endpoint_groups.tenant_id", "endpoint_groups.id"], ondelete="CASCADE"
         ),
     )
+    purge = Purge.BATCHES
+    tenant_file = FileContent(Permission.ENDPOINT_READ, (Permission.ENDPOINT_MANAGE,))
+    effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
     endpoint_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[UUID] = mapped_column(primary_key=True, index=True)
@@ -89,6 +120,9 @@ class EndpointSighting(Base):
     """Sightings of a MAC address. Written only by the shipper, so without foreign keys."""
 
     __tablename__ = "endpoint_sightings"
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("observed again on the network")
+    effects = ()
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     mac: Mapped[str] = mapped_column(Mac(), primary_key=True)
@@ -110,6 +144,9 @@ class EndpointEvidence(Base):
     """Evidence from a device or its switch: the last value of each key. Written only by the shipper."""
 
     __tablename__ = "endpoint_evidence"
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("observed again on the network")
+    effects = ()
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     mac: Mapped[str] = mapped_column(Mac(), primary_key=True)
@@ -125,6 +162,9 @@ class EndpointWork(Base):
 
     __tablename__ = "endpoint_work"
     __table_args__ = (Index("ix_endpoint_work_tenant_id_id", "tenant_id", "id"),)
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("observed again on the network")
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     tenant_id: Mapped[TenantId]

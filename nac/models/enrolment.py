@@ -6,6 +6,8 @@ from sqlalchemy import ARRAY, ForeignKeyConstraint, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.declarations import FileExclusion, Reference, describe_reference, report_taken
+from nac.kit.permissions import Effect
 
 EnrolmentKind = Literal["est", "scep", "link"]
 
@@ -16,10 +18,25 @@ class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
     __tablename__ = "enrolment_secrets"
     __table_args__ = (
         UniqueConstraint("tenant_id", "id"),
-        UniqueConstraint("tenant_id", "name"),
-        ForeignKeyConstraint(["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="CASCADE"),
-        ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.id"], ondelete="CASCADE"),
+        UniqueConstraint(
+            "tenant_id", "name", info=report_taken("name", "An enrolment secret with this name already exists.")
+        ),
+        ForeignKeyConstraint(
+            ["tenant_id", "endpoint_id"],
+            ["endpoints.tenant_id", "endpoints.id"],
+            ondelete="CASCADE",
+            info=describe_reference("endpoint_mac", "an endpoint"),
+        ),
+        ForeignKeyConstraint(
+            ["tenant_id", "user_id"],
+            ["users.tenant_id", "users.id"],
+            ondelete="CASCADE",
+            info=describe_reference("user_name", "a user"),
+        ),
     )
+    reference = Reference("secret", "an enrolment secret")
+    tenant_file = FileExclusion("redeemable once, where it was created")
+    effects = (Effect.CREDENTIALS,)
 
     # Public part for lookups, unique across tenants.
     public_id: Mapped[str] = mapped_column(unique=True)

@@ -5,6 +5,8 @@ from sqlalchemy import BigInteger, Identity, Index, false, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.db.declarations import FileExclusion, report_conflict
+from nac.kit.permissions import Effect
 
 ExportFormat = Literal["csv", "jsonl", "parquet"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
@@ -19,8 +21,18 @@ class ExportJob(TenantOwned, CreatedAt, Base):
     __table_args__ = (
         Index("ix_export_jobs_tenant_id_id", "tenant_id", "id"),
         Index("ix_export_jobs_waiting", "due_at", postgresql_where=text("state IN ('queued', 'running')")),
-        Index("uq_export_jobs_standing", "tenant_id", "log", "since", unique=True, postgresql_where=text("standing")),
+        Index(
+            "uq_export_jobs_standing",
+            "tenant_id",
+            "log",
+            "since",
+            unique=True,
+            postgresql_where=text("standing"),
+            info=report_conflict("since", "This export is already scheduled."),
+        ),
     )
+    tenant_file = FileExclusion("in progress")
+    effects = (Effect.WORK, Effect.RECORDS)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     log: Mapped[str]

@@ -1,22 +1,58 @@
+"""Feeds, and the notes of events that they send."""
+
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from sqlalchemy import ARRAY, BigInteger, ForeignKeyConstraint, Identity, Index, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.declarations import FileContent, FileExclusion, FileLog, Reference, report_taken, seal_with
 from nac.kit.db.types import Xid8
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 
 FeedKind = Literal["syslog", "webhook"]
+# A feed needs the permissions to read its events. By kind of event.
+PERMISSION_BY_KIND: Final[Mapping[str, Permission]] = {
+    "authentication": Permission.LOG_READ,
+    "accounting": Permission.LOG_READ,
+    "coa": Permission.SESSION_READ,
+    "session": Permission.SESSION_READ,
+    "audit": Permission.AUDIT_READ,
+    "alarm": Permission.TENANT_READ,
+    "endpoint": Permission.ENDPOINT_READ,
+    "certificate": Permission.CERTIFICATE_READ,
+}
 
 
 class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     """A receiver of a tenant's events, and the position of delivery."""
 
     __tablename__ = "feeds"
-    __table_args__ = (UniqueConstraint("tenant_id", "slug"), UniqueConstraint("tenant_id", "id"))
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "slug", info=report_taken("name", "A feed with this name already exists.")),
+        UniqueConstraint("tenant_id", "id"),
+    )
+    reference = Reference("feed", "a feed")
+    tenant_file = FileContent(
+        Permission.FEED_READ,
+        # A feed sends data that these permissions read.
+        (Permission.FEED_MANAGE, *PERMISSION_BY_KIND.values()),
+        needs_key=True,
+        reset={
+            "status": "paused",
+            "paused_because": "Imported from a file.",
+            "failure": "",
+            **dict.fromkeys(
+                ("at_once", "attempted_at", "delivered_at", "failing_since", "mark_at", "told_failing_at", "until")
+            ),
+            **dict.fromkeys(("attempts", "delivered", "lost", "mark", "mark_row", "mark_rows"), 0),
+        },
+    )
+    effects = (Effect.DISCLOSURE, Effect.RECORDS)
 
     slug: Mapped[str]
     kind: Mapped[str]
@@ -25,10 +61,10 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     # Names of the source tables.
     sources: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     # Secret of a webhook, or private key of a syslog client's certificate.
-    secret_sealed: Mapped[bytes | None]
+    secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}"))
     # Values only for the receiver: nac.logs.feeds.sealed_settings.
-    private_sealed: Mapped[bytes | None]
-    former_secret_sealed: Mapped[bytes | None]
+    private_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}:private"))
+    former_secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}"))
     former_secret_until: Mapped[datetime | None]
     status: Mapped[str] = mapped_column(server_default="active")
     paused_because: Mapped[str] = mapped_column(server_default="")
@@ -63,6 +99,8 @@ class FeedMark(Base):
         Index("ix_feed_marks_tenant_id_source_xact", "tenant_id", "source", "xact"),
         Index("ix_feed_marks_tenant_id_id", "tenant_id", "id"),
     )
+    tenant_file = FileExclusion("in progress")
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     tenant_id: Mapped[TenantId]
@@ -77,3 +115,39 @@ class FeedMark(Base):
     last_row: Mapped[int] = mapped_column(BigInteger())
     # None if unknown, for a replay.
     events: Mapped[int | None]
+
+
+class EventNote(Base):
+    """A change of a session, endpoint, certificate or alarm. Written by triggers, read by feeds."""
+
+    __tablename__ = "event_notes"
+    __table_args__ = (
+        Index("ix_event_notes_at", "at", postgresql_using="brin"),
+        Index("ix_event_notes_live", "tenant_id", "at", "id", postgresql_where=text("kind <> 'session'")),
+    )
+    tenant_file = FileLog(Permission.LOG_READ)
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    # Time of the transaction.
+    at: Mapped[datetime] = mapped_column(primary_key=True, server_default=func.now())
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    # session | alarm | endpoint | certificate
+    kind: Mapped[str]
+    what: Mapped[str]
+    happened_at: Mapped[datetime]
+    # State of the object at that time, in a format of nac.logs.events.parts.
+    said: Mapped[dict[str, Any]]
+
+
+class EndpointExpiry(Base):
+    """An approval whose end is not recorded yet."""
+
+    __tablename__ = "endpoint_expiries"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="CASCADE"),
+    )
+    tenant_file = FileExclusion("in progress")
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    endpoint_id: Mapped[UUID] = mapped_column(primary_key=True)
+    valid_until: Mapped[datetime] = mapped_column(index=True)

@@ -1,12 +1,17 @@
+"""Background jobs, and responses stored by idempotency key."""
+
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import ARRAY, BigInteger, ForeignKey, Index, Integer, Text, text
+from sqlalchemy import ARRAY, BigInteger, ForeignKey, Identity, Index, Integer, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.declarations import FileExclusion
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Effect
 
 _ZERO = text("0")
 
@@ -22,6 +27,8 @@ class Job(UuidKey, CreatedAt, Base):
         Index("ix_jobs_msp_id", "msp_id", "created_at", "id", postgresql_where=text("msp_id IS NOT NULL")),
         Index("ix_jobs_platform", "created_at", "id", postgresql_where=text("msp_id IS NULL AND tenant_id IS NULL")),
     )
+    tenant_file = FileExclusion("in progress")
+    effects = (Effect.WORK, Effect.RULES, Effect.TENANTS, Effect.DISCLOSURE)
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
@@ -56,3 +63,31 @@ class Job(UuidKey, CreatedAt, Base):
     request_id: Mapped[str | None]
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
+
+
+class IdempotencyKey(Base):
+    """The response to a change with an idempotency key."""
+
+    __tablename__ = "idempotency_keys"
+    __table_args__ = (
+        UniqueConstraint(
+            "msp_id", "tenant_id", "asker", "key", name="uq_idempotency_keys_key", postgresql_nulls_not_distinct=True
+        ),
+        Index("ix_idempotency_keys_created_at", "created_at"),
+    )
+    tenant_file = FileExclusion("in progress")
+    effects = ()
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    asker: Mapped[str]
+    key: Mapped[str]
+    request_sha256: Mapped[bytes]
+    status: Mapped[int | None] = mapped_column(Integer())
+    headers: Mapped[dict[str, Any] | None]
+    # Responses can contain secrets that are shown once.
+    body_sealed: Mapped[bytes | None]
+    # Object created before an intermediate commit; a retry continues with it.
+    made_id: Mapped[UUID | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())

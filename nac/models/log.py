@@ -14,8 +14,10 @@ from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base
+from nac.kit.db.declarations import FileLog
 from nac.kit.db.types import HostAddress, Mac
 from nac.kit.ids import CellId, TenantId
+from nac.kit.permissions import Permission
 
 AUTH_LOG_ID = Sequence("auth_log_id_seq", metadata=Base.metadata)
 ACCOUNTING_LOG_ID = Sequence("accounting_log_id_seq", metadata=Base.metadata)
@@ -59,6 +61,7 @@ class AuthLog(Base):
         ),
         {"postgresql_partition_by": "RANGE (at)"},
     )
+    tenant_file = FileLog(Permission.LOG_READ)
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     at: Mapped[datetime] = mapped_column(primary_key=True)
@@ -103,6 +106,7 @@ class AccountingLog(Base):
 
     __tablename__ = "accounting_log"
     __table_args__ = ({"postgresql_partition_by": "RANGE (at)"},)
+    tenant_file = FileLog(Permission.LOG_READ)
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     at: Mapped[datetime] = mapped_column(primary_key=True)

@@ -6,6 +6,7 @@ from sqlalchemy import ForeignKey, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.declarations import FileExclusion
 from nac.kit.ids import TenantId
 
 MailState = Literal["queued", "sent", "failed"]
@@ -20,6 +21,8 @@ class Mail(UuidKey, CreatedAt, Base):
         Index("ix_mails_recipient_created_at", "recipient", "created_at"),
         Index("ix_mails_tenant_id", "tenant_id", postgresql_where=text("tenant_id IS NOT NULL")),
     )
+    tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = ()
 
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     # Identifies the message, so that it is sent once.

@@ -6,12 +6,23 @@ from sqlalchemy import BigInteger, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.declarations import FileContent, FileExclusion, Purge, Reference, report_conflict, report_taken
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 
 
 class Policy(UuidKey, TenantOwned, Base):
     __tablename__ = "policies"
-    __table_args__ = (UniqueConstraint("tenant_id", "slug"), UniqueConstraint("tenant_id", "id"))
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "slug", info=report_taken("slug", "A policy with this slug already exists.")),
+        UniqueConstraint("tenant_id", "id"),
+    )
+    reference = Reference("policy", "a policy")
+    tenant_file = FileContent(
+        Permission.POLICY_READ,
+        (Permission.POLICY_MANAGE, Permission.POLICY_PUBLISH),
+    )
+    effects = (Effect.RULES, Effect.DRAFT, Effect.TENANTS)
 
     slug: Mapped[str]
     name: Mapped[str]
@@ -22,9 +33,16 @@ class Policy(UuidKey, TenantOwned, Base):
 class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
     __tablename__ = "policy_versions"
     __table_args__ = (
-        UniqueConstraint("policy_id", "number"),
+        UniqueConstraint(
+            "policy_id", "number", info=report_conflict("policy", "Another person has just saved a version.")
+        ),
         ForeignKeyConstraint(["tenant_id", "policy_id"], ["policies.tenant_id", "policies.id"], ondelete="CASCADE"),
     )
+    tenant_file = FileContent(
+        Permission.POLICY_READ,
+        (Permission.POLICY_MANAGE, Permission.POLICY_PUBLISH),
+    )
+    effects = (Effect.RULES, Effect.DRAFT, Effect.TENANTS)
 
     policy_id: Mapped[UUID]
     number: Mapped[int]
@@ -43,6 +61,9 @@ class PolicyHits(Base):
     """Decisions by a rule of a version on a UTC day. Written only by the shipper, so without foreign keys."""
 
     __tablename__ = "policy_hits"
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("observed again on the network")
+    effects = ()
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     policy_id: Mapped[UUID] = mapped_column(primary_key=True)

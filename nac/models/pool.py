@@ -6,8 +6,10 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.declarations import FileContent, Purge, Reference, report_taken
 from nac.kit.db.types import HostAddress, Mac
-from nac.kit.ids import CellId
+from nac.kit.ids import CellId, TenantId
+from nac.kit.permissions import Effect, Permission
 
 
 class Pool(UuidKey, TenantOwned, CreatedAt, Base):
@@ -21,13 +23,20 @@ class Pool(UuidKey, TenantOwned, CreatedAt, Base):
             "name",
             name="uq_pools_tenant_id_site_id",
             postgresql_nulls_not_distinct=True,
+            info=report_taken("name", "A pool with this name already exists."),
         ),
         UniqueConstraint("tenant_id", "id"),
         ForeignKeyConstraint(
             ["tenant_id", "site_id"], ["sites.tenant_id", "sites.id"], name="fk_pools_tenant_id_sites"
         ),
     )
+    reference = Reference("pool", "a pool")
+    tenant_file = FileContent(Permission.POOL_READ, (Permission.POOL_MANAGE,))
+    effects = (Effect.FACTS,)
 
+    tenant_id: Mapped[TenantId] = mapped_column(
+        ForeignKey("tenants.id", name="fk_pools_tenant_id_tenants", ondelete="CASCADE")
+    )
     # None for the whole tenant. A site's pool overrides the tenant's of the same name.
     site_id: Mapped[UUID | None]
     name: Mapped[str]
@@ -52,7 +61,9 @@ class PoolAddress(TenantOwned, Base):
 
     __tablename__ = "pool_addresses"
     __table_args__ = (
-        UniqueConstraint("tenant_id", "address", name="uq_pool_addresses_tenant_id_address"),
+        UniqueConstraint(
+            "tenant_id", "address", info=report_taken("ranges", "Another pool already has some of these addresses.")
+        ),
         ForeignKeyConstraint(["tenant_id", "pool_id"], ["pools.tenant_id", "pools.id"], ondelete="CASCADE"),
         Index(
             "ix_pool_addresses_free",
@@ -77,7 +88,25 @@ class PoolAddress(TenantOwned, Base):
             postgresql_where=text("reserved_for IS NOT NULL"),
         ),
     )
+    purge = Purge.BATCHES
+    tenant_file = FileContent(
+        Permission.POOL_READ,
+        (Permission.POOL_MANAGE,),
+        reset={
+            "cell_id": None,
+            "decided_at": None,
+            "grant_number": 0,
+            "mac": None,
+            "released": False,
+            "state": "free",
+            "until": None,
+        },
+    )
+    effects = (Effect.FACTS,)
 
+    tenant_id: Mapped[TenantId] = mapped_column(
+        ForeignKey("tenants.id", name="fk_pool_addresses_tenant_id_tenants", ondelete="CASCADE")
+    )
     pool_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     # 2001:db8:0:100::/56 for a prefix.
@@ -86,7 +115,9 @@ class PoolAddress(TenantOwned, Base):
     # Removed from the pool, but still used.
     leaving: Mapped[bool] = mapped_column(server_default=text("false"))
     reserved_for: Mapped[str | None] = mapped_column(Mac())
-    cell_id: Mapped[CellId | None] = mapped_column(ForeignKey("cells.id", ondelete="SET NULL"))
+    cell_id: Mapped[CellId | None] = mapped_column(
+        ForeignKey("cells.id", name="fk_pool_addresses_cell_id_cells", ondelete="SET NULL")
+    )
     # Increases each time the address is made ready; each number is used once.
     grant_number: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     # Current or last device.

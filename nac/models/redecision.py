@@ -5,8 +5,10 @@ from sqlalchemy import BigInteger, Column, DateTime, ForeignKey, Identity, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.db.declarations import FileContent, FileExclusion
 from nac.kit.db.types import Mac, PgSnapshot, Xid8
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 
 RedecisionMode = Literal["off", "preview", "send"]
 REDECISION_MODES: tuple[RedecisionMode, ...] = get_args(RedecisionMode)
@@ -18,6 +20,8 @@ class RedecisionSettings(Base):
     """A tenant's settings; without a row, the defaults apply."""
 
     __tablename__ = "redecision_settings"
+    tenant_file = FileContent(Permission.REDECISION_READ, (Permission.REDECISION_MANAGE,))
+    effects = (Effect.SESSIONS,)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     mode: Mapped[str] = mapped_column(default="send", server_default="send")
@@ -36,6 +40,8 @@ class RedecisionMark(TenantOwned, Base):
 
     __tablename__ = "redecision_marks"
     __table_args__ = (Index("ix_redecision_marks_tenant_id_due_at", "tenant_id", "due_at"),)
+    tenant_file = FileExclusion("in progress")
+    effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # As in replica_changes, or our own: nac.redecisions.runner.
@@ -56,6 +62,8 @@ class Redecision(TenantOwned, CreatedAt, Base):
         Index("ix_redecisions_waiting", "tenant_id", "id", postgresql_where=text("state = 'waiting'")),
         Index("ix_redecisions_holding", "tenant_id", "id", postgresql_where=text("holds")),
     )
+    tenant_file = FileExclusion("in progress")
+    effects = (Effect.SESSIONS,)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # For people: the change, and who made it.
@@ -106,6 +114,8 @@ class RedecisionItem(Base):
             postgresql_where=text("state = 'found'"),
         ),
     )
+    tenant_file = FileExclusion("in progress")
+    effects = (Effect.SESSIONS,)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     redecision_id: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
@@ -140,6 +150,7 @@ class RedecisionFailure(Base):
     """A failure of re-decisions for a tenant."""
 
     __tablename__ = "redecision_failures"
+    tenant_file = FileExclusion("in progress")
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     since: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -1,16 +1,19 @@
 from datetime import date, datetime
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, true
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, PrimaryKeyConstraint, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.db.declarations import FileContent, FileExclusion, report_conflict
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 
 
 class RetentionLimits(Base):
     """The platform's limits for a log, if they differ from the defaults."""
 
     __tablename__ = "retention_limits"
+    effects = (Effect.ERASURE,)
 
     log: Mapped[str] = mapped_column(primary_key=True)
     floor_days: Mapped[int]
@@ -23,6 +26,11 @@ class RetentionSetting(TenantOwned, Base):
     """A tenant's settings for a log; None means the platform's default."""
 
     __tablename__ = "retention_settings"
+    __table_args__ = (
+        PrimaryKeyConstraint(info=report_conflict("tenant", "Another person has just changed these settings.")),
+    )
+    tenant_file = FileContent(Permission.RETENTION_READ, (Permission.RETENTION_MANAGE,))
+    effects = (Effect.ERASURE,)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
@@ -36,6 +44,8 @@ class RetentionTerm(TenantOwned, Base):
     """A part of the retention in force, and an announced reduction."""
 
     __tablename__ = "retention_terms"
+    tenant_file = FileContent(Permission.RETENTION_READ, (Permission.RETENTION_MANAGE,))
+    effects = ()
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
@@ -51,6 +61,9 @@ class RetentionHold(CreatedAt, Base):
 
     __tablename__ = "retention_holds"
     __table_args__ = (Index("ix_retention_holds_tenant_id", "tenant_id", "created_at", "id"),)
+    plural = "holds of logs"
+    tenant_file = FileExclusion("belongs to the logs")
+    effects = (Effect.ERASURE,)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # No cascade: a hold prevents the tenant's deletion.
@@ -68,6 +81,7 @@ class RetentionNotice(TenantOwned, Base):
     """A warning before rows are deleted early or without an export."""
 
     __tablename__ = "retention_notices"
+    tenant_file = FileExclusion("belongs to the logs")
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
@@ -83,6 +97,7 @@ class LogSize(TenantOwned, Base):
 
     __tablename__ = "log_sizes"
     __table_args__ = (Index("ix_log_sizes_log_day", "log", "day"),)
+    tenant_file = FileExclusion("belongs to the logs")
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
@@ -106,6 +121,7 @@ class EarlyDeletion(TenantOwned, Base):
     """Early deleted rows of a day that are not in the audit log yet."""
 
     __tablename__ = "early_deletions"
+    tenant_file = FileExclusion("belongs to the logs")
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)

@@ -1,11 +1,13 @@
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, PrimaryKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.declarations import FileContent, FileExclusion, report_conflict, seal_with
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 
 
 class ScepTransaction(UuidKey, TenantOwned, CreatedAt, Base):
@@ -23,6 +25,7 @@ class ScepTransaction(UuidKey, TenantOwned, CreatedAt, Base):
         Index("ix_scep_transactions_tenant_id_transaction_id", "tenant_id", "transaction_id"),
         Index("ix_scep_transactions_tenant_id_created_at", "tenant_id", "created_at"),
     )
+    tenant_file = FileExclusion("in progress")
 
     # Chosen by the device.
     transaction_id: Mapped[str]
@@ -35,9 +38,12 @@ class ScepWebhook(CreatedAt, UpdatedAt, Base):
     """The service that verifies challenges that are not ours."""
 
     __tablename__ = "scep_webhooks"
+    __table_args__ = (PrimaryKeyConstraint(info=report_conflict("tenant", "Another person has just set the webhook.")),)
+    tenant_file = FileContent(Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,), needs_key=True)
+    effects = (Effect.TRUST, Effect.REJECTION)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     # In the format of nac.certificates.scep.settings.
     settings: Mapped[dict[str, Any]]
     # Signs requests to the webhook.
-    secret_sealed: Mapped[bytes]
+    secret_sealed: Mapped[bytes] = mapped_column(info=seal_with("scep-webhook:{tenant}"))

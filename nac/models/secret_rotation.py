@@ -6,7 +6,9 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.declarations import FileContent, FileExclusion, Reference, report_conflict, seal_with
 from nac.kit.db.types import HostAddress
+from nac.kit.permissions import Effect, Permission
 
 RotationState = Literal["running", "finished", "cancelled"]
 RotationEndAction = Literal["finish", "wait"]
@@ -18,29 +20,38 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
 
     __tablename__ = "secret_rotations"
     __table_args__ = (
-        ForeignKeyConstraint(["tenant_id", "nas_id"], ["nases.tenant_id", "nases.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["tenant_id", "nas_id"], ["nases.tenant_id", "nases.id"], name="fk_secret_rotations_nas", ondelete="CASCADE"
+        ),
         Index(
             "ix_secret_rotations_running",
             "tenant_id",
             unique=True,
             postgresql_where=text("state = 'running'::text AND nas_id IS NULL"),
+            info=report_conflict("tenant", "The secret of this tenant already has a rotation in progress."),
         ),
         Index(
             "ix_secret_rotations_nas_running",
             "nas_id",
             unique=True,
             postgresql_where=text("state = 'running'::text"),
+            info=report_conflict("nas", "The secret of this NAS already has a rotation in progress."),
         ),
         Index("ix_secret_rotations_tenant_id", "tenant_id", "created_at", "id"),
         Index("ix_secret_rotations_nas_id", "nas_id", postgresql_where=text("nas_id IS NOT NULL")),
         Index("ix_secret_rotations_ends_at", "ends_at", postgresql_where=text("state = 'running'::text")),
     )
+    reference = Reference("rotation", "a rotation")
+    tenant_file = FileContent(
+        Permission.NAS_READ, (Permission.SECRET_ROTATE,), needs_key=True, reset={"opened_at": None}
+    )
+    effects = (Effect.TRUST, Effect.REJECTION)
 
     # None: the tenant's secret.
     nas_id: Mapped[UUID | None]
     state: Mapped[str] = mapped_column(default="running", server_default="running")
-    # Sealed in the context "secret-rotation:<id>"; None after the end.
-    next_sealed: Mapped[bytes | None]
+    # None after the end.
+    next_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("secret-rotation:{id}", is_radius_secret=True))
     # finish: the old secret stops working at the end. wait: both work until a person decides.
     at_end: Mapped[str] = mapped_column(default="finish", server_default="finish")
     ends_at: Mapped[datetime]
@@ -56,6 +67,7 @@ class SecretSighting(TenantOwned, Base):
 
     __tablename__ = "secret_sightings"
     __table_args__ = (Index("ix_secret_sightings_tenant_id", "tenant_id"),)
+    tenant_file = FileExclusion("observed again on the network")
 
     rotation_id: Mapped[UUID] = mapped_column(ForeignKey("secret_rotations.id", ondelete="CASCADE"), primary_key=True)
     # Id of a registered NAS, otherwise NAS-Identifier|address.

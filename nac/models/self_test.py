@@ -5,6 +5,7 @@ from sqlalchemy import Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.declarations import FileExclusion
 
 SelfTestState = Literal["queued", "running", "done", "failed"]
 SELF_TEST_STATES: tuple[SelfTestState, ...] = get_args(SelfTestState)
@@ -18,6 +19,8 @@ class SelfTest(UuidKey, TenantOwned, CreatedAt, Base):
         Index("ix_self_tests_tenant_id_created_at", "tenant_id", "created_at", "id"),
         Index("ix_self_tests_waiting", "due_at", postgresql_where=text("state IN ('queued', 'running')")),
     )
+    tenant_file = FileExclusion("results of the original installation")
+    effects = ()
 
     state: Mapped[str] = mapped_column(server_default="queued")
     asked_by: Mapped[str]

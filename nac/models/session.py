@@ -20,8 +20,10 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base
+from nac.kit.db.declarations import FileExclusion, FileLog, Purge, TableDeclaration
 from nac.kit.db.types import HostAddress, Mac
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 
 _LIVE, _ENDED = "stopped_at IS NULL", "stopped_at IS NOT NULL"
 
@@ -61,6 +63,8 @@ class RadiusSession(Base):
         _index("session_id", "tenant_id", "session_id", where="session_id <> ''"),
         _index("cui", "tenant_id", "cui", where="cui <> ''"),
     )
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("observed again on the network")
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     tenant_id: Mapped[TenantId]
@@ -126,6 +130,7 @@ class EndedSession(Base):
         ),
         {"postgresql_partition_by": "RANGE (stopped_at)"},
     )
+    tenant_file = FileLog(Permission.SESSION_READ)
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     stopped_at: Mapped[datetime] = mapped_column(primary_key=True)
@@ -159,6 +164,7 @@ class NasRestart(Base):
     """Last start or stop of a NAS's accounting. `nas_key` is its own identifier; an unknown site is 0."""
 
     __tablename__ = "nas_restarts"
+    tenant_file = FileExclusion("observed again on the network")
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     nas_key: Mapped[str] = mapped_column(primary_key=True)
@@ -188,4 +194,5 @@ USAGE_HOURS = Table(
     Column("nas_key", Text(), nullable=False, server_default=""),
     Index("ix_usage_hours_tenant_id_mac_hour", "tenant_id", "mac", "hour"),
     postgresql_partition_by="RANGE (hour)",
+    info={TableDeclaration: TableDeclaration(tenant_file=FileLog(Permission.USAGE_READ))},
 )

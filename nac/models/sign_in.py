@@ -1,19 +1,78 @@
+"""Single sign-on, second factors, and rules and records of sign-ins."""
+
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, Integer, UniqueConstraint, func, text
+from sqlalchemy import (
+    BigInteger,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    UniqueConstraint,
+    func,
+    text,
+)
 from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
+from nac.kit.db.declarations import FileExclusion, Reference, describe_reference, report_conflict
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Effect
+
+
+class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
+    """The OpenID Connect provider for single sign-on of an MSP or a tenant."""
+
+    __tablename__ = "sign_ons"
+    __table_args__ = (
+        UniqueConstraint(
+            "msp_id",
+            "tenant_id",
+            postgresql_nulls_not_distinct=True,
+            info=report_conflict("issuer", "Another person has just set up single sign-on."),
+        ),
+    )
+    reference = Reference("sign_on", "a single sign-on")
+    tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.SIGN_IN,)
+
+    msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    # In the format of nac.accounts.sign_ons.settings.
+    settings: Mapped[dict[str, Any]]
+    secret_sealed: Mapped[bytes]
+
+
+class SignOnLink(CreatedAt, Base):
+    """The person linked to a provider's subject."""
+
+    __tablename__ = "sign_on_links"
+    __table_args__ = (
+        PrimaryKeyConstraint(
+            info=report_conflict("email", "This account of the provider is already linked to a person.")
+        ),
+        UniqueConstraint(
+            "sign_on_id", "person_id", info=report_conflict("email", "This person already signs in by the provider.")
+        ),
+        Index("ix_sign_on_links_person_id", "person_id"),
+    )
+
+    sign_on_id: Mapped[UUID] = mapped_column(ForeignKey("sign_ons.id", ondelete="CASCADE"), primary_key=True)
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
 
 
 class Totp(CreatedAt, Base):
     """The secret of a person's authenticator app (RFC 6238)."""
 
     __tablename__ = "totps"
+    __table_args__ = (PrimaryKeyConstraint(info=report_conflict("code", "An authenticator app is already set up.")),)
+    effects = (Effect.SIGN_IN,)
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"), primary_key=True)
     secret_sealed: Mapped[bytes]
@@ -27,11 +86,18 @@ class Passkey(UuidKey, CreatedAt, Base):
     """A WebAuthn credential of a person."""
 
     __tablename__ = "passkeys"
-    __table_args__ = (Index("ix_passkeys_person_id", "person_id"),)
+    __table_args__ = (
+        UniqueConstraint(
+            "credential_id",
+            info=report_conflict("credential", "This passkey is already in use.", remedy="Create another one."),
+        ),
+        Index("ix_passkeys_person_id", "person_id"),
+    )
+    effects = (Effect.SIGN_IN,)
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
     # Id chosen by the authenticator, base64url.
-    credential_id: Mapped[str] = mapped_column(unique=True)
+    credential_id: Mapped[str]
     # COSE.
     public_key: Mapped[bytes]
     sign_count: Mapped[int] = mapped_column(BigInteger())
@@ -45,6 +111,7 @@ class RecoveryCode(UuidKey, CreatedAt, Base):
 
     __tablename__ = "recovery_codes"
     __table_args__ = (UniqueConstraint("person_id", "code_sha256", name="uq_recovery_codes_person_id_code_sha256"),)
+    effects = (Effect.SIGN_IN,)
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
     code_sha256: Mapped[bytes]
@@ -59,6 +126,7 @@ class PasswordLink(UuidKey, CreatedAt, Base):
         Index("ix_password_links_person_id", "person_id"),
         Index("ix_password_links_expires_at", "expires_at"),
     )
+    effects = (Effect.SIGN_IN,)
 
     public_id: Mapped[str] = mapped_column(unique=True)
     secret_sha256: Mapped[bytes]
@@ -74,7 +142,10 @@ class SignInRule(UuidKey, Base):
     __tablename__ = "sign_in_rules"
     __table_args__ = (
         UniqueConstraint(
-            "msp_id", "tenant_id", name="uq_sign_in_rules_msp_id_tenant_id", postgresql_nulls_not_distinct=True
+            "msp_id",
+            "tenant_id",
+            postgresql_nulls_not_distinct=True,
+            info=report_conflict("two_factors", "Another person has just set the rules."),
         ),
         Index(
             "ix_sign_in_rules_local_person_id",
@@ -82,6 +153,8 @@ class SignInRule(UuidKey, Base):
             postgresql_where=text("local_person_id IS NOT NULL"),
         ),
     )
+    tenant_file = FileExclusion("people do not belong to a tenant")
+    effects = (Effect.SIGN_IN,)
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
@@ -89,7 +162,9 @@ class SignInRule(UuidKey, Base):
     # Members must use the owner's single sign-on, ...
     sign_on_only: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # ... except this person, with two factors.
-    local_person_id: Mapped[UUID | None] = mapped_column(ForeignKey("people.id", ondelete="SET NULL"))
+    local_person_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("people.id", ondelete="SET NULL", info=describe_reference("local_account", "a person"))
+    )
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
 
 

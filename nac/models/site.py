@@ -1,21 +1,34 @@
+"""Sites and their NASes."""
+
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, TenantOwned, UuidKey
+from nac.kit.db.declarations import FileContent, FileExclusion, Reference, report_taken, seal_with
+from nac.kit.db.types import HostAddress
+from nac.kit.permissions import Effect, Permission
 
 
 class Site(UuidKey, TenantOwned, Base):
     __tablename__ = "sites"
     __table_args__ = (
-        UniqueConstraint("tenant_id", "slug"),
+        UniqueConstraint("tenant_id", "slug", info=report_taken("slug", "A site with this slug already exists.")),
         UniqueConstraint("tenant_id", "id"),
         ForeignKeyConstraint(["tenant_id", "policy_id"], ["policies.tenant_id", "policies.id"]),
         *(Index(f"ix_sites_tenant_id_{name}", "tenant_id", name, "slug") for name in ("name", "time_zone")),
     )
+    reference = Reference("site", "a site")
+    # A site's policy, fallback and monitor mode decide which rules apply.
+    tenant_file = FileContent(
+        Permission.SITE_READ,
+        (Permission.SITE_MANAGE, Permission.POLICY_PUBLISH),
+    )
+    effects = (Effect.FACTS, Effect.RULES, Effect.TENANTS)
 
     slug: Mapped[str]
     name: Mapped[str]
@@ -26,3 +39,59 @@ class Site(UuidKey, TenantOwned, Base):
     fallback: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     # Verdicts of the policy are only logged, and the fallback admits.
     monitor: Mapped[bool] = mapped_column(default=False)
+
+
+class Nas(UuidKey, TenantOwned, Base):
+    """A switch, access point or controller that sends RADIUS requests."""
+
+    __tablename__ = "nases"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "id"),
+        UniqueConstraint(
+            "tenant_id", "identifier", info=report_taken("identifier", "Another NAS already has this identifier.")
+        ),
+        UniqueConstraint("tenant_id", "address", info=report_taken("address", "Another NAS already has this address.")),
+        ForeignKeyConstraint(["tenant_id", "site_id"], ["sites.tenant_id", "sites.id"]),
+    )
+    reference = Reference("nas", "a NAS")
+    plural = "NASes"
+    tenant_file = FileContent(Permission.NAS_READ, (Permission.NAS_MANAGE,))
+    effects = (Effect.FACTS, Effect.TRUST)
+
+    site_id: Mapped[UUID] = mapped_column(index=True)
+    name: Mapped[str]
+    # NAS-Identifier (RFC 2865 5.32).
+    identifier: Mapped[str | None]
+    # Source address. A NAS behind NAT is identified only by its identifier.
+    address: Mapped[str | None] = mapped_column(HostAddress())
+    vendor: Mapped[str] = mapped_column(default="")
+    secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("nas:{id}", is_radius_secret=True))
+    require_message_authenticator: Mapped[bool] = mapped_column(default=True)
+    # Packets to it do not arrive.
+    behind_nat: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    # Its responses to requests about sessions (RFC 5176) count only with a Message-Authenticator.
+    signs_coa_answers: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    # Form of the MAB password (nac.tenancy.nases.mab), and the text if fixed.
+    mab_password: Mapped[str] = mapped_column(default="mac", server_default="mac")
+    mab_password_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("nas-mab-password:{id}"))
+    # A request without Calling-Station-Id and Service-Type is about the MAC address in User-Name.
+    mab_by_name: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+
+
+class NasSignature(TenantOwned, Base):
+    """Whether a NAS that is exempt from Message-Authenticator sends it."""
+
+    __tablename__ = "nas_signatures"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "nas_id"], ["nases.tenant_id", "nases.id"], name="fk_nas_signatures_nas", ondelete="CASCADE"
+        ),
+        Index("ix_nas_signatures_tenant_id", "tenant_id"),
+    )
+    tenant_file = FileExclusion("observed again on the network")
+
+    nas_id: Mapped[UUID] = mapped_column(primary_key=True)
+    last_unsigned_at: Mapped[datetime | None]
+    # Time of the first signed request after the last unsigned one.
+    signs_since: Mapped[datetime | None]
+    last_signed_at: Mapped[datetime | None]

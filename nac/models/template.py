@@ -2,18 +2,36 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Double, ForeignKey, ForeignKeyConstraint, Index, Integer, Text, UniqueConstraint, text
+from sqlalchemy import (
+    ARRAY,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Text,
+    UniqueConstraint,
+    text,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
+from nac.kit.db.declarations import FileExclusion, Reference, report_conflict, report_taken
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Effect
 
 
 class Template(UuidKey, CreatedAt, UpdatedAt, Base):
     """A common configuration of an MSP's tenants."""
 
     __tablename__ = "templates"
-    __table_args__ = (UniqueConstraint("msp_id", "slug"), UniqueConstraint("msp_id", "id"))
+    __table_args__ = (
+        UniqueConstraint("msp_id", "slug", info=report_taken("slug", "A template with this slug already exists.")),
+        UniqueConstraint("msp_id", "id"),
+    )
+    reference = Reference("template", "a template")
+    effects = (Effect.DRAFT, Effect.RULES, Effect.REJECTION)
 
     msp_id: Mapped[MspId] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     slug: Mapped[str]
@@ -25,8 +43,10 @@ class Template(UuidKey, CreatedAt, UpdatedAt, Base):
 class TemplateVersion(CreatedAt, Base):
     __tablename__ = "template_versions"
     __table_args__ = (
+        PrimaryKeyConstraint(info=report_conflict("template", "Another person has just saved a version.")),
         ForeignKeyConstraint(["msp_id", "template_id"], ["templates.msp_id", "templates.id"], ondelete="CASCADE"),
     )
+    effects = (Effect.DRAFT, Effect.RULES, Effect.REJECTION)
 
     template_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(Integer(), primary_key=True)
@@ -42,9 +62,13 @@ class TemplateTenant(Base):
 
     __tablename__ = "template_tenants"
     __table_args__ = (
+        PrimaryKeyConstraint(info=report_conflict("tenant", "This tenant already follows a template.")),
         ForeignKeyConstraint(["msp_id", "template_id"], ["templates.msp_id", "templates.id"]),
         Index("ix_template_tenants_template_id", "template_id"),
     )
+    plural = "tenants that follow it"
+    tenant_file = FileExclusion("belongs to the MSP")
+    effects = (Effect.DRAFT, Effect.RULES, Effect.REJECTION)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     msp_id: Mapped[MspId]
@@ -68,10 +92,13 @@ class Rollout(UuidKey, CreatedAt, Base):
             "template_id",
             unique=True,
             postgresql_where=text("state IN ('running', 'rolling-back')"),
+            info=report_conflict("template", "A roll-out of this template is already in progress."),
         ),
         Index("ix_rollouts_template_id", "template_id", "created_at", "id"),
         Index("ix_rollouts_job_id", "job_id"),
     )
+    reference = Reference("rollout", "a roll-out")
+    effects = (Effect.DRAFT, Effect.RULES, Effect.REJECTION)
 
     msp_id: Mapped[MspId]
     template_id: Mapped[UUID]
@@ -100,6 +127,8 @@ class RolloutTenant(Base):
         ForeignKeyConstraint(["msp_id", "rollout_id"], ["rollouts.msp_id", "rollouts.id"], ondelete="CASCADE"),
         Index("ix_rollout_tenants_tenant_id", "tenant_id"),
     )
+    tenant_file = FileExclusion("belongs to the MSP")
+    effects = (Effect.DRAFT, Effect.RULES, Effect.REJECTION)
 
     rollout_id: Mapped[UUID] = mapped_column(primary_key=True)
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)

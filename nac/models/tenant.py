@@ -1,3 +1,5 @@
+"""MSPs and their tenants."""
+
 from datetime import datetime
 from typing import Literal
 from uuid import UUID, uuid4
@@ -11,6 +13,7 @@ from sqlalchemy import (
     Index,
     SmallInteger,
     Text,
+    UniqueConstraint,
     func,
     text,
 )
@@ -18,7 +21,28 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.cellformat.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.declarations import EXPORTED, FileExclusion, Reference, report_conflict, report_taken
 from nac.kit.ids import CellId, MspId, TenantId, TenantNumber
+from nac.kit.permissions import Effect
+
+MspStatus = Literal["active", "suspended"]
+
+
+class Msp(CreatedAt, Base):
+    """A managed service provider: runs tenants for its customers."""
+
+    __tablename__ = "msps"
+    __table_args__ = (UniqueConstraint("slug", info=report_taken("slug", "An MSP with this slug already exists.")),)
+    reference = Reference("msp", "an MSP")
+    effects = (Effect.PLATFORM,)
+
+    id: Mapped[MspId] = mapped_column(primary_key=True, default=uuid4)
+    slug: Mapped[str]
+    name: Mapped[str]
+    status: Mapped[str] = mapped_column(default="active", server_default=text("'active'"))
+    # Days in which a deleted tenant can be restored.
+    deletion_days: Mapped[int] = mapped_column(default=30, server_default=text("30"))
+
 
 TenantStatus = Literal["active", "suspended", "deleting"]
 StatusFailureMode = Literal["soft", "hard"]
@@ -27,6 +51,7 @@ StatusFailureMode = Literal["soft", "hard"]
 class Tenant(CreatedAt, UpdatedAt, Base):
     __tablename__ = "tenants"
     __table_args__ = (
+        UniqueConstraint("slug", info=report_taken("slug", "A tenant with this slug already exists.")),
         # use_alter: tenants and sites refer to each other.
         ForeignKeyConstraint(
             ["id", "default_site_id"],
@@ -37,46 +62,50 @@ class Tenant(CreatedAt, UpdatedAt, Base):
         CheckConstraint("suspension_level BETWEEN 1 AND 3", name="suspension_level"),
         Index("ix_tenants_purge_at", "purge_at", postgresql_where=text("purge_at IS NOT NULL")),
     )
+    reference = Reference("tenant", "a tenant")
+    effects = (Effect.TRUST, Effect.REJECTION, Effect.TENANTS)
 
     id: Mapped[TenantId] = mapped_column(primary_key=True, default=uuid4)
     number: Mapped[TenantNumber] = mapped_column(Identity(always=True), unique=True)
     msp_id: Mapped[MspId] = mapped_column(ForeignKey("msps.id"), index=True)
-    slug: Mapped[str] = mapped_column(unique=True)
-    name: Mapped[str]
+    slug: Mapped[str]
+    name: Mapped[str] = mapped_column(info=EXPORTED)
     status: Mapped[str] = mapped_column(default="active")
-    # If suspended: the level that did it (nac.core.access.permissions.PermissionLevel).
+    # If suspended: the level that did it (nac.kit.permissions.PermissionLevel).
     suspension_level: Mapped[int | None] = mapped_column(SmallInteger)
     # Suspended together with its MSP, and resumed with it.
     suspended_with_msp: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # If being deleted: when all data is purged.
     purge_at: Mapped[datetime | None]
     default_site_id: Mapped[UUID | None]
-    failure_limit: Mapped[int] = mapped_column(default=200)
-    failure_window_seconds: Mapped[int] = mapped_column(default=60)
+    failure_limit: Mapped[int] = mapped_column(default=200, info=EXPORTED)
+    failure_window_seconds: Mapped[int] = mapped_column(default=60, info=EXPORTED)
     # Wrong passwords per user name within the window, after which the user's logins are rejected unprocessed.
-    password_failure_limit: Mapped[int] = mapped_column(default=20, server_default=text("20"))
-    password_failure_window_seconds: Mapped[int] = mapped_column(default=900, server_default=text("900"))
+    password_failure_limit: Mapped[int] = mapped_column(default=20, server_default=text("20"), info=EXPORTED)
+    password_failure_window_seconds: Mapped[int] = mapped_column(default=900, server_default=text("900"), info=EXPORTED)
     # Days of requests to replay before a policy is published; None for no replay.
-    replay_days: Mapped[int | None]
+    replay_days: Mapped[int | None] = mapped_column(info=EXPORTED)
     # Whether a renewed certificate can have the same key.
-    renewal_keeps_key: Mapped[bool] = mapped_column(default=False)
+    renewal_keeps_key: Mapped[bool] = mapped_column(default=False, info=EXPORTED)
     # Realms and NetBIOS domains removed from user names (nac.tenancy.tenants.realms), in lower case.
-    realms: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default=text("'{}'"))
+    realms: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default=text("'{}'"), info=EXPORTED)
     # Names of nac.cellformat.methods.
-    methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS))
-    tls_versions: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS))
+    methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS), info=EXPORTED)
+    tls_versions: Mapped[list[str]] = mapped_column(
+        ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS), info=EXPORTED
+    )
     # Never reset, because radiusd can remember a removed authority.
-    trusts_external: Mapped[bool] = mapped_column(default=False)
+    trusts_external: Mapped[bool] = mapped_column(default=False, info=EXPORTED)
     # Incremented when radiusd must be replaced after a change of trust: OpenSSL keeps removed authorities, and only one
     # per name.
     trust_generation: Mapped[int] = mapped_column(default=0)
     # External certificates without a fresh status: soft admits them, hard does not.
-    status_failure: Mapped[str] = mapped_column(default="soft")
+    status_failure: Mapped[str] = mapped_column(default="soft", info=EXPORTED)
     # Session-Timeout at NASes behind NAT, which no request reaches; 0 for none.
-    nat_session_seconds: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    nat_session_seconds: Mapped[int] = mapped_column(default=0, server_default=text("0"), info=EXPORTED)
     # Number of missed reports, or days without any, after which a session counts as ended.
-    silent_reports: Mapped[int] = mapped_column(default=3, server_default=text("3"))
-    silent_days: Mapped[int] = mapped_column(default=7, server_default=text("7"))
+    silent_reports: Mapped[int] = mapped_column(default=3, server_default=text("3"), info=EXPORTED)
+    silent_days: Mapped[int] = mapped_column(default=7, server_default=text("7"), info=EXPORTED)
     # Key of Chargeable-User-Identities, which must be equal in all cells.
     cui_key: Mapped[UUID] = mapped_column(server_default=func.gen_random_uuid())
 
@@ -85,6 +114,7 @@ class PurgedTenant(Base):
     """A purged tenant whose logs still have to be deleted. Written by a trigger."""
 
     __tablename__ = "purged_tenants"
+    tenant_file = FileExclusion("only of deleted tenants")
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     purged_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -100,9 +130,12 @@ class TenantMove(UuidKey, TenantOwned, CreatedAt, Base):
             "tenant_id",
             unique=True,
             postgresql_where=text("state = ANY (ARRAY['prepared'::text, 'switched'::text])"),
+            info=report_conflict("tenant", "This tenant is already being moved."),
         ),
         Index("ix_tenant_moves_tenant_id", "tenant_id", "created_at"),
     )
+    tenant_file = FileExclusion("belongs to its cell")
+    effects = (Effect.PLATFORM,)
 
     # prepared | switched | finished | cancelled
     state: Mapped[str] = mapped_column(default="prepared", server_default="prepared")

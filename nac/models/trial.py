@@ -6,8 +6,10 @@ from sqlalchemy import ARRAY, ForeignKey, Index, Integer, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.declarations import FileExclusion
 from nac.kit.db.types import HostAddress
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect
 
 SignUpState = Literal["asked", "known", "provisioning", "done", "failed"]
 TrialState = Literal["running", "ended", "converted"]
@@ -46,6 +48,8 @@ class Trial(CreatedAt, Base):
 
     __tablename__ = "trials"
     __table_args__ = (Index("ix_trials_open", "ends_at", postgresql_where=text("state <> 'converted'")),)
+    tenant_file = FileExclusion("belongs to the original installation")
+    effects = (Effect.PLATFORM,)
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     sign_up_id: Mapped[UUID] = mapped_column(unique=True)

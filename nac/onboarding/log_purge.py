@@ -8,6 +8,8 @@ from sqlalchemy import CursorResult, Delete, Engine, Executable, delete, exists,
 from sqlalchemy.orm import Session
 
 from nac.kit.db import PlatformScope, TenantScope, force_ctid_scan, session_scope
+from nac.kit.db.base import Base
+from nac.kit.db.declarations import Purge, describe_table
 from nac.kit.ids import TenantId
 from nac.logs.retention import measurement, row_deletion
 from nac.logs.retention.plan import midnight
@@ -16,30 +18,16 @@ from nac.models import (
     AccountingLog,
     AuthLog,
     EndedSession,
-    EndpointEvidence,
-    EndpointSighting,
-    EndpointWork,
     EventNote,
-    ExternalCertificate,
-    PolicyHits,
     PurgedTenant,
     QuarantinedRecord,
-    RadiusSession,
     Tenant,
 )
 
 BATCH_ROWS = 5_000
 # A cell that was writing or hung when the tenant was purged can deliver rows later.
 LATE_ROWS_WINDOW = timedelta(days=1)
-# Purged with the tenant, except rows that arrived late.
-_UNREFERENCED_TABLES = (
-    RadiusSession,
-    EndpointSighting,
-    EndpointEvidence,
-    EndpointWork,
-    PolicyHits,
-    ExternalCertificate,
-)
+_LATE_TABLES = [table for table in Base.metadata.sorted_tables if describe_table(table).purge is Purge.LATE_ROWS]
 _PICK_SQL = "SELECT at, ctid::text AS place FROM :log WHERE tenant_id = :tenant ORDER BY at LIMIT :most"
 # A ctid is unique only in its partition. A row of another partition at that place is also the tenant's and can go.
 _DELETE_SQL = """
@@ -124,8 +112,8 @@ def _delete_batch(session: Session, tenant_id: TenantId) -> tuple[int, int]:
             given = {"tenant": tenant_id, "first": rows[0].at, "last": rows[-1].at, "places": places}
             with force_ctid_scan(session):
                 deleted += _execute_and_count(session, take, given)
-    for unreferenced in _UNREFERENCED_TABLES:
-        gone = _execute_and_count(session, delete(unreferenced).where(unreferenced.tenant_id == tenant_id))
+    for table in _LATE_TABLES:
+        gone = _execute_and_count(session, delete(table).where(table.c.tenant_id == tenant_id))
         found, deleted = found + gone, deleted + gone
     return found, deleted
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import CursorResult, Engine, delete, select
+from sqlalchemy import CursorResult, Engine, Table, delete, select
 from sqlalchemy.orm import Session
 
 from nac.certificates.repository import list_authorities
@@ -19,6 +19,7 @@ from nac.certificates.status_changes import record_status_change
 from nac.kit.clock import epoch_seconds, utc_now
 from nac.kit.db import PlatformScope, TenantScope, enter_tenant, session_scope
 from nac.kit.db.base import Base
+from nac.kit.db.declarations import Purge, describe_table
 from nac.kit.errors import Conflict, DatabaseUnavailable
 from nac.kit.ids import TenantId
 from nac.kit.secrets import Sealer
@@ -35,8 +36,10 @@ BATCH_ROWS = 5_000
 _TENANTS_PER_TURN = 10
 # Includes tenants on hold, possibly for years.
 _MAX_SCANNED = 1_000
-# Large tables, each before the tables it refers to. The rest is deleted with the tenant's row.
-_LARGE_TABLES = ("endpoint_group_members", "user_group_members", "certificates", "endpoints", "users", "pool_addresses")
+# Each before the tables it refers to. The rest is deleted with the tenant's row.
+_LARGE_TABLES = [
+    table for table in reversed(Base.metadata.sorted_tables) if describe_table(table).purge is Purge.BATCHES
+]
 
 
 def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | None = None) -> list[str]:
@@ -203,17 +206,16 @@ def _parse_tenant_id(path: Path) -> TenantId | None:
 
 
 def _delete_large_tables(tenant_id: TenantId, engine: Engine | None) -> None:
-    for name in _LARGE_TABLES:
+    for table in _LARGE_TABLES:
         while True:
             with session_scope(TenantScope(tenant_id), engine=engine) as session:
-                if _delete_batch(session, tenant_id, name) < BATCH_ROWS:
+                if _delete_batch(session, tenant_id, table) < BATCH_ROWS:
                     break
     _log.info("deleted the large tables of tenant %s", tenant_id)
 
 
-def _delete_batch(session: Session, tenant_id: TenantId, name: str) -> int:
+def _delete_batch(session: Session, tenant_id: TenantId, table: Table) -> int:
     _require_due(session, tenant_id)
-    table = Base.metadata.tables[name]
     keys = table.primary_key.columns
     chosen = select(*keys).where(table.c.tenant_id == tenant_id).limit(BATCH_ROWS).cte("chosen")
     matches = [column == chosen.c[column.name] for column in keys]

@@ -8,7 +8,6 @@ from cli.openapi import application
 from cli.permissions import list_declared_effects
 from nac.core.access.effects import EFFECT_GUARDS, Effect, RouteDeclaration, find_permission_pairs, find_reached_effects
 from nac.core.access.permissions import Permission
-from nac.onboarding.tenant_files import tables
 
 _STRONG = (Effect.RULES, Effect.AUTHORIZATION, Effect.SECRETS, Effect.RIGHTS, Effect.SIGN_IN, Effect.DISCLOSURE)
 
@@ -72,8 +71,3 @@ def test_escalating_permission_pairs_are_detected() -> None:
     assert {tuple(each) for each in both.reached} == {("updateSite", Effect.RULES)}
     assert found[Permission.POLICY_MANAGE, Permission.POLICY_PUBLISH].chains
     assert (Permission.SITE_READ, Permission.SITE_MANAGE) not in found
-
-
-def test_tenant_file_permissions_cover_all_tables() -> None:
-    assert tables.CONTENT_PERMISSIONS.keys() == tables.CONTENT_TABLES
-    assert tables.LOG_PERMISSIONS.keys() == set(tables.LOG_TABLES)

@@ -54,8 +54,8 @@ def test_each_operation_names_its_permission(described: dict[str, Any]) -> None:
 
 
 def test_permissions_page_matches_the_code() -> None:
-    told = permissions.PAGE.read_text(encoding="utf-8")
-    assert told == permissions.render_page(), f"permissions or routes have changed: {permissions.REMEDY}"
+    told = permissions.PAGE.path.read_text(encoding="utf-8")
+    assert told == permissions.PAGE.render(), f"permissions or routes have changed: {permissions.PAGE.remedy}"
 
 
 def test_headers_are_documented_where_they_occur(described: dict[str, Any]) -> None:

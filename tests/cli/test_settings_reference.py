@@ -6,8 +6,8 @@ from nac.kit.settings import variables
 
 
 def test_page_matches_the_settings():
-    text = settings_reference.PAGE.read_text(encoding="utf-8")
-    assert text == settings_reference.render_page(), f"nac/kit/settings.py has changed: {settings_reference.REMEDY}"
+    page = settings_reference.PAGE
+    assert page.path.read_text(encoding="utf-8") == page.render(), f"nac/kit/settings.py has changed: {page.remedy}"
 
 
 def test_each_setting_is_in_one_group():

@@ -2,7 +2,7 @@
 
 import psycopg
 
-from migrations.sql_files import NOUNS, SQL_FILES, list_nouns, replace_functions, replace_policies, replace_triggers
+from migrations.sql_files import SQL_FILES, list_nouns, replace_functions, replace_policies, replace_triggers
 from nac.kit.db.base import Base
 from tests.db.catalogue import list_differences, read_catalogue
 from tests.postgres import Cluster, Database
@@ -69,8 +69,9 @@ def test_policy_missing_in_the_file_is_dropped(cluster: Cluster) -> None:
 
 
 def test_every_file_belongs_to_a_known_noun() -> None:
-    files = [file.name for kind in SQL_FILES.iterdir() for file in kind.iterdir()]
-    assert set(files) == {f"{noun}.sql" for noun in NOUNS}
+    nouns = {mapper.class_.__module__.rpartition(".")[2] for mapper in Base.registry.mappers}
+    files = {file.name for kind in SQL_FILES.iterdir() for file in kind.iterdir()}
+    assert files == {f"{noun}.sql" for noun in (*nouns, "database", "scope")}
 
 
 def test_tables_are_in_the_file_of_their_model() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, Table, select, text
 from sqlalchemy.orm import Session
 
 from nac.kit.clock import utc_now
@@ -106,10 +106,10 @@ def test_hold_during_a_purge_keeps_the_rest_and_the_file(
     delete(app_engine, full, days=0)
     delete_batch, held = tenant_purge._delete_batch, []
 
-    def and_then_hold(session: Session, tenant_id: TenantId, name: str) -> int:
-        if name == "endpoints" and not held:
+    def and_then_hold(session: Session, tenant_id: TenantId, table: Table) -> int:
+        if table.name == "endpoints" and not held:
             held.append(hold(app_engine, full))
-        return delete_batch(session, tenant_id, name)
+        return delete_batch(session, tenant_id, table)
 
     def purge() -> list[str]:
         return tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)

@@ -71,12 +71,13 @@ def _add_row(session: Session, table: Table, tenant_id: TenantId) -> None:
 
 def _seal_rows(session: Session, table: Table, tenant_id: TenantId) -> None:
     """Values from the factory are not sealed."""
-    for name, context in tables.sealed_columns(table).items():
+    for name, sealed_column in tables.sealed_columns(table).items():
         for row in session.execute(select(table).where(table.c.tenant_id == tenant_id)).mappings().all():
-            if (row[name] is None or _opens(row[name], context(tenant_id, row.get("id")))) and table.name != "nases":
+            context = sealed_column.context(tenant_id, row.get("id"))
+            if (row[name] is None or _opens(row[name], context)) and table.name != "nases":
                 continue
             keys = [column == row[column.name] for column in table.primary_key.columns]
-            sealed = SEALER.seal(_PLAIN.get(name, SECRET), context(tenant_id, row.get("id")))
+            sealed = SEALER.seal(_PLAIN.get(name, SECRET), context)
             session.execute(update(table).where(*keys).values({name: sealed, **_beside(table)}))
 
 
@@ -96,19 +97,17 @@ def contents_of(engine: Engine, tenant_id: TenantId, *, renamed_by: TenantId | N
     """Return every row of every table that is not excluded; ids mapped by `renamed_by`."""
     found: dict[str, list[Any]] = {}
     with Session(engine) as session:
-        for name, table in tables.tenant_tables().items():
-            if name in tables.EXCLUDED_TABLES or name in tables.LOG_TABLES:
-                continue
+        for table in tables.content_tables():
             rows = session.execute(select(table).where(table.c.tenant_id == tenant_id)).mappings().all()
-            found[name] = sorted((_plain(table, dict(row), tenant_id, renamed_by) for row in rows), key=repr)
+            found[table.name] = sorted((_plain(table, dict(row), tenant_id, renamed_by) for row in rows), key=repr)
     return found
 
 
 def _plain(table: Table, row: dict[str, Any], tenant_id: TenantId, renamed_by: TenantId | None) -> dict[str, Any]:
-    for column, context in tables.sealed_columns(table).items():
-        row[column] = row[column] and SEALER.open(row[column], context(tenant_id, row.get("id")))
+    for name, column in tables.sealed_columns(table).items():
+        row[name] = row[name] and SEALER.open(row[name], column.context(tenant_id, row.get("id")))
     del row["tenant_id"]
-    row |= tables.RESET_VALUES.get(table.name, {})
+    row |= tables.CONTENT_TABLES[table.name].reset
     if table.name == "feeds":
         del row["done"]
     if renamed_by is not None:
@@ -119,24 +118,22 @@ def _plain(table: Table, row: dict[str, Any], tenant_id: TenantId, renamed_by: T
 
 
 def test_every_tenant_table_is_exported_or_excluded() -> None:
-    """A new table is reported here: add it to one of the lists of nac/onboarding/tenant_files/tables.py."""
-    named = [*tables.CONTENT_TABLES, *tables.LOG_TABLES, *tables.EXCLUDED_TABLES]
-    assert len(named) == len(set(named))
-    assert set(tables.tenant_tables()) == set(named)
+    """A new table is reported here: declare its `tenant_file` on the model."""
+    tenant_tables = {name for name, table in Base.metadata.tables.items() if "tenant_id" in table.columns}
+    assert tenant_tables == {*tables.CONTENT_TABLES, *tables.LOG_TABLES, *tables.EXCLUDED_TABLES}
 
 
 def test_every_secret_and_setting_is_listed() -> None:
-    sealed = {
-        f"{table.name}.{column.name}"
-        for table in tables.content_tables()
-        for column in table.columns
-        if column.name.endswith("_sealed")
+    """A new column of a tenant is reported here: export it, or add it to those of the installation."""
+    for table in tables.content_tables():
+        sealed = {column.name for column in table.columns if column.name.endswith("_sealed")}
+        assert sealed == tables.sealed_columns(table).keys(), table.name
+    of_installation = {
+        *("id", "number", "msp_id", "slug", "status", "suspension_level", "suspended_with_msp", "purge_at"),
+        *("default_site_id", "trust_generation", "cui_key", "created_at", "updated_at"),
     }
-    assert sealed == set(tables.SEALED_COLUMNS)
-    assert {column.name for column in Tenant.__table__.columns} == {
-        *tables.TENANT_COLUMNS,
-        *tables.TENANT_LOCAL_COLUMNS,
-    }
+    assert of_installation.isdisjoint(tables.TENANT_COLUMNS)
+    assert {column.name for column in Tenant.__table__.columns} == {*tables.TENANT_COLUMNS, *of_installation}
 
 
 def test_tenant_is_restored_under_another_name(

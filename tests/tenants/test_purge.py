@@ -128,7 +128,7 @@ def test_tenant_is_remembered_while_its_rows_are_locked(app_engine, owner_engine
     with monkeypatch.context() as patched:
         patched.setattr(log_purge, "force_ctid_scan", beside)
         patched.setattr(log_purge, "_delete_days", lambda *_: (0, True))
-        patched.setattr(log_purge, "_UNREFERENCED_TABLES", ())
+        patched.setattr(log_purge, "_LATE_TABLES", ())
         assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 0
     assert remembered(owner_engine) == [alpha]
     log_purge.delete_logs(seconds=60, engine=worker_engine)

@@ -35,3 +35,22 @@ CREATE POLICY cell_scope ON quarantined_records TO admit_cell
     USING (cell_id = scope_cell_id())
     WITH CHECK (cell_id = scope_cell_id());
 CREATE POLICY platform_scope ON quarantined_records TO admit_app, admit_worker USING (scope_is_platform());
+
+-- Changes of slots include the cell, so a cell learns when a tenant leaves it.
+ALTER TABLE replica_changes ENABLE ROW LEVEL SECURITY;
+CREATE POLICY cell_scope ON replica_changes FOR SELECT TO admit_cell
+    USING (
+        cell_id = scope_cell_id()
+        OR (
+            cell_id IS NULL AND (
+                tenant_id IS NULL
+                OR tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id())
+            )
+        )
+    );
+CREATE POLICY platform_scope ON replica_changes TO admit_worker USING (scope_is_platform());
+
+ALTER TABLE platform_alarms ENABLE ROW LEVEL SECURITY;
+CREATE POLICY platform_scope ON platform_alarms TO admit_app, admit_worker
+    USING (scope_is_platform())
+    WITH CHECK (scope_is_platform());

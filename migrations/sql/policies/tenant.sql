@@ -1,3 +1,14 @@
+ALTER TABLE msps ENABLE ROW LEVEL SECURITY;
+CREATE POLICY msp_scope ON msps TO admit_app, admit_worker
+    USING (scope_is_platform() OR id = scope_msp_id())
+    WITH CHECK (scope_is_platform() OR id = scope_msp_id());
+-- A person sees the MSPs of their memberships, to read their names.
+CREATE POLICY person_scope ON msps FOR SELECT TO admit_app
+    USING (
+        scope_person_id() IS NOT NULL
+        AND id IN (SELECT m.msp_id FROM memberships m WHERE m.person_id = scope_person_id())
+    );
+
 ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant_scope ON tenants TO admit_app, admit_public, admit_worker
     USING (id = scope_tenant_id() OR scope_is_platform() OR msp_id = scope_msp_id())

@@ -4,11 +4,13 @@ from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
-from sqlalchemy import DateTime, ForeignKey, Integer, LargeBinary, MetaData, SmallInteger, Text, Uuid, func
+from sqlalchemy import DateTime, ForeignKey, Integer, LargeBinary, MetaData, SmallInteger, Table, Text, Uuid, func
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, declared_attr, mapped_column
 
+from nac.kit.db.declarations import FileContent, FileExclusion, FileLog, Purge, Reference, TableDeclaration
 from nac.kit.ids import CellId, MspId, SlotNumber, TenantId, TenantNumber
+from nac.kit.permissions import Effect
 
 NAMING_CONVENTION = {
     "pk": "pk_%(table_name)s",
@@ -20,6 +22,17 @@ NAMING_CONVENTION = {
 
 
 class Base(DeclarativeBase):
+    # Words for a row in errors, if other tables refer to it.
+    reference: ClassVar[Reference | None] = None
+    # People's word for the rows, if it differs from the table's name.
+    plural: ClassVar[str] = ""
+    # Role in tenant files. Each table with a `tenant_id` has one.
+    tenant_file: ClassVar[FileContent | FileLog | FileExclusion | None] = None
+    purge: ClassVar[Purge | None] = None
+    # A route that writes rows declares at least one of these effects, which a test checks. Empty for rows that record
+    # actions, or pending work for other tables. None if no route writes rows.
+    effects: ClassVar[tuple[Effect, ...] | None] = None
+
     metadata = MetaData(naming_convention=NAMING_CONVENTION)
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         str: Text(),
@@ -34,6 +47,13 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSONB(),
         list[Any]: JSONB(),
     }
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if isinstance(table := cls.__dict__.get("__table__"), Table):
+            table.info[TableDeclaration] = TableDeclaration(
+                cls.reference, cls.plural, cls.tenant_file, cls.purge, cls.effects
+            )
 
 
 class UuidKey:

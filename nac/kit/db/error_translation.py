@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from psycopg import errors as pg
 from sqlalchemy.exc import DBAPIError
 
-from nac.kit.db.constraints import TABLE_LABELS, UNIQUE_CONFLICTS, find_referenced_noun
+from nac.kit.db.constraints import find_plural, find_reference, list_unique_conflicts
 from nac.kit.db.timeouts import ServerSilent
 from nac.kit.errors import (
     AdmitError,
@@ -68,7 +68,7 @@ def report_missing_at(place: str) -> Iterator[None]:
 
 
 def _unique_error(cause: pg.Error) -> AlreadyExists:
-    taken = UNIQUE_CONFLICTS.get(cause.diag.constraint_name or "")
+    taken = list_unique_conflicts().get(cause.diag.constraint_name or "")
     if taken is None:
         _log.warning("constraint %s rejected a change", cause.diag.constraint_name)
         return AlreadyExists("The object already exists.", place=cause.diag.table_name or "", remedy=_RELOAD_REMEDY)
@@ -79,11 +79,10 @@ def _reference_error(cause: pg.Error) -> AdmitError:
     """Return the error for deleting a row in use, or for referring to a deleted row."""
     _log.info("constraint %s rejected a change", cause.diag.constraint_name)
     if _is_reference_missing(cause):
-        named = find_referenced_noun(cause.diag.constraint_name or "")
+        named = find_reference(cause.diag.constraint_name or "")
         what, place = ("something", "") if named is None else (named.what, named.place)
         return Conflict(f"The request refers to {what} that does not exist.", place=place, remedy=_RELOAD_REMEDY)
-    table = cause.diag.table_name or "another object"
-    referring = TABLE_LABELS.get(table, table.replace("_", " "))
+    referring = find_plural(cause.diag.table_name or "another object")
     return InUse(f"The object is still in use by: {referring}.", remedy="Change or delete those first.")
 
 

@@ -1,32 +1,19 @@
 """Sources of feeds: log tables and notes, with their conversion to events."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, DateTime, Row, and_, bindparam, func, select, true, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased, defer
 
-from nac.core.access.permissions import Permission
 from nac.kit.ids import TenantId
 from nac.logs.events import accounting, alarms, audit, authentication, certificates, coa, endpoints, sessions
 from nac.logs.events.document import Event
 from nac.logs.events.event_values import EventTenant
 from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
-
-# A feed needs the permissions to read its events. By kind of event.
-PERMISSION_BY_KIND: Final[Mapping[str, Permission]] = {
-    "authentication": Permission.LOG_READ,
-    "accounting": Permission.LOG_READ,
-    "coa": Permission.SESSION_READ,
-    "session": Permission.SESSION_READ,
-    "audit": Permission.AUDIT_READ,
-    "alarm": Permission.TENANT_READ,
-    "endpoint": Permission.ENDPOINT_READ,
-    "certificate": Permission.CERTIFICATE_READ,
-}
 
 
 class PartlyReadMark(NamedTuple):

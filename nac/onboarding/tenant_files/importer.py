@@ -7,7 +7,7 @@ import if one exists here.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any, Final
+from typing import IO, Any
 from uuid import UUID, uuid5
 
 from cryptography import x509
@@ -19,6 +19,7 @@ from nac.certificates.signing import SigningContext
 from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
 from nac.kit.db import enter_tenant, set_for_transaction
+from nac.kit.db.declarations import HashColumn, SealedColumn
 from nac.kit.db.error_translation import report_missing_at
 from nac.kit.db.queries import GROWING_TABLES, analyse_if_grown
 from nac.kit.errors import AlreadyExists, InvalidInput
@@ -39,8 +40,6 @@ from pki.keys import is_same_public_key, load_key
 _BATCH_ROWS = 500
 _BATCH_BYTES = 4 << 20
 _AUTHORITY_TABLE = "certificate_authorities"
-# The tenants of a cell share one configuration, which a single invalid secret would break.
-_RADIUS_SECRETS: Final = {"nases": "secret_sealed", "secret_rotations": "next_sealed"}
 _MAX_AUTHORITIES = 5_000
 _MAX_AUTHORITY_BYTES = 16 << 20
 # A large table. The references to renewed certificates are checked after the last row.
@@ -182,25 +181,21 @@ class _TableImporter:
 
     def _values(self, shape: "_TableShape", row: TableRow) -> dict[str, Any]:
         table = shape.table
-        values = {**row.values, "tenant_id": self._tenant_id, **tables.RESET_VALUES.get(table.name, {})}
+        values = {**row.values, "tenant_id": self._tenant_id, **tables.CONTENT_TABLES[table.name].reset}
         if "id" in values:
             values["id"] = self.new_id(table.name, values["id"])
         for column, referred in shape.references.items():
             if values.get(column) is not None:
                 values[column] = self.new_id(referred, values[column])
         try:
-            _check_values(table, row)
+            _check_values(shape, row)
         except (ValueError, PkiError) as exc:
             raise TenantFileRefused(f"{exc}", place=table.name) from exc
-        for name, context in shape.sealed.items():
-            plain = row.secrets.get(name)
-            values[name] = (
-                None if plain is None else self._sealer.seal(plain, context(self._tenant_id, values.get("id")))
-            )
-        for name in shape.hashed:
-            values[name] = require_stored_hash(
-                row.secrets.get(name, tables.HASH_COLUMNS[f"{table.name}.{name}"].encode())
-            )
+        for name, sealed in shape.sealed.items():
+            plain, context = row.secrets.get(name), sealed.context(self._tenant_id, values.get("id"))
+            values[name] = None if plain is None else self._sealer.seal(plain, context)
+        for name, hashed in shape.hashed.items():
+            values[name] = require_stored_hash(row.secrets.get(name, hashed.without_key.encode()))
         if table.name == "feeds":
             values["done"] = self._snapshot
         return values
@@ -212,8 +207,8 @@ class _TableShape:
 
     table: Table
     references: Mapping[str, str]
-    sealed: Mapping[str, tables.SealContext]
-    hashed: Sequence[str]
+    sealed: Mapping[str, SealedColumn]
+    hashed: Mapping[str, HashColumn]
 
     @classmethod
     def of(cls, table: Table) -> "_TableShape":
@@ -247,13 +242,15 @@ def _order_by_generation(rows: list[dict[str, Any]], parents: Sequence[str]) -> 
     return batches
 
 
-def _check_values(table: Table, row: TableRow) -> None:
+def _check_values(shape: _TableShape, row: TableRow) -> None:
     """Check what the database does not: values that affect more than the tenant's own rows. Raises ValueError or
     PkiError.
     """
-    radius_secret = row.secrets.get(_RADIUS_SECRETS.get(table.name, ""))
-    if radius_secret is not None:
-        _require_radius_secret(radius_secret.decode("ascii", "replace"))
+    table = shape.table
+    for name, column in shape.sealed.items():
+        # The tenants of a cell share one configuration, which a single invalid secret would break.
+        if column.is_radius_secret and name in row.secrets:
+            _require_radius_secret(row.secrets[name].decode("ascii", "replace"))
     if table.name == _AUTHORITY_TABLE:
         _check_authority(row)
     check_row(table.name, row.values)

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from nac.core.audit.service import tenant_recorder
 from nac.kit.clock import utc_now
 from nac.kit.db.base import Base
+from nac.kit.db.declarations import SealedColumn
 from nac.kit.db.schema import list_revisions
 from nac.kit.errors import TenantHasNoCell
 from nac.kit.ids import TenantId
@@ -140,11 +141,14 @@ class _TenantFileWriter:
             yield {name: to_json(value) for name, value in row.items()}
 
     def rows_of(self, table: Table) -> _Rows:
-        if self._key is None and table.name in tables.TABLES_NEEDING_KEYS and table.name not in tables.KEYLESS_ROWS:
-            return
-        lets_through = tables.KEYLESS_ROWS.get(table.name) if self._key is None else None
+        content = tables.CONTENT_TABLES[table.name]
+        keyless: Mapping[str, object] = {}
+        if self._key is None and content.needs_key:
+            if content.keyless is None:
+                return
+            keyless = content.keyless
         for row in self._select(table):
-            if lets_through is None or lets_through(row):
+            if keyless.items() <= row.items():
                 yield self._written(table, row)
 
     def _select(self, table: Table) -> Iterator[dict[str, Any]]:
@@ -156,20 +160,19 @@ class _TenantFileWriter:
                 yield {column.name: row[column] for column in columns}
 
     def _written(self, table: Table, row: dict[str, Any]) -> dict[str, Any]:
-        row |= tables.RESET_VALUES.get(table.name, {})
+        row |= tables.CONTENT_TABLES[table.name].reset
         shown = {name: to_json(value) for name, value in row.items()}
-        for name, context in tables.sealed_columns(table).items():
-            shown[name] = self._sealed(table, row, name, context)
-        for name in tables.hashed_columns(table):
+        for name, column in tables.sealed_columns(table).items():
+            shown[name] = self._sealed(table, row, name, column)
+        for name, hashed in tables.hashed_columns(table).items():
             place = secret_place(table.name, name, row.get("id"))
-            nothing = tables.HASH_COLUMNS[f"{table.name}.{name}"]
-            shown[name] = self._key.seal(str(row[name]).encode(), place) if self._key is not None else nothing
+            shown[name] = hashed.without_key if self._key is None else self._key.seal(str(row[name]).encode(), place)
         return shown
 
-    def _sealed(self, table: Table, row: Mapping[str, Any], name: str, context: tables.SealContext) -> str | None:
+    def _sealed(self, table: Table, row: Mapping[str, Any], name: str, column: SealedColumn) -> str | None:
         if row[name] is None or self._key is None:
             return None
-        plaintext = self._sealer.open(row[name], context(self._tenant.id, row.get("id")))
+        plaintext = self._sealer.open(row[name], column.context(self._tenant.id, row.get("id")))
         if plaintext.startswith(_PKCS11):
             self.written.notes.append(f"The key of authority {row['name']} stays in its token and is not in the file.")
             return None

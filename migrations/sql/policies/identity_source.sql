@@ -1,6 +1,0 @@
-ALTER TABLE identity_sources ENABLE ROW LEVEL SECURITY;
-CREATE POLICY tenant_scope ON identity_sources TO admit_app, admit_worker
-    USING (tenant_id = scope_tenant_id())
-    WITH CHECK (tenant_id = scope_tenant_id());
-CREATE POLICY cell_scope ON identity_sources FOR SELECT TO admit_cell
-    USING (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()));

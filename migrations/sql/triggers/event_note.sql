@@ -1,2 +1,0 @@
-CREATE OR REPLACE TRIGGER mark_for_feeds AFTER INSERT ON event_notes
-    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION mark_notes_for_feeds();
