@@ -1,4 +1,4 @@
-"""The attributes for conditions: name, kind, and whether a request can have several values.
+"""The attributes that conditions compare: name, kind, and whether a request can have several values.
 
 `folded` attributes compare case-insensitively: MAC and IP addresses, DNS names, mail addresses, UPNs, user names and
 hexadecimal serials. All others compare exactly. MAC and IP addresses in conditions are normalised, so a policy can
@@ -13,7 +13,7 @@ from typing import Literal
 
 from nac.engine.vendors import vendor_name
 
-# open: text, a whole number or a boolean, depending on the condition.
+# "open": text, a whole number or a boolean, depending on the condition.
 AttributeKind = Literal["text", "boolean", "mac", "address", "number", "open", "time"]
 
 NAS_VENDOR = "nas.vendor"
@@ -27,12 +27,12 @@ class PolicyAttribute:
     name: str
     kind: AttributeKind
     meaning: str
-    # A request can have several values; a comparison matches if any of them does.
+    # Whether a request can have several values. A comparison matches if any value matches.
     many: bool = False
     folded: bool = False
     # All possible values; () for free text.
     choices: tuple[str, ...] = ()
-    # The attribute from which the engine derives it; "" if the request has it.
+    # Name of the attribute from which the engine derives this attribute; "" if the request contains it.
     derived_from: str = ""
 
 
@@ -164,9 +164,9 @@ def _open_attribute(prefix: str, name: str) -> PolicyAttribute:
 
 
 def normalise_text(attribute: PolicyAttribute, text: str, *, whole: bool) -> str:
-    """Normalise `text` for comparison with requests; it is a part of a value unless `whole`.
+    """Normalise `text` of a condition for comparison with requests.
 
-    Raises ValueError with a sentence for the author of the condition.
+    `whole`: the text is a complete value, not a part of one. Raises ValueError with a message for the author.
     """
     if attribute.kind == "mac":
         digits = text.translate(_SEPARATORS).lower()

@@ -1,6 +1,6 @@
 """Attributes that the engine derives from a request: the site's local time and parts of the identity.
 
-Computed only for policies that use them.
+The engine computes them only for policies that use them.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -29,13 +29,16 @@ _PART_READERS: Mapping[str, Callable[[str], str]] = {"identity.user": _user_part
 
 
 def find_source_attributes(names: Collection[str]) -> frozenset[str]:
-    """Return the attributes from which `names` are derived."""
+    """Return the attributes from which the attributes `names` are derived."""
     derived = {attribute.derived_from for name in names if (attribute := ATTRIBUTE_CATALOGUE.get(name)) is not None}
     return frozenset(derived & ATTRIBUTE_CATALOGUE.keys())
 
 
 def build_completion(names: Collection[str], zone: tzinfo) -> AttributeCompletion | None:
-    """Return the completion for a policy that uses `names` at a site in `zone`; None if nothing is derived."""
+    """Return a function that adds the derived attributes among `names`; None if none is derived.
+
+    `zone` is the time zone of the site.
+    """
     parts = [
         (name, ATTRIBUTE_CATALOGUE[name].derived_from, part) for name, part in _PART_READERS.items() if name in names
     ]
