@@ -79,7 +79,10 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
 
 
 class CertificateSentRecord(JournalRecord, frozen=True, array_like=True, tag="cert-sent"):
-    """Record that radiusd sent its server certificate. The device abandons the login if no AuthRecord follows within 30 s."""
+    """Record that radiusd sent its server certificate.
+
+    If no AuthRecord of the conversation follows within 30 s, the device has abandoned the login.
+    """
 
     at: int
     slot: int
