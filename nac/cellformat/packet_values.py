@@ -18,7 +18,7 @@ Values = tuple[str | int | bool, ...]
 # a key. The raw names are User-Password, CHAP-Password and undecodable Microsoft attributes.
 _CREDENTIAL = re.compile(
     r"passw|passphrase|secret|psk|pmk|msk|token|eapol|md5-?key|-pass$|mmgpass|-rk$|key(-\d+)?$|keys$|(^|-)otp(-|$)"
-    # Interception by order of a court. Vendors encrypt these attributes like secrets.
+    # Attributes for interception by order of a court. Vendors encrypt these attributes like secrets.
     r"|-li-|-med-(dev|ip|port)|patron"
     r"|^chap-|^ms-chap|^arap-|^digest-response$|^attr-(2|3|26\.311)(\.|$)",
     re.IGNORECASE,

@@ -28,7 +28,7 @@ USER_METHODS = frozenset(("pap", "chap", "mschapv2", *_TUNNELLED_METHODS))
 # Tunnels whose inner method is unknown are "eap-ttls" and "peap". No tenant offers these.
 TLS_METHODS = frozenset(("eap-tls", "eap-ttls", "peap", *_TUNNELLED_METHODS))
 TLS_VERSIONS = ("1.2", "1.3")
-# Prefix of certificate profiles for logins. Certificates of RadSec clients have the same key usage.
+# Prefix of certificate profiles for logins. The key usage is not enough, because RadSec clients have the same usage.
 _CLIENT_PROFILES = "eap-client-"
 
 # `approved`: a registered endpoint. `expired`: its approval has ended. `unapproved`: a discovered, ignored or unknown
@@ -37,7 +37,7 @@ Standing = Literal["approved", "expired", "blocked", "unapproved"]
 
 
 class Refusal(NamedTuple):
-    """A reject: a code of nac.engine.reasons, and details for people."""
+    """A reject: a reason code of nac.engine.reasons, and details for the help desk."""
 
     reason: str
     detail: str = ""
@@ -71,7 +71,7 @@ class StoredEndpoint(Protocol):
     def status(self) -> str: ...
     @property
     def valid_until(self) -> int:
-        """Epoch seconds; 0 means never."""
+        """End of the approval in epoch seconds; 0 for no end."""
 
 
 class StoredUser(Protocol):
@@ -79,7 +79,7 @@ class StoredUser(Protocol):
     def disabled(self) -> bool: ...
     @property
     def valid_until(self) -> int:
-        """Epoch seconds; 0 means never."""
+        """End of the user's validity in epoch seconds; 0 for no end."""
 
 
 class Authority(Protocol):
@@ -95,7 +95,7 @@ class Authority(Protocol):
 
     @property
     def not_after(self) -> int:
-        """Epoch seconds."""
+        """End of the validity in epoch seconds."""
 
     @property
     def listed_until(self) -> int:
@@ -107,7 +107,7 @@ class OwnCertificate(Protocol):
 
     @property
     def status(self) -> str:
-        """Such as "valid", "suspended" or "revoked"."""
+        """Status such as "valid", "suspended" or "revoked"."""
 
     @property
     def profile(self) -> str: ...
@@ -239,7 +239,10 @@ def refuse_certificate(
 
 
 def explain_denial(reason: str, *, method: str, standing: Standing, has_mac: bool) -> str:
-    """Return the reason to report. If no rule matched a MAB request, the reason is its unapproved device."""
+    """Return the reason to report for a decision of a policy.
+
+    If no rule matched a MAB request, the reason is that the device is not approved.
+    """
     if reason != "fallback-denied" or method != "mab" or standing == "approved":
         return reason
     if standing == "expired":

@@ -36,7 +36,7 @@ class PolicyAttribute:
     derived_from: str = ""
 
 
-# X.520 names of subject and issuer parts, abbreviated like OpenSSL; True if case-insensitive (DNS labels, mail
+# X.520 names of subject and issuer parts, with OpenSSL's abbreviations; True if case-insensitive (DNS labels, mail
 # addresses).
 NAME_PARTS = {
     "CN": ("common name", False),

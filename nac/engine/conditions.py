@@ -6,7 +6,7 @@ Semantics:
 * "Not equal" is `{"not": {"operator": "equals", ...}}`. There are no negative operators.
 * `{"all": []}` always matches. `{"any": []}` never matches and is rejected as unreachable.
 * Text compares exactly, except for `folded` attributes (see `attributes`) and with "ignore_case".
-* The named condition replaces the reference `{"condition": name}`. Limits count the conditions after that.
+* The named condition replaces the reference `{"condition": name}`. Limits count the replaced conditions, too.
 """
 
 import re

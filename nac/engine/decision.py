@@ -20,7 +20,7 @@ class PolicyRequest(NamedTuple):
     """
 
     attributes: Attributes
-    # Epoch seconds; the engine reads no clock.
+    # Time of the request in epoch seconds. The engine reads no clock.
     at: int
 
 

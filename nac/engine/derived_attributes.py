@@ -10,7 +10,7 @@ from nac.engine.attributes import ATTRIBUTE_CATALOGUE
 from nac.engine.matchers import MISSING, Attributes, Scalar
 from nac.engine.time_windows import build_wall_clock
 
-# Maps (attributes, epoch seconds) to attributes with the derived ones.
+# Function (attributes, epoch seconds) -> attributes with the derived attributes.
 AttributeCompletion = Callable[[Attributes, int], Attributes]
 TIME_ATTRIBUTE = "time"
 
@@ -62,5 +62,5 @@ def _wall_time(clock: Callable[[int], int], at: int) -> tuple[Scalar, ...]:
     try:
         return (clock(at),)
     except (OverflowError, ValueError, OSError):
-        # Out of the calendar's range: no window matches.
+        # The time is outside the range of Python's calendar, so no window matches.
         return ()

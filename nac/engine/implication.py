@@ -1,7 +1,7 @@
 """Implication and exclusion between comparisons of the same attribute.
 
-True is certain for every valid request (single values where required, normalised IP addresses). False means unknown:
-some cases are not detected.
+The result True is certain for every valid request (single values where required, normalised IP addresses). The result
+False means unknown: some cases are not detected.
 """
 
 from collections.abc import Callable

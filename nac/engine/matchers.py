@@ -37,7 +37,7 @@ def exists(name: str) -> Matcher:
 
 def equals_boolean(name: str, wanted: bool) -> Matcher:
     def match(attributes: Attributes) -> bool:
-        # By identity, because True == 1.
+        # Compare by identity, because True == 1 in Python.
         return any(value is wanted for value in attributes.get(name, MISSING))
 
     return match
@@ -52,7 +52,7 @@ def read_folded(value: Scalar) -> str | None:
 
 
 def read_spelled(value: Scalar) -> str | None:
-    """Convert numbers and booleans of an open attribute to JSON text."""
+    """Convert numbers and booleans of an attribute of kind "open" to JSON text."""
     if type(value) is str:
         return value
     if type(value) is bool:
@@ -136,7 +136,7 @@ def parse_number(value: Scalar) -> int | None:
     if type(value) is int:
         number = value
     elif type(value) is str and len(value) <= _MAX_DIGITS and value.isascii() and value.removeprefix("-").isdigit():
-        # int() of longer text is too slow.
+        # The length is limited, because int() of long text is slow.
         number = int(value)
     else:
         return None

@@ -18,7 +18,7 @@ class IpPrefix(NamedTuple):
 
 
 def parse_network(text: str) -> IpPrefix:
-    """Parse "192.0.2.0/24", "2001:db8::/32" or an address. Raises ValueError with a sentence."""
+    """Parse "192.0.2.0/24", "2001:db8::/32" or an address. Raises ValueError with a message for the author."""
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:

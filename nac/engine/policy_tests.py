@@ -33,7 +33,7 @@ class Expectation:
     reason: str | None = None
     # "" if the decision must have no VLAN.
     vlan: str | None = None
-    # Whether the verdict must be only logged, in monitor mode.
+    # Whether monitor mode must apply, so that the verdict is only logged.
     monitored: bool | None = None
     # Attributes that the reply must contain. The operator "" matches any operator.
     reply: tuple[ReplyAttribute, ...] = ()

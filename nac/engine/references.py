@@ -43,7 +43,7 @@ def references(document: object) -> tuple[PolicyReference, ...]:
 def distinguishes_names(document: object, kind: ReferenceKind, name: str, other: str) -> bool:
     """Whether a comparison of the document matches only one of two names of this kind.
 
-    Comparisons of parts, patterns, and comparisons with "ignore_case" count.
+    Comparisons of parts or patterns, and comparisons that ignore case, can distinguish names.
     """
     attribute = next(attribute for attribute, of in _KINDS.items() if of == kind)
     return any(

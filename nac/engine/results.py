@@ -18,13 +18,13 @@ from nac.engine.vendors import (
 RESULT_KEYS = (*NEUTRAL_KEYS, *POOL_KEYS, "reply")
 MAX_REPLY_ATTRIBUTES = 100
 MAX_ACL_ENTRIES = 100
-# At least a minute, to limit the load. RFC 2865 5.27 has 32 bits, which some NASes read as a signed number.
+# At least a minute, to limit the load. RFC 2865 5.27 allows 32 bits, which some NASes read as a signed number.
 SESSION_SECONDS_RANGE = (60, 2**31)
 _MAX_VLAN_NAME_BYTES = 32
 _MAX_NAME_BYTES = 128
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,126}\Z")
 
-# Like nac.kit.validation.require_slug.
+# The same form as in nac.kit.validation.require_slug.
 _POOL_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 # Placeholder for an invalid attribute, so that the following attributes keep their index.

@@ -228,7 +228,7 @@ def _dangling_references(
             missing |= {(kind, name) for name in names - known}
     if missing and any(reference.any_case for reference in found):
         missing -= _known_in_other_case(session, tenant_id, found, missing)
-    # The groups of a directory are unknown until one of its users logs in, so an unknown name is no mistake then.
+    # If the tenant has a directory, an unknown group may be one of its groups. Admit learns them only from logins.
     if any(kind == "user-group" for kind, _ in missing) and repository.has_identity_sources(session, tenant_id):
         missing = {(kind, name) for kind, name in missing if kind != "user-group"}
     return [
@@ -247,7 +247,7 @@ def _dangling_references(
 def _known_in_other_case(
     session: Session, tenant_id: TenantId, found: Sequence[PolicyReference], missing: set[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Return missing names that exist in another case, of comparisons that ignore case."""
+    """Return the missing names that exist in another case and that are compared without case."""
     any_case = {(each.kind, each.name) for each in found if each.any_case} & missing
     folded = {kind: repository.folded_names(session, tenant_id, kind) for kind in {kind for kind, _ in any_case}}
     return {(kind, name) for kind, name in any_case if name.casefold() in folded[kind]}

@@ -32,7 +32,7 @@ FactValues = tuple[Scalar, ...]
 
 class UserValidity(NamedTuple):
     disabled: bool
-    # Epoch seconds; 0 for no end.
+    # End of the validity in epoch seconds; 0 for no end.
     valid_until: int
 
 
@@ -70,7 +70,7 @@ def load_stored_facts(
 
 
 def _count_live(session: Session, tenant_id: TenantId, of_whom: ColumnElement[bool]) -> int:
-    """Count live sessions like the cell."""
+    """Count live sessions in the same way as the cell."""
     query = select(func.count()).select_from(RadiusSession)
     live = RadiusSession.tenant_id == tenant_id, RadiusSession.stopped_at.is_(None)
     return session.scalars(query.where(*live, of_whom)).one()
@@ -79,7 +79,7 @@ def _count_live(session: Session, tenant_id: TenantId, of_whom: ColumnElement[bo
 def find_nas(
     session: Session, *, tenant_id: TenantId, request: Mapping[str, FactValues], notes: list[str]
 ) -> Nas | None:
-    """Find the registered NAS of a request by its identifier or address, like the cell, otherwise by its name."""
+    """Find the registered NAS of a request: by identifier or address, as the cell does, otherwise by name."""
     for name, find in (
         ("nas.identifier", nases.get_by_identifier),
         ("nas.address", nases.get_by_address),

@@ -28,7 +28,7 @@ class RuleHits:
     rule_name: str
     # pinned-deny | rule | fallback
     kind: str
-    # Hits of the published version in the last days (UTC), including today: {1: ..., 7: ..., 30: ...}.
+    # Number of days -> hits of the published version in these days (UTC), including today: {1: ..., 7: ..., 30: ...}.
     within: dict[int, int]
     last_hit: datetime | None
     # Last hit of this rule in another version.

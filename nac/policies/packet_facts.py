@@ -73,7 +73,7 @@ def packet_facts(
     station = normalise_mac(name)
     if station and station == (packet.mac or station):
         found["method"] = ("mab",)
-        # Without Calling-Station-Id and this Service-Type, a person may have typed the name, unless the NAS is trusted.
+        # Call-Check shows that the NAS wrote the MAC address as the name. Otherwise a person may have typed it.
         if not packet.first(_STATION) and packet.first("Service-Type") == "Call-Check":
             found["mac"] = (station,)
     return found

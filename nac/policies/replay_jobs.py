@@ -29,7 +29,7 @@ class ReplayOptions:
     days: int
     # Document to replay instead of a stored version.
     document: object | None = None
-    # Slug; "" if the tenant has only one policy.
+    # Slug of the policy; "" if the tenant has only one policy.
     policy: str = ""
     # Version of the policy; None for the newest.
     version: int | None = None
@@ -89,7 +89,7 @@ def _run_replay_job(session: Session, work: JobRun) -> Mapping[str, Any]:
 
 
 def _run_publish_job(session: Session, work: JobRun) -> Mapping[str, Any]:
-    """Publish a draft. The job's input has parameters of `publish_policy`."""
+    """Publish a draft. The job's input has the parameters of `publish_policy`."""
     assert work.owner.tenant_id is not None
     version = policies.publish_policy(session, actor=work.actor, tenant_id=work.owner.tenant_id, **work.input)
     return {"slug": work.input["slug"], "version": version.number}

@@ -159,7 +159,7 @@ def publish_policy(
     acknowledge: str = "",
     refuse_absent: bool = True,
 ) -> PolicyVersion:
-    """Publish the draft. With `number`, raise Conflict if the draft has another number and so was not reviewed.
+    """Publish the draft. With `number`, raise Conflict if the draft has another number than the reviewed one.
 
     Raises InvalidPolicy or PolicyTestsFailed. If the tenant requires a replay, raises UnacknowledgedDifferences
     unless `acknowledge` is the digest of the differences.

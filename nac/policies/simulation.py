@@ -221,7 +221,7 @@ def _decide_by_policy(
         facts.notes.extend(_passphrase_notes(decision, request, facts, filled=admission is not None))
     if admission is not None:
         reason = decision.reason
-        # A request without packet attributes says nothing about the device, so its reason stays.
+        # A request without packet attributes says nothing about the device, so the reason does not change.
         if admission.has_mac or any(name.startswith(RADIUS_PREFIX) for name in request.attributes):
             standing = admission.find_standing()
             reason = explain_denial(reason, method=admission.method, standing=standing, has_mac=admission.has_mac)

@@ -48,7 +48,7 @@ def finish_deciding(session: Session, run: Redecision, settings: TenantRedecisio
 
 
 def count_recent_disconnects(session: Session, tenant_id: TenantId, *, but: int = 0) -> int:
-    """Count automatic disconnects of the last hour, except those of the run `but`. They count for the ceiling."""
+    """Count automatic disconnects of the last hour, except those of the run `but`, for the next run's ceiling."""
     return repository.recent_disconnects(session, tenant_id, utc_now() - _WINDOW, but=but)
 
 
@@ -76,7 +76,7 @@ def _supersede_older(session: Session, run: Redecision) -> None:
 
 
 def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judgement]) -> None:
-    """Settle the items of waiting runs whose sessions were decided again meanwhile."""
+    """Mark items of waiting runs as settled if their sessions were decided again meanwhile."""
     rows = [each.live.id for each in judged if not each.undecidable and not each.is_asked]
     if rows:
         for run in repository.lock_waiting(session, tenant_id):

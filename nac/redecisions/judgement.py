@@ -265,7 +265,7 @@ def isolate_failing_rows(
     work: Callable[[Sequence[_Row]], list[_Result]],
     faulty: Callable[[_Row], _Result],
 ) -> list[_Result]:
-    """Run `work` on `rows`. If it fails, halve the batch until the failing rows are alone, and use `faulty` for them.
+    """Run `work` on `rows`. If it fails, halve the batch to find the failing rows, and use `faulty` for them.
 
     Raises the error if more than MAX_FAULTY rows fail, and errors of the connection to PostgreSQL at once.
     """

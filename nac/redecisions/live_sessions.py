@@ -48,8 +48,8 @@ _LATER = text(
 )
 _COUNT = text("SELECT count(*) FROM sessions s WHERE s.tenant_id = :tenant AND s.stopped_at IS NULL")
 
-# Sessions that changes concern, by device, by user, and by certificate. Certificates are found in decisions since a day
-# before the oldest live session.
+# Sessions that changes of these devices, users or certificates concern. Certificates are looked up in decisions since a
+# day before the oldest live session.
 _CONCERNED = text(
     """
 SELECT s.id FROM sessions s
@@ -92,8 +92,8 @@ WHERE coalesce((
 """
 )
 
-# Each session counts only the sessions that began earlier, so that a limit removes the latest session. Counts above
-# this number make no difference.
+# For each session, only sessions that began earlier count, so that a limit in a policy rejects the newest session.
+# Higher counts make no difference.
 _MAX_COUNTED = 1_000
 _EARLIER = text(
     """

@@ -21,7 +21,7 @@ SECOND_LOOK_NOUNS = {f"{noun}-again": noun for noun in CONCERNING_NOUNS}
 LATE_SESSIONS, BUSY_SESSION = "late", "session"
 # Changes that arrived while a run checked all sessions, before a user stopped the run.
 CHANGED_MEANWHILE = "meanwhile"
-# Delay after which sessions of devices that were admitted before a change are known.
+# Delay in seconds. After it, Admit knows the sessions of all logins before a change.
 LATE_SECONDS = 60
 
 # Skips changes that the cell has not applied. Skips late checks until the journal up to their time is stored.

@@ -378,7 +378,7 @@ def delete_items(session: Session, run: Redecision) -> int:
 
 
 def prune(session: Session, tenant_id: TenantId, before: datetime) -> int:
-    """Delete runs from before `before` with their items, except runs that decide or send. Returns their number."""
+    """Delete runs created before `before`, except runs that decide or send. Returns their number."""
     old = select(Redecision.id).where(
         Redecision.tenant_id == tenant_id,
         Redecision.created_at < before,

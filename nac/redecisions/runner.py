@@ -1,4 +1,4 @@
-"""The turns of the worker: changes start runs, runs check sessions page by page, and requests are sent.
+"""Turns of the re-decision worker: changes start runs, runs check sessions page by page, and requests are sent.
 
 Each call is one bounded transaction of one tenant, so a killed worker leaves a consistent state.
 """
@@ -93,7 +93,7 @@ def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRede
 def _apply_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], run: Redecision | None
 ) -> Redecision | None:
-    """Check the sessions of these changes. Returns the run over some sessions, or None."""
+    """Check the sessions of these changes. Returns the run that checks only some sessions, or None."""
     nouns = {noun for noun, _ in marks}
     if "policy" in nouns:
         # After a publication, stopped runs hold back no sessions.

@@ -1,4 +1,4 @@
-"""Facts about a live session for the admission checks: recorded credentials, and current data for all else."""
+"""Facts about a live session for the admission checks. Credentials are recorded, all other facts are current."""
 
 from typing import NamedTuple
 

@@ -14,7 +14,7 @@ class JournalRecord(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
-    """An Access-Request with its response. For EAP, the last request of a conversation."""
+    """An Access-Request and its response. For EAP, this is the last request of the conversation."""
 
     at: int
     slot: int

@@ -1,4 +1,4 @@
-"""Deletes changes that every cell has applied from the change feed."""
+"""Deletes changes from the change feed after every cell has applied them."""
 
 from sqlalchemy import CursorResult, text
 from sqlalchemy.orm import Session
@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 # A cell that was offline for longer must reload all its data.
 KEEP_DAYS = 7
 
-# Three kinds of cells do not count: without a position (they reload everything), retired, and silent for too long.
+# Ignores cells without a position (they reload everything), retired cells, and cells that are silent for too long.
 _PRUNE = text(
     """
     DELETE FROM replica_changes r

@@ -239,7 +239,7 @@ class AuthorityRow(NamedTuple):
 
 
 def authority_records(rows: Iterable[AuthorityRow]) -> dict[str, AuthorityRecord]:
-    """Return by authority name: the tenants that trust such an authority, and whether it is their own authority."""
+    """Return records by authority name: tenants that trust such an authority, and whether it is their own."""
     trusted: dict[str, dict[int, bool]] = {}
     for row in rows:
         if not row.revoked:

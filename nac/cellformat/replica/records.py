@@ -267,7 +267,7 @@ class PoolLeaseRecord(Record, frozen=True, array_like=True):
     number: int
     grant: int
     address: str
-    # Whether it was the last address, so that another device may use it now.
+    # Whether this was the device's last address. Another device may use it now.
     ready: bool = False
 
 

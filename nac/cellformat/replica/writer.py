@@ -73,7 +73,7 @@ class ReplicaWriter:
         self.close()
 
     def begin(self) -> "WriteBatch":
-        # A killed reader prevents that LMDB reuses the pages of its snapshot. Clear such readers.
+        # A killed reader keeps LMDB from reusing the pages of its snapshot. Clear such readers.
         with _translate_lmdb_errors():
             self._environment.reader_check()
         return WriteBatch(self, self._environment, self._databases)

@@ -35,7 +35,7 @@ class DictionaryAttribute:
     tagged: bool = False
     # 0: none, 1: like User-Password, 2: like Tunnel-Password, 3: Ascend's encryption.
     encrypt: int = 0
-    # Length of "octets[n]"; 0 for any length.
+    # Required octets of a value of type "octets[n]"; 0 for any number.
     length: int = 0
     # Whether this is part of a TLV or of the extended space (RFC 6929). Then `number` has no meaning.
     nested: bool = False
@@ -129,7 +129,7 @@ _SERVER_ONLY = "is set by the server"
 # Indexed by number, so that aliases of these attributes are rejected, too.
 _FORBIDDEN: dict[tuple[int, int], str] = {
     **{(0, number): _REQUEST_ONLY for number in (2, 3, 4, 5, 30, 31, 32, 55, 60, 61, 68, 70, 77, 86, 87, 95, 101)},
-    # RFC 2866: all of accounting, and the 64-bit counters of RFC 2869.
+    # Accounting attributes of RFC 2866, and the 64-bit counters of RFC 2869.
     **{(0, number): _REQUEST_ONLY for number in range(40, 54)},
     # State, Proxy-State, Vendor-Specific itself, EAP-Message, Message-Authenticator, EAP-Key-Name.
     **{(0, number): _SERVER_ONLY for number in (24, 26, 33, 79, 80, 102)},
@@ -148,7 +148,7 @@ def require_replyable(name: str, vendor: int, number: int, kind: str, encrypt: i
         raise ValueError(f"{name} is a DHCP option, not a RADIUS attribute")
     refusal = _FORBIDDEN.get((vendor, number))
     if refusal is None and encrypt == 1:
-        # Encrypted with the authenticator of a request (RFC 2865 5.2).
+        # This encryption uses the authenticator of a request (RFC 2865 5.2).
         refusal = _REQUEST_ONLY
     if refusal is not None:
         raise ValueError(f"{name} {refusal}")

@@ -49,7 +49,7 @@ def count_data_bytes(kind: str, value: str) -> int:
 
 
 def _require_enumerable(name: str, value: str, names: Mapping[str, int], limit: int) -> None:
-    # Numbers first, like radiusd. So a name of only digits cannot be used; write the number of that value.
+    # Try numbers first, like radiusd. A value whose name has only digits must be written as its number.
     if _DIGITS.match(value) or _HEX_NUMBER.match(value):
         if len(value) > 10 or int(value, 0) >= limit:
             raise ValueError(f"{name} must be a number from 0 to {limit - 1}")

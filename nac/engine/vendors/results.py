@@ -54,7 +54,7 @@ class DownloadableAcl:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Results of an outcome. Without values, the reply is a bare Access-Accept."""
+    """Results of an outcome. Without values, the Access-Accept has no attributes of the policy."""
 
     # An id from 1 to 4094, or a name.
     vlan: str = ""

@@ -1,4 +1,4 @@
-"""Reads vendor files and reports every mistake with its place."""
+"""Reads vendor files and reports every mistake with its path in the file."""
 
 import re
 import tomllib

@@ -254,7 +254,7 @@ def store_endpoints(
 def _insert_rows(
     session: Session, tenant_id: TenantId, rows: Sequence[_EndpointRow], tell: ProgressCallback
 ) -> dict[str, UUID]:
-    """Return the new ids by address."""
+    """Insert endpoints; return their ids by address."""
     values: list[dict[str, Any]] = [
         {"id": uuid4(), "tenant_id": tenant_id, "mac": row.mac, **{name: getattr(row, name) for name in _PLAIN_FIELDS}}
         for row in rows

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 # Number of rows that one transaction locks. Other changes of these rows wait for it.
 BATCH_SIZE = 100
-# Limit of discovered endpoints per tenant. At most half can have random addresses, so that others always have room.
+# Limit of discovered endpoints per tenant. At most half can have random addresses, so that lasting addresses have room.
 MAX_DISCOVERED = 50_000
 MAX_DISCOVERED_RANDOM = MAX_DISCOVERED // 2
 ZERO_MAC = "000000000000"

@@ -12,7 +12,7 @@ from nac.models import Endpoint, EndpointSighting
 
 BATCH_SIZE = 1_000
 EXPIRE_AFTER = timedelta(days=30)
-# Most phones change their address daily or for each network.
+# Most phones change their random address daily, or use another address in each network.
 RANDOM_EXPIRE_AFTER = timedelta(days=1)
 DISCOVERED_BATCH_SIZE = 5_000
 

@@ -20,7 +20,7 @@ from nac.kit.outbound.tls import tls_context
 
 # Seconds between two checks that a directory rejects wrong passwords.
 _TRUSTED_SECONDS = 600.0
-# LDAP_MATCHING_RULE_IN_CHAIN of Active Directory.
+# LDAP_MATCHING_RULE_IN_CHAIN of Active Directory, which follows groups within groups.
 _NESTED_GROUP_FILTER = "(member:1.2.840.113556.1.4.1941:={dn})"
 # The hexadecimal Win32 error in Active Directory's diagnostic message of a failed bind.
 _AD_CODE = re.compile(r"\bdata ([0-9a-f]{2,8})\b", re.IGNORECASE)

@@ -178,7 +178,7 @@ class OidcProvider:
             # UnicodeError: an invalid host name (idna).
             raise DirectoryUnavailable(f"{address}: {exc or type(exc).__name__}") from exc
         except RuntimeError as exc:
-            # httpx raises it for a closed client.
+            # httpx raises RuntimeError for a closed client.
             if not self._client.is_closed:
                 raise
             raise DirectoryUnavailable("the source was changed or deleted during the login") from exc

@@ -41,7 +41,7 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     cache_seconds: int = 300
     # Seconds for which a wrong password is rejected from the cache, so that a device does not lock its user out.
     refused_seconds: int = 10
-    # Number of consecutive failures after which the source is not queried, and the seconds for which it is not.
+    # Number of consecutive failures after which Admit stops querying the source, and the pause in seconds.
     breaker_failures: int = 5
     breaker_seconds: int = 15
     # Shell patterns of the groups to use; empty for all groups.

@@ -1,4 +1,4 @@
-"""The interface of identity sources."""
+"""Interface of the clients of identity sources."""
 
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase

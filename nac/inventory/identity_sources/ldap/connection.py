@@ -174,7 +174,7 @@ async def _connect_to_first(places: Sequence[Destination]) -> socket.socket:
 
 
 async def _start_tls(sock: socket.socket) -> None:
-    """Request StartTLS on the bare socket. Data that an attacker injects in the clear breaks the TLS handshake."""
+    """Request StartTLS before TLS begins. Data that an attacker injects before TLS breaks the handshake."""
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_sendall(sock, messages.start_tls_request(1))
