@@ -50,7 +50,7 @@ def get_endpoint_value(endpoint: EndpointRecord, name: str, now_seconds: int) ->
 
 
 def build_device_facts(endpoint: EndpointRecord, now_seconds: int, *, known: bool) -> dict[str, Values]:
-    """Return all attributes of the device of `endpoint`; `known` if the device is approved."""
+    """Return all attributes of a device from its record. `known`: the device is approved."""
     facts = {
         name: found
         for name in (*FACT_NAMES, *endpoint.posture)

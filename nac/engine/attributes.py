@@ -114,7 +114,7 @@ ATTRIBUTE_CATALOGUE = _catalogue(
     PolicyAttribute("certificate.issuer", "text", "Issuer in OpenSSL's one-line form"),
     *_name_part_attributes("issuer", "Issuer"),
     PolicyAttribute("certificate.serial", "text", "Serial number in hex", folded=True),
-    PolicyAttribute("certificate.profile", "text", "Profile it was issued with, such as eap-client-device"),
+    PolicyAttribute("certificate.profile", "text", "Certificate profile that Admit used, such as eap-client-device"),
     PolicyAttribute("certificate.san.dns", "text", "DNS names (RFC 4343: case-insensitive)", many=True, folded=True),
     PolicyAttribute("certificate.san.email", "text", "Mail addresses", many=True, folded=True),
     PolicyAttribute("certificate.san.upn", "text", "User principal names", many=True, folded=True),

@@ -1,8 +1,8 @@
 """All rules of a policy compiled to one function that returns the first match.
 
-One closure per condition takes 4 us for 20 rules and 90 us for 500 rules. One function for all conditions takes 1 us
-and 16 us (`python -m loadtest.micro.engine`). The generated source has only fixed text. Values of the policy are passed
-as constants, so no text of a customer becomes code.
+With one closure per condition, 20 rules take 4 us and 500 rules take 90 us. With one function for all conditions, 20
+rules take 1 us and 500 rules take 16 us (`python -m loadtest.micro.engine`). The generated source has only fixed text.
+Values of the policy are passed as constants, so no text of a customer becomes code.
 """
 
 from collections.abc import Callable, Sequence

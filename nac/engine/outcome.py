@@ -79,7 +79,7 @@ class OutcomeParser:
         if verdict == "deny":
             for key in _KEYS[1:]:
                 if document.get(key):
-                    report.add(at_key(place, key), "a deny has no results; remove it")
+                    report.add(at_key(place, key), "a deny has no results; remove this key")
             return Outcome()
         parsed = self._profile_results(document, place, verdict, of_site=of_site)
         parsed |= parse_results(document, place, report)

@@ -302,8 +302,8 @@ REASONS = _index_by_code(
     Reason(
         "password-not-carried",
         "Password missing or too long",
-        "The device opened a tunnel and sent no password in it, or one of more than 128 octets, the limit of RADIUS "
-        "(RFC 2865 5.2). Set a shorter password, or enter one on the device.",
+        "The device opened a tunnel, but sent no password in it, or a password of more than 128 octets. RADIUS allows "
+        "at most 128 octets (RFC 2865 5.2). Set a shorter password, or enter a password on the device.",
     ),
     Reason(
         "unknown-user",

@@ -194,7 +194,7 @@ def newest_session_row(session: Session, tenant_id: TenantId) -> int:
 
 
 def list_later_rows(session: Session, tenant_id: TenantId, newest: int, *, limit: int) -> Sequence[int]:
-    """Return ids of live sessions that are greater than `newest`, in ascending order."""
+    """Return the ids of live sessions above the id `newest`, in ascending order."""
     return session.scalars(_LATER, {"tenant": tenant_id, "newest": newest, "limit": limit}).all()
 
 

@@ -24,7 +24,7 @@ _BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class TenantRedecisionSettings:
-    """Settings of a tenant, with the columns of nac.models.RedecisionSettings. The defaults apply without a row.
+    """Settings of a tenant, as in nac.models.RedecisionSettings. The defaults apply to a tenant without a row.
 
     By default, changes apply to connected devices, too. A change that would disconnect many devices waits for approval.
     """

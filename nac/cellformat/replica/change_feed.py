@@ -3,7 +3,7 @@
 from sqlalchemy import CursorResult, text
 from sqlalchemy.orm import Session
 
-# A cell that was offline for longer must reload all its data.
+# Changes are kept for at most this time. A cell that was offline for longer must reload all its data.
 KEEP_DAYS = 7
 
 # Ignores cells without a position (they reload everything), retired cells, and cells that are silent for too long.

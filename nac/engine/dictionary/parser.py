@@ -87,7 +87,7 @@ class _DictionaryReader:
         )
 
     def _as_encoded(self, attribute: DictionaryAttribute) -> DictionaryAttribute:
-        """Return the attribute with type and flags of the last definition of its number. radiusd encodes with these."""
+        """Return the attribute with type and flags of its number's last definition, which radiusd uses for replies."""
         if attribute.nested:
             return attribute
         return replace(self._by_number.get((attribute.vendor, attribute.number), attribute), name=attribute.name)

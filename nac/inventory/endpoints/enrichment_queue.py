@@ -10,8 +10,8 @@ from nac.kit.db import force_ctid_scan
 from nac.kit.ids import TenantId
 from nac.models import EndpointWork
 
-# If the queue of a tenant is longer, cells add no sightings (radius/agent/shipping/sightings.py). Changes by users are
-# always added.
+# Length of a tenant's queue above which cells add no sightings (radius/agent/shipping/sightings.py). Changes by users
+# are always added.
 MAX_WAITING = 100_000
 _TENANTS_SQL = text("SELECT tenants_with_endpoint_work()")
 _OLDEST_SQL = text("SELECT ctid::text FROM endpoint_work WHERE tenant_id = :tenant ORDER BY id LIMIT :limit")

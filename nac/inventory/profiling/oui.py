@@ -26,7 +26,7 @@ class OuiRegistry(NamedTuple):
     package: str
 
     def vendor(self, mac: str) -> str:
-        """Return the vendor for 12 hex digits; "" for unregistered blocks and random addresses."""
+        """Return the vendor of a MAC address (12 hex digits); "" for unregistered blocks and random addresses."""
         if is_random_mac(mac):
             return ""
         for length in _BLOCK_DIGITS:
