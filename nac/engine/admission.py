@@ -273,7 +273,7 @@ def require_passphrase(decision: AnyDecision, *, has_passphrase: bool, has_ssid:
         return decision
     why = "" if has_passphrase else "none is stored"
     if not has_ssid and any(template.encoding == "pmk" for template in decision.passphrase):
-        why = "the request has no SSID, which the key is derived from"
+        why = "the request has no SSID, but the key depends on it"
     if not why:
         return decision
     return decision.refused("no-passphrase", why, is_enforced=bool(decision.passphrase))

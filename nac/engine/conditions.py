@@ -166,7 +166,7 @@ class ConditionParser:
         before = self._count
         self._count += extent.size
         if before <= MAX_CONDITIONS < self._count:
-            self._report.add(place, f"more than {MAX_CONDITIONS} conditions, with each use of a named one; use fewer")
+            self._report.add(place, f"more than {MAX_CONDITIONS} conditions, named ones included; use fewer")
         self._deepest = max(self._deepest, deepest)
         return self._count <= MAX_CONDITIONS
 

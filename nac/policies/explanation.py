@@ -23,7 +23,7 @@ def explain_unmatched_rule(decision: Decision, rule_id: str) -> str:
     for tried in decision.trace:
         if tried.rule_id == rule_id:
             return explain_rule(tried)
-    return f"Rule {rule_id!r} was not tried: {decision.rule_id!r} matched first."
+    return f"Rule {rule_id!r} was not evaluated: {decision.rule_id!r} matched first."
 
 
 def explain_rule(tried: RuleTrace) -> str:

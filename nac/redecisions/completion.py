@@ -28,7 +28,7 @@ def finish_deciding(session: Session, run: Redecision, settings: TenantRedecisio
     run.disconnects, run.reauthentications = counted.get("disconnect", 0), counted.get("reauthenticate", 0)
     run.may_disconnect = repository.count_disconnecting(session, run)
     if run.held_back:
-        skipped = f"{run.held_back} more have the same differences as a stopped re-decision and are skipped."
+        skipped = f"Skipped sessions: {run.held_back}. They have the same differences as a stopped re-decision."
         run.detail = f"{skipped} {run.detail}".strip()
     if not counted:
         run.state, run.ended_at = "done", utc_now()
@@ -73,7 +73,7 @@ def _supersede_older(session: Session, run: Redecision) -> None:
     """End older runs, because this run checked all sessions again. Approved runs keep their equal items."""
     for older in repository.lock_older(session, run):
         if older.state == "sending" and older.sends and (left := repository.leave_alike_to_older(session, run, older)):
-            run.detail = f"Approved re-decision {older.id} sends {left} more. {run.detail}".strip()
+            run.detail = f"Approved re-decision {older.id} sends {left} more requests. {run.detail}".strip()
         else:
             _end_run(session, older, "superseded", f"Re-decision {run.id} checked all sessions later.")
 
