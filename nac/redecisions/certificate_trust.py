@@ -32,7 +32,10 @@ class AuthorityUnclear(Exception):
 
 
 class TenantTrust:
-    """The authorities that a tenant trusts, and the statuses of certificates with these serials (lower-case hex)."""
+    """The authorities that a tenant trusts, and the statuses of certificates.
+
+    `serials` are the serial numbers of these certificates in lower-case hexadecimal.
+    """
 
     def __init__(self, session: Session, tenant: Tenant, serials: Sequence[str]) -> None:
         self._is_status_required = tenant.status_failure == "hard"

@@ -16,7 +16,7 @@ _FLAGS = ("array", "concat", "virtual", "secret")
 
 
 class DictionaryDamaged(Exception):
-    """A dictionary file has a line that cannot be parsed, or cannot be read."""
+    """A dictionary file cannot be read, or one of its lines cannot be parsed."""
 
 
 def read_dictionary(*files: Path) -> Dictionary:
