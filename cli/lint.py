@@ -19,7 +19,10 @@ LONGEST_FILE = 500
 # In each of their folders, the name of a public class is unique.
 UNIQUE_CLASS_PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli")
 # Packages whose docstrings and comments are checked for plain English.
-PLAIN_PACKAGES = ("api", "cli", "migrations", "pki", "radius", "worker")
+PLAIN_PACKAGES = (
+    *("api/", "cli/", "migrations/", "pki/", "radius/", "worker/"),
+    *("nac/cellformat/", "nac/engine/", "nac/inventory/", "nac/policies/", "nac/redecisions/"),
+)
 _CLASS_RULE = "class-name"
 # Folders whose texts are for every user interface.
 _WITHOUT_INTERFACE = ("nac/", "pki/", "radius/", "worker/", "api/v1/")
@@ -165,13 +168,13 @@ def long_file(source: SourceFile) -> Iterator[tuple[int, str]]:
 
 def plain_english(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Readers understand a docstring or comment at first reading."""
-    if source.path.partition("/")[0] in PLAIN_PACKAGES:
+    if source.path.startswith(PLAIN_PACKAGES):
         yield from lint_text.check_code(source.text, source.tree)
 
 
 def docstring_form(source: SourceFile) -> Iterator[tuple[int, str]]:
     """A docstring names its subject first and is made of sentences."""
-    if source.path.partition("/")[0] in PLAIN_PACKAGES:
+    if source.path.startswith(PLAIN_PACKAGES):
         for line, docstring in lint_text.docstrings(source.tree):
             yield from ((line, what) for what in lint_text.docstring_mistakes(docstring))
 

@@ -1,1 +1,1 @@
-"""Formats that the cell shares with the domain: replica, journal, values of a packet, the Class attribute."""
+"""Formats that the cell and the domain share: replica, journal, values of a packet, the Class attribute."""

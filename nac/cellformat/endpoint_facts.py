@@ -1,6 +1,6 @@
-"""Attributes of conditions that describe a device regardless of approval: vendor, profile, posture.
+"""Attributes of conditions that describe an approved or unapproved device: vendor, profile, posture.
 
-The module reads only what a policy needs. The worker uses the same table for groups by rule.
+The module reads only the attributes that a policy uses. The worker uses these functions for groups by rule.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from nac.cellformat.packet_values import Values
 from nac.cellformat.replica.records import EndpointRecord
 
-# Names of values from an MDM, a scanner or a script.
+# Prefixes of values that an MDM, a scanner or a script reports.
 POSTURE_PREFIXES = ("mdm.", "posture.")
 
 _DAY_SECONDS = 86_400
@@ -27,7 +27,7 @@ _FACT_READERS: Mapping[str, Callable[[EndpointRecord, int], str | int | None]] =
     "endpoint.first_seen_age": _first_seen_age,
 }
 FACT_NAMES = frozenset(_FACT_READERS)
-# Attributes that change with time.
+# Attributes whose values change as time passes.
 TIME_DEPENDENT_FACTS = frozenset(("endpoint.first_seen_age",))
 
 
@@ -37,7 +37,7 @@ def is_endpoint_attribute(name: str) -> bool:
 
 
 def get_endpoint_value(endpoint: EndpointRecord, name: str, now_seconds: int) -> Values:
-    """Return the engine's attribute `name`; () if unknown or expired."""
+    """Return the values of the engine's attribute `name`; () if unknown or expired."""
     find = _FACT_READERS.get(name)
     if find is not None:
         found = find(endpoint, now_seconds)
@@ -50,7 +50,7 @@ def get_endpoint_value(endpoint: EndpointRecord, name: str, now_seconds: int) ->
 
 
 def build_device_facts(endpoint: EndpointRecord, now_seconds: int, *, known: bool) -> dict[str, Values]:
-    """Return all attributes of a device with a record; `known` if it is approved."""
+    """Return all attributes of a device from its record. `known`: the device is approved."""
     facts = {
         name: found
         for name in (*FACT_NAMES, *endpoint.posture)

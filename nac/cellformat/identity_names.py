@@ -8,9 +8,9 @@ _PLACEHOLDER = re.compile(r"\{(name|user)\}")
 
 
 class UserName(NamedTuple):
-    # As typed.
+    # As the user typed it.
     name: str
-    # Without the realm if it is the source's or the tenant's; otherwise as typed.
+    # Without the realm if the realm belongs to the identity source or the tenant; otherwise like `name`.
     user: str
 
     @property
@@ -30,7 +30,7 @@ def split_name(name: str) -> tuple[str, str]:
 def strip_realm(name: str, realms: Collection[str]) -> str:
     """Return `name` without its realm if the realm is in `realms` (lower case).
 
-    CORP\anna@corp.example loses both realms: every caller must get the same name.
+    CORP\anna@corp.example loses both realms, so that all spellings of a user have one name.
     """
     if not realms:
         return name
@@ -42,9 +42,9 @@ def strip_realm(name: str, realms: Collection[str]) -> str:
 
 
 def name_for_realms(name: str, realms: Collection[str], own_realms: Collection[str] = ()) -> UserName | None:
-    """Return the name for a source with these `realms`, or None if the source does not handle it.
+    """Return the name for an identity source with these `realms`; None if the source does not handle the name.
 
-    A source without realms handles all names, without the tenant's `own_realms` (lower case).
+    A source without realms handles all names. Then the tenant's `own_realms` (lower case) are removed.
     """
     if not realms:
         return UserName(name, strip_realm(name, own_realms))
@@ -54,5 +54,5 @@ def name_for_realms(name: str, realms: Collection[str], own_realms: Collection[s
 
 
 def fill_placeholders(template: str, values: Mapping[str, str]) -> str:
-    """Replace {name} and {user} by their values. Values are literal."""
+    """Replace {name} and {user} by their values. Placeholders within the values are not replaced."""
     return _PLACEHOLDER.sub(lambda found: values[found[1]], template)

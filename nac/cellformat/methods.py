@@ -9,27 +9,27 @@ from nac.kit.errors import InvalidInput
 
 METHODS = ATTRIBUTE_CATALOGUE["method"].choices
 
-# Methods that are not offered by default, with a warning for the tenant.
-# Only offered if listed: an imitated network can test PEAP passwords offline (docs/reference/methods.md).
+# Methods that are offered only if the tenant lists them, with a warning. A fake access point can collect PEAP
+# responses and test passwords offline (docs/reference/methods.md).
 WEAK_METHODS = ("peap-mschapv2",)
 DEFAULT_METHODS = tuple(name for name in METHODS if name not in WEAK_METHODS)
 DEFAULT_TLS_VERSIONS = TLS_VERSIONS
 
-# Names for several methods.
+# Names that stand for several methods.
 _METHOD_FAMILIES = {"eap-ttls": ("eap-ttls-pap", "eap-ttls-mschapv2")}
 
 
 class MethodOffer(NamedTuple):
-    """Settings of a tenant; None leaves a value unchanged."""
+    """Offered methods and TLS versions of a tenant. None leaves a setting unchanged."""
 
     methods: tuple[str, ...] | None
     tls_versions: tuple[str, ...] | None
 
 
 def parse_offer(*, methods: str | None, tls_versions: str | None) -> MethodOffer:
-    """Parse "eap-tls,mab" and "1.2,1.3"; "eap-ttls" means both inner methods.
+    """Parse lists such as "eap-tls,mab" and "1.2,1.3". "eap-ttls" means both inner methods.
 
-    Raises InvalidInput with all unknown names.
+    Raises InvalidInput that names all unknown words.
     """
     mistakes: list[InvalidInput] = []
     names = (

@@ -1,7 +1,7 @@
-"""Attributes of conditions that depend only on the packet: `radius.<Name>`, and values derived from some.
+"""Attributes of conditions that depend only on the packet: `radius.<Name>`, and values derived from such attributes.
 
-The module reads only what a policy needs, for every packet; the agent reads all of them for the decision log. Both use
-this table, so a replay sees the same values as the decision.
+At each packet, the module reads only the attributes that a policy uses. The agent reads all of them for the decision
+log. Both use these functions, so a replay sees the values of the decision.
 """
 
 import re
@@ -14,16 +14,16 @@ from nac.kit.mac import called_station_ssid, is_random_mac
 Pairs = tuple[tuple[str, str], ...]
 Values = tuple[str | int | bool, ...]
 
-# Names of credentials, including vendors' own. They are hidden from rules and logs. EAP-Key-Name only identifies a key.
-# The raw names are User-Password, CHAP-Password and undecodable Microsoft attributes.
+# Names of credentials, including credentials of vendors. Rules and logs must not see them. EAP-Key-Name only identifies
+# a key. The raw names are User-Password, CHAP-Password and undecodable Microsoft attributes.
 _CREDENTIAL = re.compile(
     r"passw|passphrase|secret|psk|pmk|msk|token|eapol|md5-?key|-pass$|mmgpass|-rk$|key(-\d+)?$|keys$|(^|-)otp(-|$)"
-    # Interception by order of a court, which vendors hide on the wire as they do secrets.
+    # Attributes for interception by order of a court. Vendors encrypt these attributes like secrets.
     r"|-li-|-med-(dev|ip|port)|patron"
     r"|^chap-|^ms-chap|^arap-|^digest-response$|^attr-(2|3|26\.311)(\.|$)",
     re.IGNORECASE,
 )
-# Attributes of transport or of radiusd, useless to rules and the decision log.
+# Attributes of transport or of radiusd, which are useless to rules and the decision log.
 _PRIVATE = frozenset(
     (
         "EAP-Message",
@@ -37,12 +37,12 @@ _PRIVATE = frozenset(
 )
 _OWN_PREFIXES = ("Admit-", "TLS-", "Tmp-")
 _PREFIX = "radius."
-# Limits the cache, because an attacker can invent names.
+# Limit of the caches, because an attacker can invent names.
 _MAX_NAMES = 5_000
 
 
 class Packet(Protocol):
-    """`pairs` in order, and values parsed from them ("" if missing)."""
+    """`pairs` in the order of the packet, and values parsed from them ("" if missing)."""
 
     @property
     def pairs(self) -> Pairs: ...
@@ -56,23 +56,23 @@ class Packet(Protocol):
 
 @lru_cache(maxsize=_MAX_NAMES)
 def is_recordable(name: str) -> bool:
-    """Return whether the attribute can be stored: it comes from the packet and is not a credential."""
+    """Return whether Admit may store the attribute: it comes from the packet and is not a credential."""
     return not name.startswith("Admit-") and _CREDENTIAL.search(name) is None
 
 
 @lru_cache(maxsize=_MAX_NAMES)
 def is_visible(name: str) -> bool:
-    """Return whether rules and the decision log see the attribute."""
+    """Return whether rules and the decision log may see the attribute."""
     return is_recordable(name) and name not in _PRIVATE and not name.startswith(_OWN_PREFIXES)
 
 
 def visible_pairs(pairs: Pairs) -> Pairs:
-    """Return the attributes that rules and the decision log see."""
+    """Return the attributes that rules and the decision log may see."""
     return tuple([pair for pair in pairs if is_visible(pair[0])])
 
 
 def get_values(pairs: Pairs, name: str) -> tuple[str, ...]:
-    """Return all values of an attribute, in order."""
+    """Return all values of an attribute, in the order of the packet."""
     return tuple([value for found, value in pairs if found == name])
 
 
@@ -97,12 +97,12 @@ def is_packet_attribute(name: str) -> bool:
 
 
 def packet_attribute_name(name: str) -> str:
-    """Return the packet's attribute behind the engine's attribute `name`; "" if it is derived."""
+    """Return the packet's attribute for the engine's attribute `name`; "" if `name` is derived."""
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else ""
 
 
 def packet_value(packet: Packet, name: str) -> Values:
-    """Return the engine's attribute `name`; () if the packet lacks it or rules must not see it."""
+    """Return the values of the engine's attribute `name`; () if the packet lacks it or rules must not see it."""
     derived = _DERIVED.get(name)
     if derived is not None:
         found = derived(packet)
@@ -112,7 +112,7 @@ def packet_value(packet: Packet, name: str) -> Values:
 
 
 def packet_values(packet: Packet) -> dict[str, Values]:
-    """Return all attributes of the packet."""
+    """Return all attributes of the packet that rules may see, with derived ones."""
     values: dict[str, Values] = {}
     for name, value in packet.pairs:
         if is_visible(name):

@@ -1,8 +1,8 @@
-"""Tickets that prove to a cell that a request belongs to a self-test, with the simulated device.
+"""Tickets that prove to a cell that a request belongs to a self-test. A ticket contains the simulated device.
 
-A ticket is in attributes that no device can set: NAS-Identifier marks it, NAS-Port-Id contains it, Connect-Info the
-group. It is signed with a key that only Admit has, bound to one of the reserved MAC addresses, and valid for a minute.
-So no device or NAS can create one.
+A ticket is in attributes that the NAS sets: NAS-Identifier marks it, NAS-Port-Id contains it, Connect-Info contains the
+group. Only Admit has the key that signs it. A ticket is valid for one of the reserved MAC addresses, for a minute. So
+no device or NAS can create a ticket.
 """
 
 import hmac
@@ -12,35 +12,36 @@ from hashlib import sha256
 from typing import NamedTuple
 
 NAS_IDENTIFIER = "admit-self-test"
-# Profile of certificates that are valid only in self-tests, where they count as `PLAYED_PROFILE`.
+# Certificate profile that is valid only in self-tests, where it counts as `PLAYED_PROFILE`.
 SELF_TEST_PROFILE = "eap-client-self-test"
 PLAYED_PROFILE = "eap-client-device"
-# The last 16 documentation addresses (RFC 7042 2.1.2). No device has one.
+# The last 16 documentation addresses (RFC 7042 2.1.2). No real device has such an address.
 MAC_PREFIX = "00005e0053f"
 LIFETIME_SECONDS = 60
-# NAS-Port-Id: run and number of the check, end of the ticket, "k" for a known or "u" for an unknown device, signature.
+# NAS-Port-Id: id of the run and number of the check, end of the ticket, "k" for a known or "u" for an unknown device,
+# signature.
 _TEXT = re.compile(r"([0-9a-f]{8}-[0-9]{1,2})\.([0-9]{1,12})\.([ku])\.([\w-]{22})", re.ASCII)
 MAX_GROUP_OCTETS = 240
 
 
 class Ticket(NamedTuple):
     mac: str
-    # Identifies the check in logs.
+    # Identifier of the check in logs.
     mark: str
-    # Epoch seconds.
+    # End of the ticket in epoch seconds.
     until: int
     known: bool
-    # "" for no group.
+    # Group of the endpoint; "" for none.
     group: str = ""
 
 
 def encode_ticket(ticket: Ticket, tenant_key: bytes) -> str:
-    """Return the NAS-Port-Id of the ticket, signed with the tenant's key in the replica."""
+    """Return the NAS-Port-Id of the ticket. `tenant_key` is the tenant's key in the replica."""
     return f"{_signed_text(ticket)}.{_sign_ticket(ticket, tenant_key)}"
 
 
 def read_ticket(*, mac: str, port: str, group: str, tenant_key: bytes, now_seconds: int) -> Ticket | None:
-    """Return the ticket; None if it is invalid, expired, or of another tenant or device."""
+    """Return the ticket; None if it is invalid, expired, or for another tenant or device."""
     found = _TEXT.fullmatch(port)
     if found is None or not tenant_key or not mac.startswith(MAC_PREFIX):
         return None
@@ -58,7 +59,7 @@ def _signed_text(ticket: Ticket) -> str:
 
 
 def _sign_ticket(ticket: Ticket, tenant_key: bytes) -> str:
-    # A derived key: other signatures of the tenant's key are no tickets.
+    # Use a derived key, so that no other signature with the tenant's key is a ticket.
     key = hmac.digest(tenant_key, b"admit self-test", sha256)
     signed = hmac.digest(key, f"{ticket.mac}\0{_signed_text(ticket)}\0{ticket.group}".encode(), sha256)
     return urlsafe_b64encode(signed[:16]).rstrip(b"=").decode()

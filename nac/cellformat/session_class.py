@@ -1,11 +1,11 @@
-"""The Class attribute of Access-Accepts, which accounting returns (RFC 2865 5.25), to find a session's decision.
+"""The Class attribute of Access-Accepts. Accounting returns it (RFC 2865 5.25), so it identifies the decision.
 
-It has `CLASS_PREFIX` and the time of the decision in epoch microseconds (8 octets, big-endian). With
-tenant and station, this identifies a row of the decision log. A NAS can return other Classes, too.
+Its value is `CLASS_PREFIX` and the time of the decision in epoch microseconds (8 octets, big-endian). With tenant and
+MAC address, the time identifies a row of the decision log. A NAS can also return Class attributes of other servers.
 """
 
 CLASS_PREFIX = "41"
-# End of the year 9999: later values are not valid times.
+# End of the year 9999. Larger numbers are not valid times.
 MAX_MICROSECONDS = 253_402_300_799_999_999
 _LENGTH = len("0x") + len(CLASS_PREFIX) + 16
 
@@ -16,7 +16,7 @@ def encode_class(at: int) -> str:
 
 
 def parse_decided_at(value: str) -> int | None:
-    """Return the time of the decision in epoch microseconds; None for other Classes."""
+    """Return the time of the decision in epoch microseconds; None if Admit did not create this value."""
     if len(value) != _LENGTH or not value.startswith(f"0x{CLASS_PREFIX}"):
         return None
     try:

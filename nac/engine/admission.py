@@ -1,20 +1,20 @@
 """The admission ladder: the checks before and after a policy, their order, and the reasons of a reject.
 
-The cell, re-decisions, simulations and self-tests all use it. Each provides the facts (`AdmissionFacts`) from its own
-source. The checks, in this order:
+The cell, re-decisions, simulations and self-tests all call `find_refusal`. Each provides the facts about a request
+(`AdmissionFacts`) from its own source. The checks, in this order:
 
 1. the tenant is active
-2. the login holds: password, conversation, certificate (`refuse_certificate`)
+2. the login is valid: password, EAP conversation, certificate (`refuse_certificate`)
 3. the tenant accepts the TLS version
 4. the tenant offers the method
-5. its own user exists, is enabled and has not expired
+5. for a password method: the tenant's own user exists, is enabled and has not expired
 6. the NAS belongs to a site, and the site has a published policy
 7. the endpoint is not blocked
-8. the policy permits (`nac.engine.decide`); `explain_denial` names an unapproved device as the cause
-9. a passphrase that the reply needs is stored (`require_passphrase`)
+8. the policy permits the device (`nac.engine.decide`)
+9. if the reply needs a Wi-Fi passphrase, one is stored (`require_passphrase`)
 
 The first check that fails rejects the request. So no rule of a policy can admit a device that an earlier check rejects.
-Only the cell counts failed logins. It applies their limits after check 1.
+Only the cell counts failed logins. It applies the limits on failed logins after check 1.
 """
 
 from collections.abc import Collection
@@ -23,27 +23,28 @@ from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 from nac.engine.vendors import AttributeTemplate
 
 _TUNNELLED_METHODS = ("eap-ttls-pap", "eap-ttls-mschapv2", "peap-mschapv2")
-# A user sends a password.
+# Methods in which a user sends a password.
 USER_METHODS = frozenset(("pap", "chap", "mschapv2", *_TUNNELLED_METHODS))
 # Tunnels whose inner method is unknown are "eap-ttls" and "peap". No tenant offers these.
 TLS_METHODS = frozenset(("eap-tls", "eap-ttls", "peap", *_TUNNELLED_METHODS))
 TLS_VERSIONS = ("1.2", "1.3")
-# Prefix of certificate profiles for logins. Certificates of RadSec clients have the same key usage.
+# Prefix of certificate profiles for logins. The key usage is not enough, because RadSec clients have the same usage.
 _CLIENT_PROFILES = "eap-client-"
 
-# `approved`: a registered endpoint. `expired`: its approval has ended. `unapproved`: discovered, ignored or unknown.
+# `approved`: a registered endpoint. `expired`: its approval has ended. `unapproved`: a discovered, ignored or unknown
+# device.
 Standing = Literal["approved", "expired", "blocked", "unapproved"]
 
 
 class Refusal(NamedTuple):
-    """A reject: a code of nac.engine.reasons, and details for people."""
+    """A reject: a reason code of nac.engine.reasons, and details for the help desk."""
 
     reason: str
     detail: str = ""
 
 
 class TenantTerms(Protocol):
-    """What a tenant accepts."""
+    """Status of a tenant, and the methods and TLS versions that it accepts."""
 
     @property
     def status(self) -> str: ...
@@ -54,7 +55,7 @@ class TenantTerms(Protocol):
 
 
 class AdmissionPlace(Protocol):
-    """Where a request comes from. Only whether the values are None matters here."""
+    """Site and policy of the NAS that sent a request. The checks only test whether each is None."""
 
     @property
     def site(self) -> object | None:
@@ -70,7 +71,7 @@ class StoredEndpoint(Protocol):
     def status(self) -> str: ...
     @property
     def valid_until(self) -> int:
-        """Epoch seconds; 0 means never."""
+        """End of the approval in epoch seconds; 0 for no end."""
 
 
 class StoredUser(Protocol):
@@ -78,7 +79,7 @@ class StoredUser(Protocol):
     def disabled(self) -> bool: ...
     @property
     def valid_until(self) -> int:
-        """Epoch seconds; 0 means never."""
+        """End of the user's validity in epoch seconds; 0 for no end."""
 
 
 class Authority(Protocol):
@@ -86,19 +87,19 @@ class Authority(Protocol):
 
     @property
     def own(self) -> bool:
-        """Whether Admit created it."""
+        """Whether Admit created this authority."""
 
     @property
     def revoked(self) -> bool:
-        """Whether it, or an authority above it, was revoked."""
+        """Whether this authority, or an authority above it, was revoked."""
 
     @property
     def not_after(self) -> int:
-        """Epoch seconds."""
+        """End of the validity in epoch seconds."""
 
     @property
     def listed_until(self) -> int:
-        """Epoch seconds until which its revocation list is complete."""
+        """Epoch seconds until which the latest revocation list of this authority is valid."""
 
 
 class OwnCertificate(Protocol):
@@ -106,7 +107,7 @@ class OwnCertificate(Protocol):
 
     @property
     def status(self) -> str:
-        """Such as "valid", "suspended" or "revoked"."""
+        """Status such as "valid", "suspended" or "revoked"."""
 
     @property
     def profile(self) -> str: ...
@@ -119,11 +120,11 @@ class ExternalStatus(Protocol):
     def revoked(self) -> bool: ...
     @property
     def until(self) -> int:
-        """Epoch seconds until which it is fresh."""
+        """Epoch seconds until which the status is recent enough."""
 
 
 class AdmissionFacts(Protocol):
-    """Facts about one request. The ladder asks each only if all checks before it pass."""
+    """Facts about one request. `find_refusal` reads a fact only after all earlier checks passed."""
 
     @property
     def tenant(self) -> TenantTerms: ...
@@ -131,7 +132,7 @@ class AdmissionFacts(Protocol):
     def method(self) -> str: ...
     @property
     def tls_version(self) -> str:
-        """Such as "1.3"; "" if unknown. Read after `refuse_login`, and only for methods with TLS."""
+        """Version such as "1.3"; "" if unknown. Read after `refuse_login`, and only for methods with TLS."""
 
     @property
     def now_seconds(self) -> int: ...
@@ -139,17 +140,17 @@ class AdmissionFacts(Protocol):
     def place(self) -> AdmissionPlace: ...
 
     def refuse_login(self) -> Refusal | None:
-        """Why the credentials do not hold; None if they hold."""
+        """Return the reason to reject the credentials; None if they are valid."""
 
     def is_vouched_for(self) -> bool:
-        """Whether a directory knows the user, so that the tenant's own users do not matter."""
+        """Whether a directory or provider verified the user. Then the tenant's own users are not checked."""
 
     def find_user(self) -> StoredUser | None: ...
 
     def find_standing(self) -> Standing: ...
 
 
-# The only status of a tenant whose devices are admitted.
+# Admit admits devices only of tenants with this status.
 ACTIVE = "active"
 TENANT_SUSPENDED = Refusal("tenant-suspended")
 UNKNOWN_USER, _USER_DISABLED = Refusal("unknown-user"), Refusal("user-disabled")
@@ -158,7 +159,7 @@ _BLOCKED = Refusal("endpoint-blocked")
 
 
 def find_refusal(facts: AdmissionFacts) -> Refusal | None:
-    """The first check before the policy that fails; None if the policy decides."""
+    """Return the reason of the first failed check before the policy; None if the policy decides."""
     tenant, method = facts.tenant, facts.method
     if tenant.status != ACTIVE:
         return TENANT_SUSPENDED
@@ -182,7 +183,7 @@ def find_refusal(facts: AdmissionFacts) -> Refusal | None:
 
 
 def refuse_user(user: StoredUser | None, now_seconds: int) -> Refusal | None:
-    """`user` is the tenant's own user; None if unknown."""
+    """Return the reason to reject the tenant's own user, or None. `user` is None if the user is unknown."""
     if user is None:
         return UNKNOWN_USER
     return _USER_DISABLED if user.disabled or 0 < user.valid_until <= now_seconds else None
@@ -199,7 +200,7 @@ def describe_offer(names: Collection[str]) -> str:
 
 
 def get_standing(endpoint: StoredEndpoint | None, now_seconds: int) -> Standing:
-    """The standing of a device; `endpoint` is None if it is unknown."""
+    """Return whether the device is approved; `endpoint` is None for an unknown device."""
     if endpoint is None:
         return "unapproved"
     status = endpoint.status
@@ -216,9 +217,10 @@ def refuse_certificate(
     now_seconds: int,
     is_status_required: bool,
 ) -> str:
-    """A reason to reject a certificate that the trusted `authority` signed, or "".
+    """Return a reason to reject a certificate that the trusted `authority` signed, or "".
 
-    `own` is the record of a certificate from Admit, `external` the status of another one; None if there is none.
+    `own` is the stored certificate if Admit issued it. `external` is the known status of a certificate that an
+    external authority issued. Each is None if nothing is stored.
     """
     if authority.revoked:
         return "ca-revoked"
@@ -237,7 +239,10 @@ def refuse_certificate(
 
 
 def explain_denial(reason: str, *, method: str, standing: Standing, has_mac: bool) -> str:
-    """The reason of a policy's decision. If no rule matched a MAB request, its unapproved device is the cause."""
+    """Return the reason to report for a decision of a policy.
+
+    If no rule matched a MAB request, the reason is that the device is not approved.
+    """
     if reason != "fallback-denied" or method != "mab" or standing == "approved":
         return reason
     if standing == "expired":
@@ -260,15 +265,15 @@ AnyDecision = TypeVar("AnyDecision", bound=PassphraseDecision)
 
 
 def require_passphrase(decision: AnyDecision, *, has_passphrase: bool, has_ssid: bool) -> AnyDecision:
-    """The decision, or a deny if its reply needs a passphrase that cannot be sent.
+    """Return the decision, or a deny if its reply needs a passphrase that cannot be sent.
 
-    In monitor mode, a reply of the fallback that needs it is denied, too.
+    In monitor mode, the device gets the reply of the fallback. If that reply needs the passphrase, Admit denies, too.
     """
     if not decision.needs_passphrase and not decision.passphrase:
         return decision
     why = "" if has_passphrase else "none is stored"
     if not has_ssid and any(template.encoding == "pmk" for template in decision.passphrase):
-        why = "the request has no SSID, which the key is derived from"
+        why = "the request has no SSID, but the key depends on it"
     if not why:
         return decision
     return decision.refused("no-passphrase", why, is_enforced=bool(decision.passphrase))

@@ -1,4 +1,4 @@
-"""The attributes for conditions: name, kind, and whether a request can have several values.
+"""The attributes that conditions compare: name, kind, and whether a request can have several values.
 
 `folded` attributes compare case-insensitively: MAC and IP addresses, DNS names, mail addresses, UPNs, user names and
 hexadecimal serials. All others compare exactly. MAC and IP addresses in conditions are normalised, so a policy can
@@ -13,7 +13,7 @@ from typing import Literal
 
 from nac.engine.vendors import vendor_name
 
-# open: text, a whole number or a boolean, depending on the condition.
+# "open": text, a whole number or a boolean, depending on the condition.
 AttributeKind = Literal["text", "boolean", "mac", "address", "number", "open", "time"]
 
 NAS_VENDOR = "nas.vendor"
@@ -27,16 +27,16 @@ class PolicyAttribute:
     name: str
     kind: AttributeKind
     meaning: str
-    # A request can have several values; a comparison matches if any of them does.
+    # Whether a request can have several values. A comparison matches if any value matches.
     many: bool = False
     folded: bool = False
     # All possible values; () for free text.
     choices: tuple[str, ...] = ()
-    # The attribute from which the engine derives it; "" if the request has it.
+    # Name of the attribute from which the engine derives this attribute; "" if the request contains it.
     derived_from: str = ""
 
 
-# X.520 names of subject and issuer parts, abbreviated like OpenSSL; True if case-insensitive (DNS labels, mail
+# X.520 names of subject and issuer parts, with OpenSSL's abbreviations; True if case-insensitive (DNS labels, mail
 # addresses).
 NAME_PARTS = {
     "CN": ("common name", False),
@@ -114,7 +114,7 @@ ATTRIBUTE_CATALOGUE = _catalogue(
     PolicyAttribute("certificate.issuer", "text", "Issuer in OpenSSL's one-line form"),
     *_name_part_attributes("issuer", "Issuer"),
     PolicyAttribute("certificate.serial", "text", "Serial number in hex", folded=True),
-    PolicyAttribute("certificate.profile", "text", "Profile it was issued with, such as eap-client-device"),
+    PolicyAttribute("certificate.profile", "text", "Certificate profile that Admit used, such as eap-client-device"),
     PolicyAttribute("certificate.san.dns", "text", "DNS names (RFC 4343: case-insensitive)", many=True, folded=True),
     PolicyAttribute("certificate.san.email", "text", "Mail addresses", many=True, folded=True),
     PolicyAttribute("certificate.san.upn", "text", "User principal names", many=True, folded=True),
@@ -164,9 +164,9 @@ def _open_attribute(prefix: str, name: str) -> PolicyAttribute:
 
 
 def normalise_text(attribute: PolicyAttribute, text: str, *, whole: bool) -> str:
-    """Normalise `text` for comparison with requests; it is a part of a value unless `whole`.
+    """Normalise `text` of a condition for comparison with requests.
 
-    Raises ValueError with a sentence for the author of the condition.
+    `whole`: the text is a complete value, not a part of one. Raises ValueError with a message for the author.
     """
     if attribute.kind == "mac":
         digits = text.translate(_SEPARATORS).lower()

@@ -1,8 +1,8 @@
 """All rules of a policy compiled to one function that returns the first match.
 
-One closure per condition costs 4 us for 20 rules and 90 us for 500; a fused function costs 1 us and 16 us (`python -m
-loadtest.micro.engine`). The generated source has only fixed text: policy values are passed as constants, so no
-customer text becomes code.
+With one closure per condition, 20 rules take 4 us and 500 rules take 90 us. With one function for all conditions, 20
+rules take 1 us and 500 rules take 16 us (`python -m loadtest.micro.engine`). The generated source has only fixed text.
+Values of the policy are passed as constants, so no text of a customer becomes code.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ def compile_first_match(conditions: Sequence[Condition]) -> FirstMatch:
 
 @lru_cache(maxsize=1_024)
 def _compile_source(source: str) -> CodeType:
-    """Compile and cache: policies that differ only in values share the code, a quarter of the compile time."""
+    """Compile `source`. Policies that differ only in values share the code, which saves a quarter of the time."""
     return compile(source, "<policy>", "exec")
 
 
@@ -38,7 +38,7 @@ class _FunctionSource:
         lines = ["def first(a):", "    get = a.get", *reads, *tests, "    return -1"]
         space = dict(self._constants)
         exec(_compile_source("\n".join(lines)), space)  # noqa: S102 -- see above: the source has only fixed text
-        # Removed from its own globals, so that a dropped policy is freed at once without the garbage collector.
+        # Remove the function from its own globals. So a dropped policy is freed at once, without the garbage collector.
         first: FirstMatch = space.pop("first")  # type: ignore[assignment]
         return first
 
@@ -55,14 +55,14 @@ class _FunctionSource:
     def _comparison(self, comparison: Comparison) -> str:
         only = _single_text(comparison)
         if only is None:
-            return self._asked(comparison)
+            return self._match_call(comparison)
         same = f"{self._constant(only)} in {self._local(comparison.attribute.name)}"
         if comparison.folded or (comparison.attribute.kind == "open" and is_spelled_scalar(only)):
-            # Most values are already normal; only others are converted one by one.
-            return f"({same} or {self._asked(comparison)})"
+            # Most values already have the normal form. Only the other values are converted one by one.
+            return f"({same} or {self._match_call(comparison)})"
         return same
 
-    def _asked(self, comparison: Comparison) -> str:
+    def _match_call(self, comparison: Comparison) -> str:
         return f"{self._constant(comparison.match)}(a)"
 
     def _constant(self, value: object) -> str:
@@ -75,7 +75,7 @@ class _FunctionSource:
 
 
 def _single_text(comparison: Comparison) -> str | None:
-    """Return the text that it compares as a whole, or None."""
+    """Return the single text with which `comparison` compares whole values, or None."""
     wanted = comparison.wanted
     if comparison.operator not in ("equals", "one_of") or not isinstance(wanted, frozenset) or len(wanted) != 1:
         return None

@@ -1,12 +1,12 @@
 """Conditions: all, any and not over comparisons, and references to named conditions.
 
 Semantics:
-* A comparison with a missing attribute is false, so `{"not": {...}}` of it is true. `exists` tests for presence.
-* An attribute with several values matches if any of them does. Use `not` for "none of them".
+* A comparison with a missing attribute is false, so `{"not": ...}` around it is true. `exists` tests for presence.
+* A comparison with several values matches if any value matches. Put it in `not` to require that no value matches.
 * "Not equal" is `{"not": {"operator": "equals", ...}}`. There are no negative operators.
-* `{"all": []}` always matches; `{"any": []}` never does and is rejected as unreachable.
-* Text compares exactly, or case-insensitively if the attribute is (see `attributes`) or with "ignore_case".
-* `{"condition": name}` is replaced by the named condition, also for limits.
+* `{"all": []}` always matches. `{"any": []}` never matches and is rejected as unreachable.
+* Text compares exactly, except for `folded` attributes (see `attributes`) and with "ignore_case".
+* The named condition replaces the reference `{"condition": name}`. Limits count the replaced conditions, too.
 """
 
 import re
@@ -51,7 +51,7 @@ class Comparison:
     match: Matcher = field(compare=False, repr=False)
 
     def seen(self, attributes: Attributes) -> tuple[Scalar, ...]:
-        """Return the compared values for display; () if the attribute is missing."""
+        """Return the values of the request that were compared, for display; () if the attribute is missing."""
         values = tuple(attributes.get(self.attribute.name, MISSING))
         if self.attribute.kind == "time":
             return tuple(time_windows.format_wall_time(value) for value in values if isinstance(value, int))
@@ -60,7 +60,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ConditionGroup:
-    """All or any of `children`; "not" has exactly one."""
+    """A group that requires all or any of `children`; "not" has exactly one child."""
 
     how: Literal["all", "any", "not"]
     children: tuple["Condition", ...]
@@ -95,13 +95,13 @@ class ConditionParser:
     """Parses the conditions of one document and checks its limits."""
 
     def __init__(self, report: MistakeReport, definitions: object = None) -> None:
-        """`definitions` are the named conditions of the document; mistakes in unused ones are reported, too."""
+        """`definitions` are the named conditions of the document. Mistakes in unused definitions are reported, too."""
         self._report = report
         self._suggestions = NameSuggestions()
-        # Conditions as written.
+        # Number of conditions in the document.
         self._written = 0
         self._patterns = 0
-        # Conditions with references expanded: of the rules, or of the current definition.
+        # Number of conditions with references expanded: of all rules, or of the current definition.
         self._count = 0
         self._deepest = 0
         self.attributes_read: list[tuple[str, PolicyAttribute]] = []
@@ -166,7 +166,7 @@ class ConditionParser:
         before = self._count
         self._count += extent.size
         if before <= MAX_CONDITIONS < self._count:
-            self._report.add(place, f"more than {MAX_CONDITIONS} conditions with named ones expanded; use fewer")
+            self._report.add(place, f"more than {MAX_CONDITIONS} conditions, named ones included; use fewer")
         self._deepest = max(self._deepest, deepest)
         return self._count <= MAX_CONDITIONS
 
@@ -176,7 +176,7 @@ class ConditionParser:
             self._report.add(place, f'unknown condition {format_value(name)}; define it under "conditions"{near}')
             return None
         found = self._named[name]
-        # Mistakes in the definition are reported there.
+        # None: the definition has a mistake, which is reported there.
         if found is None or not self._fits(found.extent, place, depth + 1):
             return None
         return found.condition
@@ -273,12 +273,12 @@ def _quoted(word: str) -> str:
 
 
 def could_match(condition: Condition, known: Attributes) -> bool:
-    """Whether it matches some request in which the attributes of `known` have these values."""
+    """Whether `condition` can match a request in which these attributes have the values of `known`."""
     return _possible_results(condition, known)[0]
 
 
 def _possible_results(condition: Condition, known: Attributes) -> tuple[bool, bool]:
-    """Return whether it can match and whether it can fail; both are true if unknown."""
+    """Return whether `condition` can match, and whether it can fail; both are True if unknown."""
     if isinstance(condition, Comparison):
         if condition.attribute.name not in known:
             return True, True

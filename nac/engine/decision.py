@@ -8,19 +8,19 @@ from nac.engine.matchers import Attributes, Scalar
 from nac.engine.outcome import Verdict
 from nac.engine.vendors import AttributeTemplate, PoolAssignment, ReplyPair
 
-# What is in monitor mode; "" for nothing.
+# Whether the rule or the site is in monitor mode; "" if neither is.
 MonitorSource = Literal["", "rule", "site"]
 
 
 class PolicyRequest(NamedTuple):
     """The attributes of an access request.
 
-    Every value is a tuple, with one element for single values. MAC and IP addresses are normalised
-    (`nac.kit.mac.normalise_mac`, `str(ipaddress.ip_address(...))`). Use `read_request` for untrusted input.
+    Each attribute has a tuple of values, with one element for a single value. MAC and IP addresses are normalised
+    (`nac.kit.mac.normalise_mac`, `str(ipaddress.ip_address(...))`). Use `parse_request` for untrusted input.
     """
 
     attributes: Attributes
-    # Epoch seconds; the engine reads no clock.
+    # Time of the request in epoch seconds. The engine reads no clock.
     at: int
 
 
@@ -41,15 +41,16 @@ class RuleTrace:
     rule_name: str
     pinned: bool
     matched: bool
-    # The deciding comparisons: the failed ones if the rule did not match, the others if it did.
+    # The comparisons that decided: the failed comparisons if the rule did not match, otherwise those that matched.
     because: tuple[ComparisonTrace, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The result for a request. The default value denies, with an internal error.
+    """The decision about a request. The default value denies with the reason "internal-error".
 
-    In monitor mode `verdict`, `reason` and the rule are what would apply; `vlan` and `reply` are what is sent.
+    In monitor mode, `verdict`, `reason` and the rule are only logged. Admit sends `vlan` and `reply`, which are those
+    of the fallback.
     """
 
     verdict: Verdict = "deny"
@@ -63,9 +64,9 @@ class Decision:
     # Further explanation of the reason.
     detail: str = ""
     monitored: MonitorSource = ""
-    # Reply attributes to complete with the passphrase of the endpoint.
+    # Reply attributes that still need the passphrase of the endpoint.
     passphrase: tuple[AttributeTemplate, ...] = ()
-    # Deny if there is no passphrase (`no-passphrase`).
+    # Whether Admit denies if no passphrase is stored (reason `no-passphrase`).
     needs_passphrase: bool = False
     # Pools from which the cell assigns addresses.
     pools: tuple[PoolAssignment, ...] = ()
@@ -76,7 +77,7 @@ class Decision:
         return self.verdict != "deny" or bool(self.monitored)
 
     def refused(self, reason: str, detail: str = "", *, is_enforced: bool = False) -> "Decision":
-        """Return the decision turned to a deny. Monitor mode only logs it, unless `is_enforced`."""
+        """Return a deny with this reason. In monitor mode, the deny is only logged, unless `is_enforced`."""
         if self.monitored and not is_enforced:
             return replace(self, verdict="deny", reason=reason, detail=detail)
         return Decision("deny", reason, self.rule_id, self.rule_name, trace=self.trace, detail=detail)

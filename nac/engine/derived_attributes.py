@@ -1,6 +1,6 @@
 """Attributes that the engine derives from a request: the site's local time and parts of the identity.
 
-Computed only for policies that use them.
+The engine computes them only for policies that use them.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -10,7 +10,7 @@ from nac.engine.attributes import ATTRIBUTE_CATALOGUE
 from nac.engine.matchers import MISSING, Attributes, Scalar
 from nac.engine.time_windows import build_wall_clock
 
-# Maps (attributes, epoch seconds) to attributes with the derived ones.
+# Function (attributes, epoch seconds) -> attributes with the derived attributes.
 AttributeCompletion = Callable[[Attributes, int], Attributes]
 TIME_ATTRIBUTE = "time"
 
@@ -29,13 +29,16 @@ _PART_READERS: Mapping[str, Callable[[str], str]] = {"identity.user": _user_part
 
 
 def find_source_attributes(names: Collection[str]) -> frozenset[str]:
-    """Return the attributes from which `names` are derived."""
+    """Return the attributes from which the attributes `names` are derived."""
     derived = {attribute.derived_from for name in names if (attribute := ATTRIBUTE_CATALOGUE.get(name)) is not None}
     return frozenset(derived & ATTRIBUTE_CATALOGUE.keys())
 
 
 def build_completion(names: Collection[str], zone: tzinfo) -> AttributeCompletion | None:
-    """Return the completion for a policy that uses `names` at a site in `zone`; None if nothing is derived."""
+    """Return a function that adds the derived attributes among `names`; None if none is derived.
+
+    `zone` is the time zone of the site.
+    """
     parts = [
         (name, ATTRIBUTE_CATALOGUE[name].derived_from, part) for name, part in _PART_READERS.items() if name in names
     ]
@@ -59,5 +62,5 @@ def _wall_time(clock: Callable[[int], int], at: int) -> tuple[Scalar, ...]:
     try:
         return (clock(at),)
     except (OverflowError, ValueError, OSError):
-        # Out of the calendar's range: no window matches.
+        # The time is outside the range of Python's calendar, so no window matches.
         return ()

@@ -1,16 +1,16 @@
-"""Reading of JSON documents, and limits that apply to any document."""
+"""Parsing of policies as JSON, and limits that apply to any document."""
 
 import json
 
 from nac.engine.mistakes import DocumentMistake, MistakeReport, PolicyErrors, at_index, at_key
 
 MAX_DOCUMENT_BYTES = 256 * 1024
-# 10 nested conditions are 20 containers; deeper documents are hostile.
+# Limit of nesting. A valid condition of 10 levels needs only 20 nested objects and lists.
 _MAX_CONTAINERS = 64
 
 
 def parse_policy_text(text: str | bytes) -> object:
-    """Parse a JSON text. Raises PolicyErrors, also for repeated keys, of which JSON would use the last."""
+    """Parse a policy from JSON. Raises PolicyErrors for invalid JSON, and for an object with a repeated key."""
     if len(text) > MAX_DOCUMENT_BYTES:
         raise PolicyErrors([_too_large_mistake(len(text))])
     repeated: list[str] = []
@@ -41,9 +41,9 @@ def parse_policy_text(text: str | bytes) -> object:
 
 
 def find_unstorable(document: object) -> tuple[DocumentMistake, ...]:
-    """Return mistakes in types, size and characters; () if the document can be read further."""
+    """Return mistakes in types, size and characters; () if the document can be stored and parsed."""
     report = MistakeReport()
-    # Computing places is slower than checking, so it is done only after a mistake.
+    # Computing the path of each value is slow, so it is done only after a mistake.
     if not _is_surely_storable(document):
         _report_unstorable(document, report)
     if not report:
@@ -54,7 +54,7 @@ def find_unstorable(document: object) -> tuple[DocumentMistake, ...]:
 
 
 def _is_surely_storable(document: object) -> bool:
-    """Whether `_walk` would certainly report nothing."""
+    """Whether the document has certainly no mistake that `_report_unstorable` would report."""
     level, budget = [document], MAX_DOCUMENT_BYTES
     for _ in range(_MAX_CONTAINERS):
         budget -= len(level)
@@ -112,7 +112,10 @@ def _too_large_mistake(size: int) -> DocumentMistake:
 
 
 def check_text(text: str, place: str, report: MistakeReport) -> bool:
-    """Check characters: PostgreSQL's jsonb and radiusd accept no NUL, and UTF-8 has no lone surrogates."""
+    """Return False after reporting an invalid character in `text`.
+
+    PostgreSQL's jsonb and radiusd accept no NUL, and UTF-8 has no lone surrogates.
+    """
     if "\0" in text:
         report.add(place, "contains a NUL character")
         return False

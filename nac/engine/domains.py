@@ -4,14 +4,14 @@ import re
 from collections.abc import Callable
 
 _MAX_NAME = 253
-# Length by RFC 1035 2.3.4. Underscores occur in service names.
+# RFC 1035 2.3.4 limits the length of a label. Underscores occur in service names.
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)\Z")
 
 
 def parse_domain(text: str) -> str:
-    """Return the domain in lower case, as xn--... labels (RFC 3490), without a final dot.
+    """Return the domain in lower case, with xn--... labels (RFC 3490), without a final dot.
 
-    Raises ValueError with a sentence.
+    Raises ValueError with a message for the author.
     """
     if text.startswith((".", "*.")):
         raise ValueError(f"{text!r}: write only the domain, {text.lstrip('*.')!r}; it includes names below it")
@@ -22,7 +22,10 @@ def parse_domain(text: str) -> str:
 
 
 def build_domain_test(domains: frozenset[str]) -> Callable[[str], bool]:
-    """Return a test of a name; for a mail address, UPN or NAI it tests the part after the last @."""
+    """Return a test whether a name is in `domains`.
+
+    Of a mail address, UPN or NAI, it tests the part after the last @.
+    """
     suffixes = tuple("." + domain for domain in sorted(domains))
 
     def test(text: str) -> bool:
@@ -47,7 +50,7 @@ def build_domain_cover_test(domains: frozenset[str]) -> Callable[[str], bool]:
 def _to_ascii(name: str) -> str | None:
     if name.isascii():
         return name
-    # The codec takes quadratic time.
+    # The codec takes quadratic time, so reject long names first.
     if len(name) > _MAX_NAME:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Decisions: a pure function of policy and request. No I/O, no clock, deny by default."""
+"""Decides requests. A pure function of policy and request: no I/O, no clock, deny by default."""
 
 from dataclasses import replace
 
@@ -7,14 +7,14 @@ from nac.engine.decision import ComparisonTrace, Decision, PolicyRequest, RuleTr
 from nac.engine.matchers import MISSING, Attributes
 from nac.engine.policy import Policy
 
-# For a request of invalid types (a number instead of a tuple), for which no verdict is reliable.
+# The decision about a request with values of a wrong type, such as a number instead of a tuple.
 _MALFORMED_DECISION = Decision()
 
 
 def decide(policy: Policy, request: PolicyRequest, *, trace: bool = False) -> Decision:
     """Apply pinned denies, rules and fallback; the first match wins. Never raises.
 
-    With `trace`, the decision contains every rule tried and the deciding comparisons.
+    With `trace`, the decision contains every rule that was evaluated and the comparisons that decided it.
     """
     attributes = request.attributes
     try:

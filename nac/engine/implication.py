@@ -1,7 +1,7 @@
 """Implication and exclusion between comparisons of the same attribute.
 
-Sound, not complete: True holds for every valid request (single values where required, normalised IP addresses); False
-means unknown.
+The result True is certain for every valid request (single values where required, normalised IP addresses). The result
+False means unknown: some cases are not detected.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from nac.engine.conditions import Comparison
 from nac.engine.operators import ComparedValue, NumberRange
 from nac.engine.time_windows import TimeWindow
 
-# Operators that ignore "ignore_case".
+# Operators for which "ignore_case" makes no difference.
 _FOLDED_BY_NATURE = ("in_domain", "in_network", "exists", "within")
 _EXACT_OPERATORS = ("equals", "one_of")
 _PARTIAL_OPERATORS = ("starts_with", "ends_with", "contains")
-# For members of one list: whether everything in one member lies in another.
+# Builds a test whether a domain or network lies in one of the listed domains or networks.
 _COVERED_BY: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
     "in_domain": domains.build_domain_cover_test,
     "in_network": networks.build_network_cover_test,
@@ -24,10 +24,10 @@ _COVERED_BY: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
 
 
 class ComparisonTerm(NamedTuple):
-    """A comparison in canonical form. Equal `shape` means equal meaning."""
+    """A comparison in canonical form. Comparisons with equal `shape` match the same requests."""
 
     comparison: Comparison
-    # Operator (or its common form), case folding, value.
+    # Operator (or a common name of several operators), case folding, value.
     shape: tuple[str, bool, ComparedValue]
 
 
@@ -48,7 +48,7 @@ def build_term(comparison: Comparison) -> ComparisonTerm:
 
 
 def implies(one: ComparisonTerm, other: ComparisonTerm) -> bool:
-    """Whether `other` matches whenever `one` does; both compare the same attribute."""
+    """Whether `other` matches every request that `one` matches. Both must compare the same attribute."""
     how, folded, wanted = one.shape
     other_how, other_folded, other_wanted = other.shape
     if other_how == "exists" or one.shape == other.shape:
@@ -64,7 +64,7 @@ def implies(one: ComparisonTerm, other: ComparisonTerm) -> bool:
             return wanted.within(other_wanted)
         case str(), str() if how in _PARTIAL_OPERATORS and other_how in (how, "contains"):
             if folded and not other_folded:
-                # It combines several texts.
+                # `one` also matches other spellings of its text, which `other` may not match.
                 return False
             return _part_test(other_how, _fold(wanted, other_folded), other_wanted)
         case frozenset(), frozenset() if how == other_how:
@@ -73,7 +73,7 @@ def implies(one: ComparisonTerm, other: ComparisonTerm) -> bool:
 
 
 def excludes(one: ComparisonTerm, other: ComparisonTerm) -> bool:
-    """Whether the two never match together; both compare the same single-valued attribute."""
+    """Whether the two never match the same request. Both must compare the same single-valued attribute."""
     how, folded, wanted = one.shape
     other_how, other_folded, other_wanted = other.shape
     if "exists" in (how, other_how):
@@ -101,13 +101,13 @@ def excludes(one: ComparisonTerm, other: ComparisonTerm) -> bool:
 
 
 def _is_represented_by_values(texts: ComparisonTerm, other: ComparisonTerm) -> bool:
-    """Whether `other` treats each text that matches `texts` like the text in the condition."""
+    """Whether `other` gives one result for all spellings of a text that match `texts`."""
     how, other_folded, _ = other.shape
     if not texts.comparison.folded or how in ("exists", "in_domain"):
         return True
     if texts.comparison.attribute.kind in ("address", "mac"):
         return other_folded or how == "in_network"
-    # RE2 folds single characters, but folding may produce several.
+    # RE2 folds single characters, but Python's case folding can turn one character into several.
     return other_folded and how != "matches"
 
 
@@ -153,7 +153,7 @@ def _number_test(numbers: ComparedValue) -> Callable[[int], bool]:
 
 
 def intersection(one: NumberRange, other: NumberRange) -> NumberRange:
-    """Return the intersection; if it is empty, its end is before its start."""
+    """Return the intersection; if it is empty, `least` is greater than `most`."""
     leasts = [bound for bound in (one.least, other.least) if bound is not None]
     mosts = [bound for bound in (one.most, other.most) if bound is not None]
     return NumberRange(max(leasts, default=None), min(mosts, default=None))

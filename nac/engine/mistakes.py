@@ -1,15 +1,15 @@
-"""Mistakes in documents, with their places. All mistakes of a document are reported together."""
+"""Mistakes in documents, with their paths. All mistakes of a document are reported together."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# Enough for a person; bounds the response to a hostile document.
+# Enough for a reader. The limit also bounds the response to a document with many mistakes.
 MAX_REPORTED = 200
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentMistake:
-    """`place` is a path such as "rules[3].when.any[0].value", or "" for the document itself."""
+    """`place` is a path in the document, such as "rules[3].when.any[0].value"; "" for the whole document."""
 
     place: str
     message: str

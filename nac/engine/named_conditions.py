@@ -5,12 +5,12 @@ from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 
 MAX_NAMED = 500
-# Finding a similar name costs milliseconds, and a document may have thousands of mistakes.
+# Finding a similar name takes milliseconds, and a document may have thousands of mistakes.
 _MAX_SUGGESTIONS = 20
 
 
 class NameSuggestions:
-    """Suggests similar names for the first few unknown ones."""
+    """Suggests similar names for the first few unknown names of a document."""
 
     def __init__(self) -> None:
         self._left = _MAX_SUGGESTIONS
@@ -25,7 +25,10 @@ class NameSuggestions:
 
 
 def order_definitions(definitions: Mapping[str, object]) -> tuple[list[str], list[list[str]]]:
-    """Return (names outside cycles, dependencies first; each cycle as names, with the first repeated at the end)."""
+    """Return the names outside cycles, and the cycles.
+
+    Each name follows the names that it refers to. A cycle is a list of names, with the first name repeated at the end.
+    """
     graph = {
         name: [other for other in list_referred_names(definition) if other in definitions]
         for name, definition in definitions.items()
@@ -37,7 +40,7 @@ def order_definitions(definitions: Mapping[str, object]) -> tuple[list[str], lis
         try:
             sorter.prepare()
         except CycleError as error:
-            # TopologicalSorter reports references backwards; reverse, and start with the first in the document.
+            # TopologicalSorter lists references backwards. Reverse them, and start with the first name in the document.
             circle = list(reversed(error.args[1]))[:-1]
             start = min(range(len(circle)), key=lambda index: places[circle[index]])
             circle = circle[start:] + circle[:start]
@@ -50,7 +53,7 @@ def order_definitions(definitions: Mapping[str, object]) -> tuple[list[str], lis
 
 
 def list_referred_names(condition: object) -> list[str]:
-    """Return the names that it refers to, in order, without duplicates; [] for an invalid condition."""
+    """Return the names to which a condition refers, in order, without duplicates; [] for an invalid condition."""
     found: dict[str, None] = {}
     stack = [condition]
     while stack:

@@ -10,7 +10,7 @@ _BITS = {4: 32, 6: 128}
 
 
 class IpPrefix(NamedTuple):
-    """Version (4 or 6), prefix length, and prefix as a number."""
+    """IP version (4 or 6), prefix length in bits, and the prefix as a number."""
 
     version: int
     length: int
@@ -18,7 +18,7 @@ class IpPrefix(NamedTuple):
 
 
 def parse_network(text: str) -> IpPrefix:
-    """Parse "192.0.2.0/24", "2001:db8::/32" or an address. Raises ValueError with a sentence."""
+    """Parse "192.0.2.0/24", "2001:db8::/32" or an address. Raises ValueError with a message for the author."""
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -30,9 +30,9 @@ def parse_network(text: str) -> IpPrefix:
 
 
 def parse_address(text: str) -> IpPrefix | None:
-    """Parse an address or prefix (such as Framed-IPv6-Prefix) of a request; None if it is neither.
+    """Parse an address or prefix (such as Framed-IPv6-Prefix) of a request; None if the text is neither.
 
-    An IPv4-mapped IPv6 address (RFC 4291 2.5.5.2) is the IPv4 address.
+    The result of an IPv4-mapped IPv6 address (RFC 4291 2.5.5.2) is the IPv4 address.
     """
     host, slash, length_text = text.partition("/")
     try:
@@ -53,7 +53,7 @@ def parse_address(text: str) -> IpPrefix | None:
 
 
 def build_network_cover_test(networks: Iterable[IpPrefix]) -> Callable[[IpPrefix], bool]:
-    """Return a test whether a network lies in one of `networks`: one look-up per prefix length."""
+    """Return a test whether a network lies in one of `networks`. It does one look-up per prefix length."""
     by_length: dict[tuple[int, int], set[int]] = {}
     for network in networks:
         by_length.setdefault((network.version, network.length), set()).add(network.prefix)
@@ -70,7 +70,7 @@ def build_network_cover_test(networks: Iterable[IpPrefix]) -> Callable[[IpPrefix
 
 
 def build_network_test(networks: Iterable[IpPrefix]) -> Callable[[str], bool]:
-    """Return a test for addresses as text."""
+    """Return a test whether an address, as text, lies in one of `networks`."""
     is_covered = build_network_cover_test(networks)
 
     def test(text: str) -> bool:

@@ -1,6 +1,6 @@
 """Operators: their attribute kinds, values and matchers.
 
-Every operator is false for a missing attribute. With several values, one match is enough.
+A comparison with a missing attribute is false. If the request has several values, one matching value is enough.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ _OPERATORS_BY_KIND: dict[AttributeKind, tuple[str, ...]] = {
     "boolean": ("equals", "exists"),
     "number": (*_EXACT_OPERATORS, "exists", *NUMERIC_OPERATORS),
     "open": (*_EXACT_OPERATORS, *PARTIAL_OPERATORS, "in_domain", "in_network", "matches", "exists", *NUMERIC_OPERATORS),
-    # Never missing.
+    # Every request has a time, so `exists` does not apply.
     "time": ("within",),
 }
 _KIND_DESCRIPTIONS: dict[AttributeKind, str] = {
@@ -48,7 +48,7 @@ _KIND_DESCRIPTIONS: dict[AttributeKind, str] = {
     "boolean": "true or false",
     "number": "a number",
     "open": "text, a number, or true or false",
-    "time": "a moment",
+    "time": "day and time",
 }
 
 
@@ -73,7 +73,7 @@ ComparedValue = frozenset[str] | frozenset[int] | frozenset[IpPrefix] | NumberRa
 
 
 class CompiledComparison(NamedTuple):
-    """The value in comparable form (equal if it means the same) and the matcher."""
+    """The matcher, and the value in comparable form. Values with the same meaning have equal forms."""
 
     wanted: ComparedValue
     match: Matcher
@@ -85,7 +85,7 @@ def list_operators(attribute: PolicyAttribute) -> tuple[str, ...]:
 
 
 def require_operator(attribute: PolicyAttribute, operator: str) -> None:
-    """Raise ValueError with a sentence unless the operator applies."""
+    """Raise ValueError, with a message for the author, unless the operator applies to the attribute."""
     applicable = _OPERATORS_BY_KIND[attribute.kind]
     if operator not in applicable:
         raise ValueError(
@@ -99,7 +99,7 @@ def takes_ignore_case(attribute: PolicyAttribute, operator: str) -> bool:
 
 
 def compile_value(attribute: PolicyAttribute, operator: str, value: object, *, ignore_case: bool) -> CompiledComparison:
-    """Compile a value. Raises ValueError with a sentence if it is wrong."""
+    """Compile the value of a comparison. Raises ValueError, with a message for the author, if the value is wrong."""
     name, folded = attribute.name, attribute.folded or ignore_case
     if attribute.kind == "boolean":
         if not isinstance(value, bool):
@@ -210,7 +210,7 @@ def _require_number(value: object) -> int:
 
 
 def _read_members(value: object, read: Callable[[object], _T]) -> list[_T]:
-    """Read one text or a list of texts."""
+    """Return the members of a list, or a single text as the only member."""
     if isinstance(value, list):
         if not value:
             raise ValueError("must be text, or a list with at least one text")
@@ -228,6 +228,6 @@ def _require_text(value: object) -> str:
 
 def format_value(value: object) -> str:
     """Format a value for a message, truncated."""
-    # JSON spelling.
+    # Write constants as in JSON.
     text = {"None": "null", "True": "true", "False": "false"}.get(repr(value)) or repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."

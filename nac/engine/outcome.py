@@ -12,7 +12,7 @@ from nac.engine.vendors import Results
 Verdict = Literal["permit", "deny", "quarantine"]
 
 MAX_PROFILES = 200
-# Default profile of a quarantine without one.
+# Profile of a quarantine that names no profile.
 QUARANTINE_PROFILE = "quarantine"
 _KEYS = ("verdict", "profile", *RESULT_KEYS)
 _MAX_NAME = 64
@@ -21,7 +21,7 @@ _NO_RESULTS = Results()
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The default value denies."""
+    """A verdict and its results. The default value denies."""
 
     verdict: Verdict = "deny"
     results: Results = _NO_RESULTS
@@ -46,7 +46,7 @@ class OutcomeParser:
             place = at_key("profiles", name)
             if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > _MAX_NAME:
                 self._report.add(place, f"the name must have 1 to {_MAX_NAME} printable characters")
-            # Registered anyway, so that rules that use it are not reported, too.
+            # Store the profile despite mistakes, so that rules that use it are not reported, too.
             self._profiles[name] = self._profile(results, place)
 
     def _profile(self, document: object, place: str) -> ParsedResults:
@@ -63,7 +63,7 @@ class OutcomeParser:
     def parse(self, document: object, place: str, *, of_site: bool = False) -> Outcome:
         """Return the outcome; a deny if `document` has mistakes, which are in the report.
 
-        `of_site`: a site's own fallback. It applies with any policy, so it has no profile.
+        `of_site`: the document is a site's own fallback. It applies with any policy, so it cannot use a profile.
         """
         report = self._report
         if not isinstance(document, dict):
@@ -79,15 +79,18 @@ class OutcomeParser:
         if verdict == "deny":
             for key in _KEYS[1:]:
                 if document.get(key):
-                    report.add(at_key(place, key), "a deny has no results; remove it")
+                    report.add(at_key(place, key), "a deny has no results; remove this key")
             return Outcome()
-        given = self._named(document, place, verdict, of_site=of_site) | parse_results(document, place, report)
-        results = build_results(given, place, report)
+        parsed = self._profile_results(document, place, verdict, of_site=of_site)
+        parsed |= parse_results(document, place, report)
+        results = build_results(parsed, place, report)
         self._check.check(results, place)
         return Outcome(verdict, results)
 
-    def _named(self, document: Mapping[str, object], place: str, verdict: str, *, of_site: bool) -> ParsedResults:
-        """Return the results of the profile of the outcome."""
+    def _profile_results(
+        self, document: Mapping[str, object], place: str, verdict: str, *, of_site: bool
+    ) -> ParsedResults:
+        """Return the results of the profile that the outcome names."""
         name, where = document.get("profile"), at_key(place, "profile")
         if of_site:
             if name is not None:

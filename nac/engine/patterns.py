@@ -3,22 +3,22 @@
 import re
 from collections.abc import Callable
 
-# Imported here: the first import takes the GIL and deadlocks in a radiusd thread that called another instance of the
-# module before.
+# Imported while this module loads. A first import in a radiusd thread that has called another instance of the module
+# deadlocks on the GIL.
 import re2  # house: allow engine-imports -- the standard library's regular expressions are not safe (docs/adr/0007)
 
 MAX_PATTERN_LENGTH = 500
 # Bytes for the compiled pattern and its cache; larger patterns are rejected.
 _MAX_MEMORY = 256 * 1024
-# Nested unbounded repetition, such as (a+)+. It is equivalent to the inner one, and catastrophic in backtracking
-# engines.
+# Nested unbounded repetition, such as (a+)+. It matches the same texts as a+, but takes exponential time in
+# backtracking engines.
 _REPEATED_TWICE = re.compile(
     r"\((?:\?:|\?P?<\w+>)?(?:\\.|\[(?:\\.|[^\]\\])*\]|[^()\\\[\]|])(?:[*+]|\{\d+,\})\??\)(?:[*+]|\{\d+,\})"
 )
 
 
 def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:
-    """Return a test whether the pattern occurs in a text. Raises ValueError with a sentence."""
+    """Return a test whether the pattern occurs in a text. Raises ValueError with a message for the author."""
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise ValueError(f"too long: {len(pattern)} characters; the limit is {MAX_PATTERN_LENGTH}")
     if twice := _REPEATED_TWICE.search(pattern):
@@ -29,7 +29,7 @@ def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]
     options.never_capture = True
     options.case_sensitive = not ignore_case
     try:
-        # As bytes: with text, the library counts characters up to the match.
+        # Search bytes: for text, the library also counts the characters before the match.
         search = re2.compile(pattern.encode(), options).search
     except re2.error as exc:
         raise ValueError(_describe_error(exc)) from None
@@ -38,7 +38,7 @@ def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]
         try:
             return search(text.encode()) is not None
         except UnicodeEncodeError:
-            # Half of a surrogate pair; requests do not contain it.
+            # The text has half of a surrogate pair. Text in requests never has one.
             return False
 
     return test

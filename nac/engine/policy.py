@@ -1,6 +1,7 @@
-"""Compilation of policies from JSON documents, with every mistake and its place.
+"""Compiles policies from JSON documents, and reports every mistake with its path in the document.
 
-Order: pinned denies, rules (first match wins), fallback (the site's overrides the policy's), deny.
+A policy applies pinned denies, then rules (the first match wins), then its fallback or the site's own fallback.
+Without a fallback it denies.
 """
 
 import re
@@ -47,12 +48,12 @@ class Rule:
     when: Condition
     then: Outcome
     pinned: bool = False
-    # Monitor mode: logs its outcome; the fallback admits the device.
+    # Monitor mode: the outcome of the rule is only logged, and the fallback applies.
     monitor: bool = False
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the attributes that its condition uses, including sources of derived ones."""
+        """Return the attributes that the condition uses, and the attributes from which these are derived."""
         names = frozenset(iter_attribute_names(self.when))
         return names | find_source_attributes(names)
 
@@ -69,7 +70,7 @@ def _match_no_rule(attributes: Attributes) -> int:
 class Policy:
     """Pinned denies and rules in order. The default value denies everything.
 
-    `decide` uses `first` and `decisions`. The last decision is the fallback's, for index -1 (no match).
+    `decide` calls `first` for the index of a rule and looks it up in `decisions`. Index -1 (no match) is the fallback.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -78,19 +79,20 @@ class Policy:
     decisions: DecisionTable = field(
         default=DecisionTable([Ruling(_DENY, "fallback-denied")]), compare=False, repr=False
     )
-    # Adds derived attributes to a request; None if none are used.
+    # Adds derived attributes to a request; None if the policy uses none.
     complete: AttributeCompletion | None = field(default=None, compare=False, repr=False)
     tests: tuple[PolicyTest, ...] = ()
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the attributes that its rules use, and the one that selects the reply format."""
+        """Return the attributes that the rules use, and `nas.vendor`, which selects the format of the reply."""
         return frozenset({"nas.vendor"}).union(*(rule.reads for rule in self.rules))
 
     def refusals(self, nas: Attributes) -> Iterator[tuple[str, str]]:
-        """Yield results that a NAS does not support: the place in the document, and the reason.
+        """Yield results that a NAS does not support: the path in the document, and the reason.
 
-        `nas` has its known attributes: `nas.name`, `nas.vendor`, `site.name`. Not for a policy without trace.
+        `nas` has the attributes of the NAS: `nas.name`, `nas.vendor`, `site.name`. A policy `without_trace` has no
+        rules left to check.
         """
         vendor = find_vendor(next(iter(nas.get("nas.vendor", ())), ""))
         answers = [
@@ -103,7 +105,7 @@ class Policy:
                 yield f"{place}.{refusal.place}", refusal.why
 
     def without_trace(self) -> "Policy":
-        """Return an equivalent policy without traces, at half the memory."""
+        """Return a policy that decides equally at half the memory, but cannot produce traces."""
         return replace(self, rules=(), fallback=_DENY, tests=())
 
     @classmethod
@@ -129,11 +131,12 @@ def compile_policy(
 ) -> Policy:
     """Compile a policy document (from `json.loads`).
 
-    `fallback` is the site's own outcome as a document, None for the policy's. With `replies`, replies for every
-    vendor and `radius.*` conditions are checked against radiusd's dictionaries. `time_zone` is the IANA name for time
-    conditions. `monitor`: the site is in monitor mode. `refuse_unreachable` is for new versions only: a published
-    version must keep working even if this engine detects more. Raises PolicyErrors with every mistake, and nothing
-    else.
+    `fallback` is the document of the site's own fallback; None to use the policy's fallback. With `replies`, the
+    function checks `radius.*` conditions and the replies for every vendor against radiusd's dictionaries. `time_zone`
+    is the IANA name of the zone for time conditions. `monitor`: the site is in monitor mode. `refuse_unreachable`
+    rejects rules that can never match. Use it only for new versions, because published versions must keep working.
+
+    Raises PolicyErrors with every mistake, and no other error.
     """
     if unreadable := find_unstorable(document):
         raise PolicyErrors(unreadable)

@@ -17,7 +17,7 @@ _MAX_TEXT = 253
 _KEYS = ("name", "request", "at", "site", "expect")
 _EXPECTATION_KEYS = ("verdict", "rule", "reason", "vlan", "monitored", "reply")
 _REPLY_KEYS = ("attribute", "operator", "value", "tag")
-# Without a time, a test runs on a Monday at noon UTC, so that its result never changes.
+# A test without a time uses a Monday at noon UTC, so that its result never changes.
 DEFAULT_TEST_TIME = int(datetime(2024, 1, 1, 12, tzinfo=UTC).timestamp())
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9998, 1, 1, tzinfo=UTC)
@@ -25,17 +25,17 @@ _LATEST = datetime(9998, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Expected parts of the decision; None is not checked."""
+    """Expected parts of the decision. A part that is None is not checked."""
 
     verdict: Verdict | None = None
-    # "" if no rule may decide.
+    # Id of the deciding rule; "" if no rule may decide.
     rule: str | None = None
     reason: str | None = None
-    # "" if there must be no VLAN.
+    # "" if the decision must have no VLAN.
     vlan: str | None = None
-    # Whether the verdict is only logged, in monitor mode.
+    # Whether monitor mode must apply, so that the verdict is only logged.
     monitored: bool | None = None
-    # Attributes that the reply must contain; an operator of "" matches any.
+    # Attributes that the reply must contain. The operator "" matches any operator.
     reply: tuple[ReplyAttribute, ...] = ()
 
 
@@ -44,14 +44,16 @@ class PolicyTest:
     place: str
     name: str
     request: PolicyRequest
-    # Slug of the site for time zone and fallback; "" for UTC and the policy's own fallback.
+    # Slug of the site whose time zone and fallback apply; "" for UTC and the policy's own fallback.
     site: str
     expect: Expectation
 
 
 def parse_moment(text: object) -> int:
-    """Return the epoch seconds of a time such as "2026-01-05T09:00:00Z" (RFC 3339). Raises ValueError with a
-    sentence."""
+    """Return the epoch seconds of a time such as "2026-01-05T09:00:00Z" (RFC 3339).
+
+    Raises ValueError with a message for the author.
+    """
     try:
         moment = datetime.fromisoformat(text if isinstance(text, str) else "")
     except ValueError:
@@ -141,7 +143,7 @@ class _TestParser:
         if not isinstance(document, dict) or not document.keys() & set(_EXPECTATION_KEYS):
             report.add(place, f"must be an object with at least one of {', '.join(_EXPECTATION_KEYS)}")
             return None
-        self._refuse_other_keys(document, _EXPECTATION_KEYS, place, "what is expected")
+        self._refuse_other_keys(document, _EXPECTATION_KEYS, place, "an expectation")
         verdict = document.get("verdict")
         if "verdict" in document and verdict not in get_args(Verdict):
             report.add(at_key(place, "verdict"), f"must be one of: {', '.join(get_args(Verdict))}")

@@ -1,6 +1,6 @@
-"""Detection of conditions that always or never match, or that an earlier rule covers.
+"""Detection of rules that never match, and of rules whose requests an earlier rule always matches first.
 
-Sound, not complete: every reported rule is unreachable, but not every unreachable rule is reported.
+Every reported rule is unreachable, but not every unreachable rule is reported.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -14,16 +14,16 @@ from nac.engine.operators import NumberRange, format_value
 
 ALWAYS = ("constant", True)
 NEVER = ("constant", False)
-# Equal for conditions that are equal up to order, repetition, nesting, and the position of "not", which is only before
-# comparisons here.
+# Form of a condition with "not" only directly before comparisons. Conditions that differ only in order, repetition,
+# nesting or the position of "not" have equal forms.
 Canonical = tuple[str, Hashable]
 _OPPOSITES = {"all": "any", "any": "all"}
-# Limit of comparison pairs per policy, 1 us each; 500 realistic rules need a third.
+# Limit of compared pairs per policy. A pair takes 1 us. A realistic policy of 500 rules needs a third of this limit.
 _MAX_STEPS = 500_000
 
 
 class UnreachableRule(NamedTuple):
-    """Index of the rule, whether it can never match (otherwise an earlier rule covers it), and a message."""
+    """Index of the rule, whether it can never match (otherwise an earlier rule covers it), and the message."""
 
     number: int
     never: bool
@@ -32,14 +32,14 @@ class UnreachableRule(NamedTuple):
 
 class _CanonicalRule(NamedTuple):
     where: str
-    # Parts that must all match.
+    # Conditions that must all match.
     parts: frozenset[Canonical]
     by_attribute: dict[str, list[Canonical]]
     groups: list[Canonical]
 
 
 def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[UnreachableRule]:
-    """Check (place, condition) pairs in order."""
+    """Yield the unreachable rules. `rules` are pairs of path and condition, in the order of evaluation."""
     analysis = _Analysis()
     earlier: list[_CanonicalRule] = []
     for number, (place, condition) in enumerate(rules):
@@ -68,7 +68,7 @@ class _Analysis:
         self._steps = _MAX_STEPS
 
     def canonical(self, condition: Condition, why: list[str]) -> Canonical:
-        """Return the canonical form; append contradictions to `why`."""
+        """Return the canonical form. If it can never match, add the reason to `why`."""
         if isinstance(condition, Comparison):
             return self._comparison(condition)
         parts = [self.canonical(child, why) for child in condition.children]
@@ -92,7 +92,7 @@ class _Analysis:
         return _CanonicalRule(where, parts, by_attribute, groups)
 
     def find_cover_reason(self, before: _CanonicalRule, rule: _CanonicalRule) -> str | None:
-        """Return why `before` matches whenever `rule` does ("" if obvious), or None if it may not."""
+        """Return why `before` matches whenever `rule` matches ("" if obvious), or None if this is not certain."""
         if not before.parts:
             return ", because it always matches"
         reasons = []
@@ -137,7 +137,7 @@ class _Analysis:
         return False
 
     def _excludes(self, one: Canonical, other: Canonical) -> bool:
-        """Whether the two never match together."""
+        """Whether the two certainly never match together."""
         self._steps -= 1
         if self._steps < 0:
             return False
@@ -165,7 +165,7 @@ class _Analysis:
         return key
 
     def _consistent(self, key: Canonical, why: list[str]) -> Canonical:
-        """Return NEVER if two parts of an "all" exclude each other; merge ranges of one attribute."""
+        """Return NEVER if two parts of an "all" exclude each other. Otherwise merge the ranges of each attribute."""
         if key[0] != "all":
             return key
         parts = _members(key)
@@ -193,7 +193,7 @@ class _Analysis:
         return NEVER
 
     def _merge_ranges(self, parts: frozenset[Canonical]) -> frozenset[Canonical]:
-        """Merge ranges: at least 5 and at most 9 of a single-valued attribute is between 5 and 9."""
+        """Merge ranges of a single-valued attribute: "at least 5" and "at most 9" become "between 5 and 9"."""
         merged: dict[str, tuple[Comparison, NumberRange]] = {}
         kept = set(parts)
         for part in parts:

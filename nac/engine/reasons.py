@@ -1,4 +1,4 @@
-"""Decision reasons: a code, a title and advice for the help desk."""
+"""Reasons of decisions: a code, a title and advice for the help desk."""
 
 from typing import NamedTuple
 
@@ -48,8 +48,8 @@ REASONS = _index_by_code(
         "result-not-supported",
         "The switch or access point does not support the result",
         Advice(
-            "Without the result, the device would get more access than the policy allows. The detail names what "
-            "its vendor does not support. Change the result, or correct the vendor.",
+            "Without the result, the device would get more access than the policy allows. The detail names the result "
+            "that the vendor does not support. Change the result, or correct the vendor of the NAS.",
             NextStep("updateNas", {"vendor": ""}),
         ),
     ),
@@ -302,8 +302,8 @@ REASONS = _index_by_code(
     Reason(
         "password-not-carried",
         "Password missing or too long",
-        "The device opened a tunnel and sent no password in it, or one of more than 128 octets, the limit of RADIUS "
-        "(RFC 2865 5.2). Set a shorter password, or enter one on the device.",
+        "The device opened a tunnel, but sent no password in it, or a password of more than 128 octets. RADIUS allows "
+        "at most 128 octets (RFC 2865 5.2). Set a shorter password, or enter a password on the device.",
     ),
     Reason(
         "unknown-user",
@@ -371,8 +371,8 @@ REASONS = _index_by_code(
     Reason(
         "second-factor-needed",
         "Provider requires a second factor",
-        "The provider requires more than a password, which RADIUS cannot carry. Exempt Admit there, or use "
-        "certificates.",
+        "The provider requires more than a password, which RADIUS cannot carry. Exempt Admit from this in the "
+        "provider's settings, or use certificates.",
     ),
     Reason(
         "too-many-groups",
@@ -384,7 +384,7 @@ REASONS = _index_by_code(
         "verifier-busy",
         "Too many logins at once",
         "Too many logins wait for their password check. If this persists, a device or an attacker sends too many "
-        "logins, or the directory is slower than they arrive.",
+        "logins, or the directory is too slow.",
     ),
     Reason(
         "verifier-unavailable",

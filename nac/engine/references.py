@@ -29,9 +29,9 @@ class PolicyReference:
 
 
 def references(document: object) -> tuple[PolicyReference, ...]:
-    """Return every name that is compared as a whole (equals, one_of) or used as a pool, in document order.
+    """Return every name that a comparison uses as a whole (equals, one_of) or that names a pool, in document order.
 
-    Works on invalid documents, too, so that all mistakes are reported together.
+    The function also reads invalid documents, so that all mistakes are reported together.
     """
     found: list[PolicyReference] = []
     for value, place in _iter_objects(document):
@@ -41,7 +41,10 @@ def references(document: object) -> tuple[PolicyReference, ...]:
 
 
 def distinguishes_names(document: object, kind: ReferenceKind, name: str, other: str) -> bool:
-    """Whether a comparison (of a part, a pattern, or ignoring case) matches only one of two names of this kind."""
+    """Whether a comparison of the document matches only one of two names of this kind.
+
+    Comparisons of parts or patterns, and comparisons that ignore case, can distinguish names.
+    """
     attribute = next(attribute for attribute, of in _KINDS.items() if of == kind)
     return any(
         _comparison_holds(value, attribute, name) != _comparison_holds(value, attribute, other)
@@ -67,7 +70,7 @@ def _comparison_holds(comparison: dict[str, object], attribute: str, name: str) 
 
 
 def _iter_objects(document: object) -> Iterator[tuple[dict[str, object], str]]:
-    """Yield each object with its place, in document order."""
+    """Yield each object with its path in the document, in document order."""
     stack: list[tuple[object, str]] = [(document, "")]
     while stack:
         value, place = stack.pop()

@@ -1,7 +1,7 @@
-"""Checks whether results can be sent: rendered for every vendor, against radiusd's own dictionaries.
+"""Checks whether results can be sent: renders them for every vendor and checks them with radiusd's dictionaries.
 
-A mistake is a value that the dictionaries reject, that exceeds the packet for any vendor, or that no vendor supports.
-Results that only some vendors lack are checked with the NASes of a site (`Policy.refusals`).
+A mistake is a value that the dictionaries reject, that is too long for the packet, or that no vendor supports.
+`Policy.refusals` checks results that only some vendors support.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from nac.engine.results import UNREADABLE_ATTRIBUTE
 from nac.engine.vendors import Rendering, ReplyAttribute, Results, Vendor, all_vendors
 from nac.engine.vendors.vendor import MAX_PASSPHRASE_LENGTH
 
-# RFC 2865 3: a packet has at most 4096 octets. The rest is for EAP, keys, State and attributes of radiusd.
+# RFC 2865 3: a packet has at most 4096 octets. Reserve 500 for EAP, keys, State and attributes of radiusd.
 MAX_REPLY_BYTES = 4096 - 500
 _LONGEST_PASSPHRASE_TEXT = "x" * MAX_PASSPHRASE_LENGTH
 
@@ -21,21 +21,21 @@ class ReplyDictionary(Protocol):
     """The dictionaries of radiusd; implemented by `nac.engine.dictionary.Dictionary`."""
 
     def check(self, attribute: str, value: str, tag: int | None) -> None:
-        """Raise ValueError with a sentence unless radiusd accepts this value in a reply."""
+        """Raise ValueError, with a message for the author, unless radiusd accepts this value in a reply."""
 
     def encoded_bytes(self, attribute: str, value: str, tag: int | None) -> int:
-        """Return the encoded length in octets of a valid attribute."""
+        """Return the encoded length in octets of an attribute that `check` accepts."""
 
     def knows(self, attribute: str) -> bool:
         """Whether a request can have this attribute."""
 
 
-# Place within the results, message.
+# Path within the results, and message.
 _Problem = tuple[str, str]
 
 
 class ReplyCheck:
-    """Checks the results of one document; equal ones once."""
+    """Checks the results of one document. Equal results are checked only once."""
 
     def __init__(self, report: MistakeReport, replies: ReplyDictionary | None) -> None:
         self._report = report
@@ -104,7 +104,7 @@ class ReplyCheck:
 
 def _group_alike_vendors(results: Results) -> list[list[Vendor]]:
     """Group the vendors that render these results equally."""
-    keys = tuple(results.given())
+    keys = tuple(results.used_keys())
     acl = results.downloadable_acl
     own = {name for name, _ in acl.by_vendor} if acl is not None else set()
     groups: dict[tuple[object, ...], list[Vendor]] = {}

@@ -6,7 +6,7 @@ from nac.engine.document import check_text
 from nac.engine.matchers import Scalar
 from nac.engine.mistakes import DocumentMistake, MistakeReport, RequestErrors, at_index
 
-# Sources of derived attributes that are not attributes themselves.
+# Sources of derived attributes that are not attributes of a request.
 _SOURCES = {"at": "the time of the request"}
 
 

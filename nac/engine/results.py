@@ -1,4 +1,4 @@
-"""Parsing of results of rules, fallbacks and profiles, key by key."""
+"""Parsing of the results in rules, fallbacks and profiles, key by key."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,37 +18,37 @@ from nac.engine.vendors import (
 RESULT_KEYS = (*NEUTRAL_KEYS, *POOL_KEYS, "reply")
 MAX_REPLY_ATTRIBUTES = 100
 MAX_ACL_ENTRIES = 100
-# At least a minute, to limit the load; RFC 2865 5.27 has 32 bits, which some NASes read as signed.
+# At least a minute, to limit the load. RFC 2865 5.27 allows 32 bits, which some NASes read as a signed number.
 SESSION_SECONDS_RANGE = (60, 2**31)
 _MAX_VLAN_NAME_BYTES = 32
 _MAX_NAME_BYTES = 128
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,126}\Z")
 
-# Like nac.kit.validation.require_slug.
+# The same form as in nac.kit.validation.require_slug.
 _POOL_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 
-# Placeholder for an invalid attribute, so that the others keep their index.
+# Placeholder for an invalid attribute, so that the following attributes keep their index.
 UNREADABLE_ATTRIBUTE = ReplyAttribute("", "+=", "")
 
-# Results by field, for the keys in the document.
+# Parsed results by field name, only for keys in the document.
 ParsedResults = dict[str, Any]
 
 
 def parse_results(document: Mapping[str, object], place: str, report: MistakeReport) -> ParsedResults:
-    """Parse the valid results in `document`; report the others. null counts as absent."""
-    given: ParsedResults = {}
+    """Return the valid results in `document`, and report invalid ones. null counts as absent."""
+    parsed: ParsedResults = {}
     for key in RESULT_KEYS:
         value = document.get(key)
         if value is not None:
             found = _PARSERS[key](value, at_key(place, key), report)
             if found is not None:
-                given[key] = found
-    return given
+                parsed[key] = found
+    return parsed
 
 
-def build_results(given: ParsedResults, place: str, report: MistakeReport) -> Results:
-    """Combine the results and check them together."""
-    results = Results(**given)
+def build_results(parsed: ParsedResults, place: str, report: MistakeReport) -> Results:
+    """Return the results, and report those that contradict each other."""
+    results = Results(**parsed)
     if results.reauthenticate and not results.session_timeout:
         report.add(at_key(place, "reauthenticate"), "requires session_timeout, the time until reauthentication")
     if results.acl and results.downloadable_acl:
@@ -153,7 +153,7 @@ def _entries_by_vendor(
         elif vendor.name in found:
             report.add(where, f"{vendor.name} already has entries")
         entries = _entries(listed, where, report)
-        # Unsupported entries for a named vendor are a mistake; under "default" they are for other vendors.
+        # Entries that a named vendor does not support are a mistake. Entries under "default" are for other vendors.
         why = vendor.entries_refusal_reason(entries) if vendor and entries and vendor.name != DEFAULT_VENDOR else ""
         if why:
             report.add(where, why)
@@ -194,7 +194,7 @@ def _reply(value: object, place: str, report: MistakeReport) -> tuple[ReplyAttri
             continue
         name = item.attribute.lower()
         if name in seen and item.operator == ":=":
-            # radiusd replaces the first attribute of that name, whatever its tag.
+            # radiusd replaces the first attribute of that name, even if it has another tag.
             report.add(at_key(where, "operator"), f'":=" replaces the previous {item.attribute}; "+=" sends both')
         seen.add(name)
     return tuple(found)

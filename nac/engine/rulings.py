@@ -1,4 +1,4 @@
-"""Decisions of a policy, built on first use per rule and vendor."""
+"""Decisions of a policy. Each is built at its first use by a rule and a vendor."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from nac.engine.decision import Decision, MonitorSource
 from nac.engine.outcome import Outcome
 from nac.engine.vendors import Vendor, find_vendor
 
-# Cached vendor spellings; the NASes of a cell have a few.
+# Limit of cached spellings of vendors. The NASes of a cell use only a few.
 _MAX_SPELLINGS = 256
 
 
@@ -23,7 +23,7 @@ class Ruling(NamedTuple):
 
 
 class DecisionTable:
-    """One decision per ruling. The last is the fallback's, for index -1 (no match)."""
+    """One decision per ruling and vendor. The last ruling is the fallback; index -1 (no match) selects it."""
 
     __slots__ = ("_by_spelling", "_made", "_rulings", "_tables")
 
@@ -31,7 +31,7 @@ class DecisionTable:
         self._rulings = tuple(rulings)
         self._tables: dict[str, _VendorDecisions] = {}
         self._by_spelling: dict[object, _VendorDecisions] = {}
-        # Most vendors have the same reply and share one decision.
+        # Most vendors get the same reply, so they share one decision.
         self._made: dict[Decision, Decision] = {}
 
     def of(self, vendor: Sequence[object], index: int) -> Decision:
@@ -60,7 +60,7 @@ class DecisionTable:
             if fallback.verdict == otherwise.outcome.verdict:
                 decision = _apply_monitor_mode(decision, fallback, ruling.monitored)
             else:
-                # The fallback's results are not supported: a permit without them would grant more.
+                # The NAS does not support the fallback's results. A permit without them would grant more access.
                 why = f"fallback: {fallback.detail}"
                 decision = Decision("deny", fallback.reason, decision.rule_id, decision.rule_name, detail=why)
         decision = table.decisions[index] = self._made.setdefault(decision, decision)
@@ -78,7 +78,7 @@ def _render_decision(ruling: Ruling, vendor: Vendor) -> Decision:
         return Decision("deny", reason, rule_id, rule_name)
     rendering = vendor.render(outcome.results)
     if rendering.refusals:
-        # A permit without the rule's ACL or role would grant more than the rule.
+        # A permit without the rule's ACL or role would grant more access than the rule.
         why = "; ".join(map(str, rendering.refusals))
         return Decision("deny", "result-not-supported", rule_id, rule_name, detail=why)
     return Decision(
@@ -95,7 +95,7 @@ def _render_decision(ruling: Ruling, vendor: Vendor) -> Decision:
 
 
 def _apply_monitor_mode(would: Decision, fallback: Decision, by: MonitorSource) -> Decision:
-    """Return the would-be verdict with the fallback's results; without results if the fallback denies."""
+    """Return the verdict of `would` with the reply of the fallback, which is empty if the fallback denies."""
     return replace(
         would,
         vlan=fallback.vlan,

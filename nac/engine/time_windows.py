@@ -1,7 +1,7 @@
 """Time windows: weekdays, times of day and dates, in the site's local time.
 
-Local time is the number of seconds that a UTC clock with the same date and time would show. So windows follow
-daylight saving time: a skipped time does not occur, a repeated time occurs twice.
+Local time is a number: the epoch seconds at which UTC shows the same date and time as the site's clock. So windows
+follow daylight saving time: a skipped time does not occur, a repeated time occurs twice.
 """
 
 import re
@@ -23,11 +23,13 @@ _KEYS = ("days", "from", "to", "dates")
 
 
 class TimeWindow(NamedTuple):
-    """A window. `start` and `end` are seconds of a day, `end` exclusive. If `end` is not later, the window ends on
-    the next day and belongs to the day of its start. `first` and `last` are days since 1970-01-01, inclusive.
+    """A window. `start` and `end` are seconds of a day, `end` exclusive. `first` and `last` are days since 1970-01-01,
+    inclusive.
+
+    If `end` is before `start`, the window ends on the next day and belongs to the day of its start.
     """
 
-    # Bit 0 is Monday.
+    # Bit mask of weekdays; bit 0 is Monday.
     days: int = _EVERY_DAY
     start: int = 0
     end: int = _DAY_SECONDS
@@ -39,7 +41,7 @@ class TimeWindow(NamedTuple):
         return self.end < self.start
 
     def within(self, other: "TimeWindow") -> bool:
-        """Whether `other` includes this window; False if that is not obvious."""
+        """Whether `other` includes this window; False if that is not certain."""
         same_shape = self.is_over_midnight == other.is_over_midnight
         return (
             same_shape
@@ -51,7 +53,7 @@ class TimeWindow(NamedTuple):
         )
 
     def excludes(self, other: "TimeWindow") -> bool:
-        """Whether the windows do not overlap; False if that is not obvious."""
+        """Whether the windows do not overlap; False if that is not certain."""
         if self.is_over_midnight or other.is_over_midnight:
             return False
         return (
@@ -64,7 +66,7 @@ class TimeWindow(NamedTuple):
 
 
 def parse_window(value: object) -> TimeWindow:
-    """Parse a window. Raises ValueError with a sentence for each mistake."""
+    """Parse a window. Raises ValueError with a message that lists every mistake."""
     if not isinstance(value, dict) or not value:
         raise ValueError('must be an object with at least one of "days", "from", "to", "dates"')
     wrong = [
@@ -94,7 +96,7 @@ def parse_window(value: object) -> TimeWindow:
 
 
 def build_window_test(window: TimeWindow) -> Callable[[int], bool]:
-    """Return a test for local times."""
+    """Return a test whether a local time lies in the window."""
     days, start, end, first, last = window
     over_midnight = window.is_over_midnight
 
@@ -113,7 +115,10 @@ def build_window_test(window: TimeWindow) -> Callable[[int], bool]:
 
 
 def build_wall_clock(zone: tzinfo) -> Callable[[int], int]:
-    """Return the conversion from epoch seconds. It raises OverflowError, ValueError or OSError after the year 9999."""
+    """Return a function from epoch seconds to local time.
+
+    The function raises OverflowError, ValueError or OSError after the year 9999.
+    """
 
     def wall(at: int) -> int:
         offset = datetime.fromtimestamp(at, zone).utcoffset()
@@ -128,13 +133,13 @@ def format_wall_time(wall: int) -> str:
 
 
 def parse_time_zone(name: str) -> tzinfo:
-    """Return the time zone of an IANA name. Raises ValueError with a sentence."""
+    """Return the time zone of an IANA name. Raises ValueError with a message for the author."""
     if name == "UTC":
         return UTC
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as exc:
-        # Folders and invalid names raise other errors (ZoneInfoNotFoundError is a KeyError).
+        # An unknown name raises ZoneInfoNotFoundError, a KeyError. Folders and invalid names raise the other errors.
         raise ValueError(f"unknown time zone {name!r}; use an IANA name such as Europe/Berlin") from exc
 
 

@@ -1,6 +1,6 @@
-"""Groups of endpoints and of users: the same rules for two pairs of tables.
+"""Groups of endpoints and groups of users. Both kinds have the same operations, on different tables.
 
-Groups must be created before use. Policies contain a group's name, so it cannot be renamed while one does.
+A group must be created before use. Policies contain names of groups, so a group that a policy names cannot be renamed.
 """
 
 from collections import defaultdict
@@ -51,15 +51,15 @@ def is_by_rule(group: EndpointGroup | UserGroup) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Groups(Generic[GroupT]):
-    """The groups of one kind."""
+    """Operations on the groups of one kind: endpoint groups or user groups."""
 
-    # Kind in policies; also the prefix of audit actions.
+    # Kind of reference in policies. It is also the prefix of audit actions.
     kind: ReferenceKind
     group: type[GroupT]
     membership: type[EndpointGroupMember] | type[UserGroupMember]
     member_column: InstrumentedAttribute[UUID]
 
-    # Operations of the API.
+    # Ids of API operations, which error messages recommend.
     list_operation: str
     create_operation: str
 
@@ -76,7 +76,7 @@ class Groups(Generic[GroupT]):
         return group
 
     def create_many(self, session: Session, *, actor: str, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Create groups with valid names; groups that exist by now are skipped. Raises TooManyGroups."""
+        """Create groups with valid names. Groups that exist meanwhile are skipped. Raises TooManyGroups."""
         if not names:
             return
         lock_quota(session, f"{self.kind}s", tenant_id)
@@ -87,7 +87,7 @@ class Groups(Generic[GroupT]):
         audit.append_in_batches(session, [entry | {"target": name} for name in made])
 
     def require_creatable(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Raise TooManyGroups if there are too many now. To create them, lock the quota first."""
+        """Raise TooManyGroups if these new groups would exceed a limit. Lock the quota before you create them."""
         if len(names) > MAX_NEW_GROUPS:
             raise TooManyGroups(
                 f"{len(names)} new groups exceed the limit.",
@@ -107,11 +107,11 @@ class Groups(Generic[GroupT]):
             )
 
     def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
-        """Rename a group; its members stay.
+        """Rename a group. Its members do not change.
 
-        Raises InUse while a published policy or a draft refers to it, or matches part of its name: policies are never
-        rewritten automatically. Also raises InUse while the tenant follows a template with the group, because a
-        roll-out would create it again without members.
+        Raises InUse while a published policy or a draft names the group or compares a part of its name, because
+        policies are never rewritten automatically. Also raises InUse while the tenant follows a template with the
+        group, because a roll-out would create the old group again, without members.
         """
         group = self.require(session, tenant_id=tenant_id, name=name)
         new_name = require_name(new_name)
@@ -144,7 +144,7 @@ class Groups(Generic[GroupT]):
             )
 
     def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
-        """Delete a group; its members stay. Raises InUse while a published policy or a draft refers to it."""
+        """Delete a group, but not its members. Raises InUse while a published policy or a draft names it."""
         group = self.require(session, tenant_id=tenant_id, name=name)
         count = self._count_members(session, group)
         require_unreferenced(
@@ -188,7 +188,7 @@ class Groups(Generic[GroupT]):
     def list_page(
         self, session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, text: str = ""
     ) -> Sequence[GroupT]:
-        """List groups; `text` is part of the name."""
+        """List a page of groups. `text` is a part of their names."""
         query = (span or self.orders.first()).of(select(self.group).where(self.group.tenant_id == tenant_id))
         return session.scalars(query.where(contains_text(text, self.group.name)) if text else query).all()
 
@@ -207,7 +207,10 @@ class Groups(Generic[GroupT]):
     def names_of(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], by_rule: bool = True
     ) -> Mapping[UUID, tuple[str, ...]]:
-        """Return sorted names by member; members without groups are missing. Omits groups by rule unless `by_rule`."""
+        """Return sorted group names by id of the member. Members without groups are missing.
+
+        Without `by_rule`, groups by rule are omitted.
+        """
         query = (
             select(self.member_column, self.group.name)
             .join(self.group, self.group.id == self.membership.group_id)
@@ -224,7 +227,9 @@ class Groups(Generic[GroupT]):
     def assign(
         self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]
     ) -> tuple[str, ...]:
-        """Replace the member's groups; return them. Groups by rule stay; `names` can include those that it is in.
+        """Replace the member's groups; return their names. Groups by rule do not change.
+
+        `names` can include groups by rule of which it is already a member.
 
         Raises UnknownGroup with all unknown names, and GroupByRule.
         """
@@ -248,7 +253,10 @@ class Groups(Generic[GroupT]):
         self.join_each(session, tenant_id=tenant_id, members=dict.fromkeys(names, member_ids))
 
     def join_each(self, session: Session, *, tenant_id: TenantId, members: Mapping[str, Collection[UUID]]) -> None:
-        """Like `join`, with members by group name. Uses the same number of statements for any number of groups."""
+        """Add members to groups; `members` has them by group name. Raises like `assign`.
+
+        The number of statements does not depend on the number of groups.
+        """
         known, _ = self._named(session, tenant_id, set(members))
         columns = ["tenant_id", self.member_column.key, "group_id"]
         pairs = [(member_id, known[name]) for name, joining in members.items() for member_id in joining]
@@ -286,8 +294,9 @@ class Groups(Generic[GroupT]):
             )
 
     def keep(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Prevent renaming and deletion of these groups until the transaction ends. Call it before changing members: a
-        deletion locks the group first, then its members.
+        """Prevent renaming and deletion of these groups until the transaction ends.
+
+        Call it before changing members, because a deletion locks the group first, then its members.
         """
         if names:
             query = select(self.group.id).where(self.group.tenant_id == tenant_id, in_array(self.group.name, names))
@@ -296,8 +305,9 @@ class Groups(Generic[GroupT]):
     def _named(
         self, session: Session, tenant_id: TenantId, wanted: set[str], *, held: Collection[UUID] = ()
     ) -> tuple[dict[str, UUID], set[UUID]]:
-        """Return ids of these groups by name, and of all groups by rule. Ignores groups by rule in `held`. Prevents
-        deletion (`keep`).
+        """Return the ids of these groups by name, and the ids of all groups by rule. Prevents deletion (`keep`).
+
+        Groups by rule in `held` are ignored.
 
         Raises UnknownGroup and GroupByRule.
         """
@@ -316,7 +326,7 @@ class Groups(Generic[GroupT]):
             raise GroupByRule(
                 f"A rule sets the members of {', '.join(map(repr, ruled))}.",
                 place="groups",
-                remedy="Change the rule, or use a group without one.",
+                remedy="Change the rule, or use a group without a rule.",
             )
         return known, set(by_rule)
 
@@ -332,7 +342,7 @@ class Groups(Generic[GroupT]):
 
 
 def _uuid_array(ids: Collection[UUID]) -> ColumnElement[Sequence[UUID]]:
-    """Return the ids as one parameter: imports exceed the 65,535 parameters of a statement."""
+    """Return the ids as one parameter, because imports would exceed the 65,535 parameters of a statement."""
     return literal(list(ids), ARRAY(Uuid()))
 
 

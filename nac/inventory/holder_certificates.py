@@ -13,7 +13,7 @@ from nac.models import Certificate, Endpoint, User
 
 
 def require_no_good_certificates(session: Session, holder: Endpoint | User, *, remedy: str) -> None:
-    """Raise InUse if the holder has valid certificates. The caller has locked `holder`."""
+    """Raise InUse if the holder has valid certificates. The caller must have locked `holder`."""
     issued_to = Certificate.endpoint_id if isinstance(holder, Endpoint) else Certificate.user_id
     query = select(func.count()).where(
         Certificate.tenant_id == holder.tenant_id,
@@ -21,13 +21,14 @@ def require_no_good_certificates(session: Session, holder: Endpoint | User, *, r
         *_good_clauses(),
     )
     if count := session.scalar(query):
-        raise InUse(f"It has certificates that are not revoked: {count}.", place="certificates", remedy=remedy)
+        kind = "endpoint" if isinstance(holder, Endpoint) else "user"
+        raise InUse(f"The {kind} has certificates that are not revoked: {count}.", place="certificates", remedy=remedy)
 
 
 def find_holders_with_certificates(
     session: Session, *, tenant_id: TenantId, endpoint_ids: Collection[UUID]
 ) -> set[UUID]:
-    """Return the endpoints with valid certificates. The caller has locked them."""
+    """Return the endpoints that have valid certificates. The caller must have locked them."""
     is_requested = func.any(literal(list(endpoint_ids), ARRAY(Uuid())))
     query = select(Certificate.endpoint_id).where(
         Certificate.tenant_id == tenant_id, Certificate.endpoint_id == is_requested, *_good_clauses()

@@ -1,4 +1,4 @@
-"""Comparison of recorded decisions with those of another policy."""
+"""Compares recorded decisions with the decisions of another policy."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -21,10 +21,10 @@ from nac.sessions.decisions.recorded_requests import (
 )
 
 ReplayBaseline = Literal["recorded", "published"]
-# Distinct requests in memory: about 20 MB.
+# Limit of distinct requests in memory, about 20 MB.
 MAX_DISTINCT_REQUESTS = 20_000
 PROGRESS_EVERY = 5_000
-# Not in the log: the engine derives it from the time.
+# Attribute that the log lacks, because the engine derives it from the time of the request.
 _TIME = "time"
 _NO_ANSWER = ComparedAnswer("deny", "", "")
 OLDER_FORMAT = "older-format"
@@ -32,11 +32,11 @@ OLDER_FORMAT = "older-format"
 
 @dataclass(frozen=True, slots=True)
 class UnrecordedAttribute:
-    """An attribute that the draft uses and recorded requests lack, so its rules could not match."""
+    """An attribute that the draft uses but recorded requests lack. Rules that use it could not match."""
 
     attribute: str
     rules: tuple[str, ...]
-    # Number of replayed requests with the attribute, and the first time; None if there are none.
+    # Number of replayed requests with the attribute, and time of the first such request (None if there is none).
     held_by: int
     first_held: datetime | None
 
@@ -49,7 +49,7 @@ class UnrecordedAttribute:
 
 
 class SiteDecider(NamedTuple):
-    """The policies to compare at a site: the draft and the published version (None if none)."""
+    """The policies to compare at a site: the draft and the published version (None if no version is published)."""
 
     place: SiteContext
     draft: Policy
@@ -57,23 +57,23 @@ class SiteDecider(NamedTuple):
 
 
 class _RequestKind:
-    """Recorded requests that are equal for the replay."""
+    """Recorded requests that have the same attributes and recorded decision."""
 
     __slots__ = ("attributes", "count", "first", "recorded", "tally")
 
     def __init__(self, recorded: RecordedOutcome, attributes: RecordedAttributes) -> None:
         self.recorded = recorded
-        # {} if it cannot be replayed.
+        # {} if the requests cannot be replayed.
         self.attributes = attributes
-        # None if the decision depends on the time.
+        # Counter of these requests; None if the decision depends on the time.
         self.tally: DifferenceTally | None = None
         self.count = 0
-        # Time of the earliest in epoch microseconds.
+        # Time of the earliest request in epoch microseconds.
         self.first = 2**63
 
 
 class ReplayComparison:
-    """One pass over the recorded requests."""
+    """Compares the decisions about all recorded requests in one pass."""
 
     def __init__(self, deciders: Mapping[str, SiteDecider], against: ReplayBaseline) -> None:
         self._deciders = deciders
@@ -87,14 +87,14 @@ class ReplayComparison:
         self._kinds: dict[bytes, _RequestKind] = {}
         self._tallies: dict[tuple[ComparedAnswer, ComparedAnswer], DifferenceTally] = {}
         self._refusals: dict[str, DifferenceTally] = {}
-        # By attribute: number of requests with it, and the time of the first.
+        # Attribute -> number of requests with it, and time of the first such request.
         self._held: Counter[str] = Counter()
         self._first_held: dict[str, int] = {}
         self._first = 2**63
         self.suppressed = 0
 
     def read(self, session: Session, requests: RecordedRequests, *, tell: Callable[[int], None] | None = None) -> None:
-        """Read all requests. `tell` receives the number so far, every TOLD_EVERY."""
+        """Read and compare all requests. `tell` receives the number so far, every PROGRESS_EVERY requests."""
         kinds = self._kinds
         for count, (at_digits, number, device, rest) in enumerate(requests.rows(session)):
             if tell is not None and not count % PROGRESS_EVERY:
@@ -141,7 +141,7 @@ class ReplayComparison:
         return tally
 
     def _forget(self) -> None:
-        """Add the counts of all kinds to the totals and clear the cache."""
+        """Add the counts of all request kinds to the totals, and clear the cache of kinds."""
         for kind in self._kinds.values():
             self.suppressed += kind.recorded.suppressed * kind.count
             if kind.attributes:
@@ -152,7 +152,7 @@ class ReplayComparison:
         self._kinds.clear()
 
     def list_differing(self) -> list[DifferenceTally]:
-        """Return differing groups, largest first."""
+        """Return the groups of requests with different decisions, largest group first."""
         tallies = [tally for tally in self._tallies.values() if tally.differs]
         return sorted(tallies, key=lambda tally: (-tally.requests, tally.before, tally.after))
 
@@ -169,8 +169,10 @@ class ReplayComparison:
         return sum(tally.requests for tally in (*self._tallies.values(), *self._refusals.values()))
 
     def unrecorded(self) -> tuple[UnrecordedAttribute, ...]:
-        """Return attributes that the log lacks. It has all RADIUS attributes; others are recorded once the cell
-        derives them."""
+        """Return attributes that the draft uses and the log lacks.
+
+        The log has all RADIUS attributes. It has other attributes only since the cell computes them.
+        """
         drafts = [decider.draft for decider in self._deciders.values()]
         if not drafts or self._first == 2**63:
             return ()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nac.engine import Decision
 
-# More than displayed, because one device may repeat.
+# More examples than are displayed, because several can be of one device.
 _MAX_EXAMPLES = 8
 
 
@@ -19,9 +19,9 @@ class ComparedAnswer(NamedTuple):
     verdict: str
     rule_id: str
     vlan: str
-    # In monitor mode of a "rule" or "site" the device is admitted whatever the verdict, so this is a difference.
+    # "rule" or "site" if that is in monitor mode. It is compared, because monitor mode admits with any verdict.
     monitored: str = ""
-    # Pools of assigned addresses. Recorded decisions have none, because the log has only the addresses.
+    # Names of the pools of assigned addresses. Recorded decisions have none, because the log has only the addresses.
     pools: tuple[str, ...] = ()
 
     @classmethod
@@ -49,7 +49,7 @@ class ComparedAnswer(NamedTuple):
 
 
 class DifferenceTally:
-    """Requests with the same decisions `before` and `after`."""
+    """Counts requests with the decision `before` in one policy and the decision `after` in the other policy."""
 
     __slots__ = ("_recent", "after", "before", "devices", "differs", "requests")
 
@@ -59,7 +59,7 @@ class DifferenceTally:
         self.differs = before != after
         self.requests = 0
         self.devices: set[bytes] = set()
-        # (time, log number, device) of the latest ones, without consecutive repeats of a device.
+        # (time, log number, device) of the latest requests, without consecutive repeats of a device.
         self._recent: deque[tuple[int, int, bytes]] = deque(maxlen=_MAX_EXAMPLES)
 
     def note(self, at: int, number: bytes, device: bytes) -> None:
@@ -79,7 +79,7 @@ class DifferenceTally:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceExample:
-    """One request of a group, with the explanation of its new decision."""
+    """A request of a group, with the explanation of its new decision."""
 
     at: str
     mac: str
@@ -102,7 +102,7 @@ class ReplayDifference:
 def digest_changes(document: object, changes: Iterable[tuple[ComparedAnswer, ComparedAnswer]]) -> str:
     """Return a digest that identifies a draft and its differences.
 
-    Counts are not included, because new requests arrive all the time.
+    The digest does not contain counts, because new requests arrive all the time.
     """
     text = json.dumps([document, sorted(changes)], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Validation of policy documents for a tenant: form, replies and names, all mistakes together."""
+"""Validation of policy documents for a tenant: form, replies and names. All mistakes are reported together."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -39,7 +39,8 @@ _KIND_NAMES: dict[ReferenceKind, str] = {
     "nas": "NAS",
     "identity-source": "identity source",
 }
-# A template's policy may name them although a tenant lacks them; they can also be deleted while a policy names them.
+# Kinds of objects that a policy can name although they do not exist: a tenant may lack an object that the policy of a
+# template names, and an object can be deleted while a policy names it.
 _MAY_BE_ABSENT: frozenset[ReferenceKind] = frozenset(("nas", "identity-source"))
 _CREATE_STEPS: dict[ReferenceKind, NextStep] = {
     "endpoint-group": NextStep("createEndpointGroup"),
@@ -54,7 +55,7 @@ class InvalidPolicy(InvalidInput):
     """The policy has mistakes. Nothing was stored."""
 
     def __init__(self, mistakes: Sequence[DocumentMistake]) -> None:
-        """Every mistake with its place: those of PolicyErrors and unknown names."""
+        """`mistakes` are those of PolicyErrors and unknown names."""
         super().__init__("; ".join(str(mistake) for mistake in mistakes))
         self.mistakes = tuple(mistakes)
 
@@ -78,9 +79,9 @@ def check_document(
 ) -> Policy:
     """Compile a document. Raises InvalidPolicy with every mistake, or DictionaryMissing.
 
-    `refuse_absent`: reject unknown NASes and identity sources, too, because their rules never match. Use it to save,
-    publish or roll back. Do not use it for a template's policy (tenants differ), a tenant file (its policies may be
-    older than a deletion) or simulations. `keep`: the named objects cannot be deleted until the transaction ends.
+    `refuse_absent` also rejects names of unknown NASes and identity sources, because their rules never match. Use it to
+    save, publish or roll back. Do not use it for the policy of a template (tenants differ), for a tenant file (it can
+    name a deleted object) or for simulations. `keep` prevents deletion of the named objects until the transaction ends.
     """
     replies = require_dictionary(session, tenant_id=tenant_id)
     if unreadable := find_unstorable(document):
@@ -103,8 +104,10 @@ def check_document(
 def check_at_sites(
     session: Session, *, tenant_id: TenantId, policy_id: UUID, document: object, keep: bool = True
 ) -> None:
-    """Check that every NAS at the policy's sites supports its results. `keep` like in `check_document`. Raises
-    InvalidPolicy."""
+    """Check that every NAS at the policy's sites supports the policy's results. Raises InvalidPolicy.
+
+    `keep` prevents deletion of the named pools until the transaction ends.
+    """
     mistakes = [
         mistake
         for site in repository.sites_of_policy(session, tenant_id, policy_id)
@@ -115,13 +118,13 @@ def check_at_sites(
 
 
 def check_at_site(session: Session, *, site: Site, policy_id: UUID | None) -> None:
-    """Check what decides at one site: the published version and the site's own fallback."""
+    """Check the published version and the site's own fallback at one site. Raises InvalidPolicy."""
     if mistakes := _site_mistakes(session, site, _document_in_force(session, site, policy_id), keep=True):
         raise InvalidPolicy(mistakes)
 
 
 def find_unsupported_at_site(session: Session, *, site: Site, nas: Nas) -> list[DocumentMistake]:
-    """Return the results that decide at its site and that one NAS does not support."""
+    """Return the results of the site's policy and fallback that one NAS does not support."""
     return _find_unsupported(site, _document_in_force(session, site, site.policy_id), [nas])
 
 
@@ -145,7 +148,7 @@ def _find_unsupported(site: Site, document: object, nases: Sequence[Nas]) -> lis
 
 
 def check_fallback(session: Session, *, tenant_id: TenantId, document: object) -> Outcome:
-    """Compile the site's own fallback. Raises InvalidPolicy or DictionaryMissing."""
+    """Compile a site's own fallback. Raises InvalidPolicy or DictionaryMissing."""
     try:
         outcome = compile_outcome(document, replies=require_dictionary(session, tenant_id=tenant_id))
     except PolicyErrors as errors:
@@ -167,25 +170,27 @@ def require_dictionary(session: Session, *, tenant_id: TenantId) -> Dictionary:
 
 
 def pool_mistakes(session: Session, tenant_id: TenantId, document: object, *, keep: bool) -> list[DocumentMistake]:
-    """Return mistakes for unknown pools, of tenant or any site. Works on invalid documents, too. `keep` locks the
-    named pools until the transaction ends."""
+    """Return mistakes for pools that neither the tenant nor one of its sites has.
+
+    The documents can be invalid. `keep` locks the named pools until the transaction ends.
+    """
     named = _pool_references(document)
     pools = _load_pools(session, tenant_id, named, keep=keep)
     return [mistake for each in named if (mistake := _find_pool_mistake(each, pools, "")) is not None]
 
 
 def pool_mistakes_at(session: Session, site: Site, *documents: object, keep: bool) -> list[DocumentMistake]:
-    """Return mistakes for pools that this site lacks; `keep` like in `pool_mistakes`."""
+    """Return mistakes for pools that this site cannot use. `keep` locks the named pools until the transaction ends."""
     named = [each for document in documents for each in _pool_references(document)]
     pools = [pool for pool in _load_pools(session, site.tenant_id, named, keep=keep) if pool.site_id in (None, site.id)]
-    # A site's pool overrides the tenant's.
+    # A pool of the site overrides the tenant's pool with the same name.
     own = {pool.name for pool in pools if pool.site_id is not None}
     pools = [pool for pool in pools if pool.site_id is not None or pool.name not in own]
     return [mistake for each in named if (mistake := _find_pool_mistake(each, pools, site.slug)) is not None]
 
 
 def _test_mistakes(session: Session, tenant_id: TenantId, document: object) -> list[DocumentMistake]:
-    """Return unknown sites and reasons in the policy tests. Works on invalid documents, too."""
+    """Return mistakes for unknown sites and reasons in the policy tests. The document can be invalid."""
     tests = document.get("tests") if isinstance(document, dict) else None
     named = [(f"tests[{index}]", test) for index, test in enumerate(tests if isinstance(tests, list) else ())]
     named = [(place, test) for place, test in named if isinstance(test, dict)]
@@ -204,7 +209,7 @@ def _test_mistakes(session: Session, tenant_id: TenantId, document: object) -> l
     return mistakes
 
 
-# Cells of one version share a dictionary. Parsing takes 15 ms.
+# Parsing takes 15 ms. Cells of one version have the same dictionary.
 @lru_cache(maxsize=4)
 def _parse_dictionary(text: bytes) -> Dictionary:
     return from_json(text)
@@ -223,7 +228,7 @@ def _dangling_references(
             missing |= {(kind, name) for name in names - known}
     if missing and any(reference.any_case for reference in found):
         missing -= _known_in_other_case(session, tenant_id, found, missing)
-    # A directory has its own groups, unknown until a user logs in.
+    # If the tenant has a directory, an unknown group may be one of its groups. Admit learns them only from logins.
     if any(kind == "user-group" for kind, _ in missing) and repository.has_identity_sources(session, tenant_id):
         missing = {(kind, name) for kind, name in missing if kind != "user-group"}
     return [
@@ -242,7 +247,7 @@ def _dangling_references(
 def _known_in_other_case(
     session: Session, tenant_id: TenantId, found: Sequence[PolicyReference], missing: set[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Return missing names that exist with another case and compare case-insensitively."""
+    """Return the missing names that exist in another case and that are compared without case."""
     any_case = {(each.kind, each.name) for each in found if each.any_case} & missing
     folded = {kind: repository.folded_names(session, tenant_id, kind) for kind in {kind for kind, _ in any_case}}
     return {(kind, name) for kind, name in any_case if name.casefold() in folded[kind]}

@@ -6,7 +6,7 @@ _WINDOW_KEYS = ("days", "from", "to", "dates")
 
 
 def explain_decision(decision: Decision) -> str:
-    """Explain which rule decided and why. Needs a decision with its trace."""
+    """Explain which rule decided and why. The decision must have its trace."""
     for tried in decision.trace:
         if tried.matched:
             return explain_rule(tried)
@@ -19,11 +19,11 @@ def explain_decision(decision: Decision) -> str:
 
 
 def explain_unmatched_rule(decision: Decision, rule_id: str) -> str:
-    """Explain why a rule did not decide. Needs a decision with its trace."""
+    """Explain why a rule did not decide. The decision must have its trace."""
     for tried in decision.trace:
         if tried.rule_id == rule_id:
             return explain_rule(tried)
-    return f"Rule {rule_id!r} was not tried: {decision.rule_id!r} matched first."
+    return f"Rule {rule_id!r} was not evaluated: {decision.rule_id!r} matched first."
 
 
 def explain_rule(tried: RuleTrace) -> str:
@@ -34,7 +34,7 @@ def explain_rule(tried: RuleTrace) -> str:
 
 
 def trace_rows(decision: Decision) -> list[dict[str, object]]:
-    """Return the trace for JSON: rules in the order of trial."""
+    """Return the trace for JSON: rules in the order of evaluation."""
     return [
         {
             "rule": tried.rule_id,
@@ -75,7 +75,7 @@ def _format_value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_format_value, value))}]"
     if isinstance(value, dict):
-        # jsonb does not keep the order of keys; days should precede times.
+        # PostgreSQL's jsonb does not preserve the order of keys. Days should come before times.
         ordered = sorted(
             value.items(),
             key=lambda item: _WINDOW_KEYS.index(item[0]) if item[0] in _WINDOW_KEYS else len(_WINDOW_KEYS),

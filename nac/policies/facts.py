@@ -1,6 +1,6 @@
 """Facts about stored endpoints and users for simulated requests.
 
-Like the facts of the cell, but from current rows instead of the replica.
+The cell reads these facts from its replica. This module reads them from PostgreSQL.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,30 +32,30 @@ FactValues = tuple[Scalar, ...]
 
 class UserValidity(NamedTuple):
     disabled: bool
-    # Epoch seconds; 0 for unlimited.
+    # End of the validity in epoch seconds; 0 for no end.
     valid_until: int
 
 
 @dataclass(slots=True)
 class StoredFacts:
-    """Engine attributes by name, and problems that precede the policy."""
+    """Engine attributes by name, notes for the reader, and facts for the checks before and after the policy."""
 
     values: dict[str, FactValues] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     # Whether the endpoint or one of its groups has a passphrase.
     passphrase: bool = False
-    # Standing of the endpoint.
+    # Whether the endpoint is approved, expired, blocked or unapproved.
     standing: Standing = "unapproved"
     # The tenant's own user.
     user: UserValidity | None = None
-    # Whether `user` decides: a name was looked up, and no identity source can know it instead.
+    # Whether the checks use `user`: a user name was looked up, and no identity source can have the user instead.
     has_user_facts: bool = False
 
 
 def load_stored_facts(
     session: Session, *, tenant_id: TenantId, mac: str, user: str, identity: str, at: int
 ) -> StoredFacts:
-    """Collect the facts. `mac` in 12 hexadecimal digits; "" for unknown values. `at` in epoch seconds."""
+    """Load the facts. `mac` has 12 hexadecimal digits. Unknown values are "". `at` is in epoch seconds."""
     facts = StoredFacts()
     if mac:
         facts.values["mac.random"] = (is_random_mac(mac),)
@@ -70,7 +70,7 @@ def load_stored_facts(
 
 
 def _count_live(session: Session, tenant_id: TenantId, of_whom: ColumnElement[bool]) -> int:
-    """Count live sessions as the cell does."""
+    """Count live sessions in the same way as the cell."""
     query = select(func.count()).select_from(RadiusSession)
     live = RadiusSession.tenant_id == tenant_id, RadiusSession.stopped_at.is_(None)
     return session.scalars(query.where(*live, of_whom)).one()
@@ -79,15 +79,15 @@ def _count_live(session: Session, tenant_id: TenantId, of_whom: ColumnElement[bo
 def find_nas(
     session: Session, *, tenant_id: TenantId, request: Mapping[str, FactValues], notes: list[str]
 ) -> Nas | None:
-    """Find the registered NAS of a request as the cell does, or by its name."""
+    """Find the registered NAS of a request: by identifier or address, as the cell does, otherwise by name."""
     for name, find in (
         ("nas.identifier", nases.get_by_identifier),
         ("nas.address", nases.get_by_address),
     ):
-        for given in request.get(name, ()):
-            if name == "nas.address" and parse_address(str(given)) is None:
-                notes.append(f"{str(given)!r} is not an address and was ignored.")
-            elif (nas := find(session, tenant_id, str(given))) is not None:
+        for value in request.get(name, ()):
+            if name == "nas.address" and parse_address(str(value)) is None:
+                notes.append(f"{str(value)!r} is not an address and was ignored.")
+            elif (nas := find(session, tenant_id, str(value))) is not None:
                 return nas
     named = str(next(iter(request.get("nas.name", ())), ""))
     matches = nases.find_by_name(session, tenant_id, named) if named else ()
@@ -155,7 +155,7 @@ def _add_user(session: Session, tenant_id: TenantId, name: str, at: int, facts: 
     facts.has_user_facts = True
     facts.user = UserValidity(user.disabled, _epoch_seconds(user.valid_until))
     if refuse_user(facts.user, at):
-        facts.notes.append("The stored user is disabled or has expired: Admit rejects it before the policy.")
+        facts.notes.append("The stored user is disabled or has expired: Admit rejects the login before the policy.")
     facts.values["user.name"] = (user.name,)
     groups = USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id]).get(user.id, ())
     facts.values["user.group"] = tuple(sorted(groups))
@@ -166,6 +166,6 @@ def _describe_unknown_user(name: str, sources: Sequence[str]) -> str:
         return f"Unknown user {name!r}: Admit rejects the login before the policy."
     names = ", ".join(sources)
     return (
-        f"The tenant has no own user {name!r}. Live, Admit would ask {names}; a simulation does not. "
-        "Set user.group, user.source and user.attribute.<name> as in its response."
+        f"The tenant has no own user {name!r}. At a real login, Admit queries {names}; a simulation does not. "
+        "Set user.group, user.source and user.attribute.<name> to the values of its response."
     )

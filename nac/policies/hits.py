@@ -16,27 +16,27 @@ from nac.kit.ids import TenantId
 from nac.models import Policy, PolicyHits, Tenant
 from nac.policies.service import PolicyVersionNotFound, find_policy, require_version
 
-# Older rows are deleted, except the last day of each published rule.
+# Older rows are deleted, except the row of the last day with a hit of each published rule.
 RETENTION_DAYS = 92
 _WINDOW_DAYS = (1, 7, 30)
 
 
 @dataclass(frozen=True, slots=True)
 class RuleHits:
-    # "" is the fallback.
+    # "" for the fallback.
     rule_id: str
     rule_name: str
     # pinned-deny | rule | fallback
     kind: str
-    # Hits of the published version in the last days (UTC), including today: {1: ..., 7: ..., 30: ...}.
+    # Number of days -> hits of the published version in these days (UTC), including today: {1: ..., 7: ..., 30: ...}.
     within: dict[int, int]
     last_hit: datetime | None
-    # Last hit by an earlier version.
+    # Last hit of this rule in another version.
     last_hit_before: datetime | None
 
     @property
     def never(self) -> bool:
-        """Whether it had no hits since the version was published."""
+        """Whether the rule had no hit since the version was published."""
         return self.last_hit is None
 
 
@@ -49,8 +49,10 @@ class HitCounts:
 
 
 def count_hits(session: Session, *, tenant_id: TenantId, slug: str = "", today: date | None = None) -> HitCounts:
-    """Count hits of the published version: rules in order, then the fallback. Raises PolicyVersionNotFound without
-    one."""
+    """Count hits of the published version: of its rules in order, then of the fallback.
+
+    Raises PolicyVersionNotFound if no version is published.
+    """
     policy = find_policy(session, tenant_id=tenant_id, slug=slug)
     if policy.published_version is None:
         raise PolicyVersionNotFound(
@@ -122,9 +124,9 @@ def _last_hits_before(session: Session, policy: Policy) -> dict[str, datetime]:
 
 
 def prune_hits(*, engine: Engine | None = None, today: date | None = None) -> int:
-    """Delete counts older than RETENTION_DAYS in all tenants; return the number of rows. As admit_worker.
+    """Delete counts older than RETENTION_DAYS of all tenants; return the number of rows. Needs the role admit_worker.
 
-    Uses one transaction per tenant; repeatable and safe to run concurrently.
+    Each tenant has its own transaction. The function is repeatable and safe to run concurrently.
     """
     oldest = (today or utc_now().date()) - timedelta(days=RETENTION_DAYS)
     with session_scope(PlatformScope(), engine=engine) as session:

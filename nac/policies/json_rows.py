@@ -9,7 +9,7 @@ from nac.policies.differences import ComparedAnswer
 from nac.policies.replays import Replay
 
 JsonRow = dict[str, Any]
-# Order of the keys of each object for display: jsonb sorts keys by length.
+# Order in which the keys of an object are displayed. PostgreSQL's jsonb sorts them by length instead.
 _KEY_ORDER = (
     *("conditions", "profiles", "pinned_denies", "rules", "fallback", "tests"),
     *("id", "name", "monitor", "when", "then"),
@@ -31,7 +31,7 @@ def reply_rows(reply: Sequence[tuple[str, str, str]]) -> list[JsonRow]:
 
 
 def pool_rows(pools: Sequence[tuple[str, str]]) -> list[JsonRow]:
-    """Return the attributes with their pools; the cell assigns the addresses."""
+    """Return attributes with the pools from which the cell assigns their values."""
     return [{"attribute": attribute, "pool": name} for attribute, name in pools]
 
 
@@ -81,13 +81,13 @@ def order_keys(document: object) -> object:
         return [order_keys(entry) for entry in document]
     if not isinstance(document, dict):
         return document
-    # Another version may have more keys.
+    # A document of another version of Admit can have more keys. They come last.
     keys = sorted(document, key=lambda key: _KEY_POSITIONS.get(key, len(_KEY_ORDER)))
     return {key: order_keys(document[key]) for key in keys}
 
 
 def decode_policy_text(text: bytes) -> str | None:
-    """Return the original text; None if it is not UTF-8 (RFC 8259 8.1) and only the object is kept."""
+    """Return the original text; None if it is not UTF-8 (RFC 8259 8.1). Then only the parsed document is stored."""
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError:

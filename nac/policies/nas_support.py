@@ -1,4 +1,4 @@
-"""Checks whether the NASes of a site support the results of its policy; otherwise Admit rejects their devices."""
+"""Checks whether the NASes of a site support the results of its policy. If not, Admit rejects their devices."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ _REMEDY = "or use it in a rule with a condition on nas.vendor"
 
 
 def find_unsupported(policy: Policy, site: "Site", nases: "Iterable[Nas]") -> list[DocumentMistake]:
-    """Return results of matching rules that registered NASes of the site do not support."""
+    """Return the results that registered NASes of the site do not support, from rules that can match there."""
     found: dict[tuple[str, str], list[str]] = {}
     for nas in nases:
         known = {"nas.name": (nas.name,), "nas.vendor": (vendor_name(nas.vendor),), "site.name": (site.name,)}
@@ -29,9 +29,9 @@ def find_unsupported(policy: Policy, site: "Site", nases: "Iterable[Nas]") -> li
 
 
 def list_vendor_limits(policy: Policy, vendors: Iterable[str] | None = None) -> list[DocumentMistake]:
-    """Return results that some vendors do not support, as notes for the author of the policy.
+    """Return the results that vendors do not support, as notes for the author of the policy.
 
-    Checks all vendors, or only `vendors`.
+    The function checks all vendors, or only `vendors`.
     """
     names = all_vendors() if vendors is None else vendors
     mistakes = {mistake: None for vendor in names for mistake in policy.refusals({"nas.vendor": (vendor,)})}
@@ -44,7 +44,7 @@ def list_vendor_names(nases: "Iterable[Nas]") -> list[str]:
 
 
 def unknown_vendor_note(vendor: str) -> str:
-    """Return a note about an unknown vendor, or ""."""
+    """Return a note if the vendor is unknown, otherwise ""."""
     if not vendor or known_vendor(vendor) is not None:
         return ""
     return Advice(f"Unknown vendor {vendor!r}: the NAS gets standard RADIUS attributes. List vendors", "listVendors")

@@ -1,4 +1,4 @@
-"""Attributes that a cell derives from the packet of a simulated request."""
+"""Attributes of a simulated request that a cell would derive from its packet."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ _LOGIN_NAME, _STATION = "User-Name", "Calling-Station-Id"
 
 
 @dataclass(frozen=True, slots=True)
-class _ImaginedPacket:
-    """A packet with the interface of `radius.module.request.AccessRequest`."""
+class _SimulatedPacket:
+    """The packet of a simulated request, with the interface of `radius.module.request.AccessRequest`."""
 
     pairs: Pairs
 
@@ -52,11 +52,11 @@ def _rule_attribute_name(name: object, request: Mapping[object, object]) -> obje
 def packet_facts(
     attributes: Mapping[str, tuple[Scalar, ...]], realms: Collection[str] = ()
 ) -> dict[str, tuple[Scalar, ...]]:
-    """Derive attributes from `radius.<name>` attributes; {} if there are none. `realms` are removed from names.
+    """Derive attributes from `radius.<name>` attributes; {} without such attributes. `realms` are removed from names.
 
-    The method is known only for MAB: the user name is the MAC address.
+    The method can be derived only for MAB, where the user name is the MAC address.
     """
-    packet = _ImaginedPacket(
+    packet = _SimulatedPacket(
         tuple(
             (name.removeprefix(_PREFIX), str(value))
             for name, values in attributes.items()
@@ -73,7 +73,7 @@ def packet_facts(
     station = normalise_mac(name)
     if station and station == (packet.mac or station):
         found["method"] = ("mab",)
-        # Without both attributes a person may have typed it, unless the NAS is configured as trusted.
+        # Call-Check shows that the NAS wrote the MAC address as the name. Otherwise a person may have typed it.
         if not packet.first(_STATION) and packet.first("Service-Type") == "Call-Check":
             found["mac"] = (station,)
     return found

@@ -1,4 +1,4 @@
-"""Execution of policy tests, with the live engine."""
+"""Runs policy tests with the engine of the cells."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -65,8 +65,8 @@ def run_tests(
 ) -> tuple[PolicyTestResult, ...]:
     """Run every test of `policy`, which is the compiled `document`.
 
-    `places` contains at least the sites in the tests, by slug. Raises InvalidPolicy if the document does not compile
-    with the fallback of one of them.
+    `places` has sites by slug, at least those that the tests name. Raises InvalidPolicy if the document does not
+    compile with the fallback of such a site.
     """
     compiled: dict[str, Policy] = {}
     results = []
@@ -106,7 +106,7 @@ def test_row(result: PolicyTestResult) -> dict[str, Any]:
 
 
 def require_passed(results: Sequence[PolicyTestResult]) -> None:
-    """Raise PolicyTestsFailed with every failing test."""
+    """Raise PolicyTestsFailed with all failed tests."""
     if failures := [result for result in results if not result.passed]:
         raise PolicyTestsFailed(failures)
 

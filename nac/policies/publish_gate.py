@@ -1,4 +1,4 @@
-"""The replay gate: a tenant can require that differences are acknowledged before publication."""
+"""The replay before a publication. A tenant can require that users acknowledge its differences."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,10 +37,10 @@ class UnacknowledgedDifferences(Conflict):
 def require_acknowledged(
     session: Session, *, actor: str, tenant_id: TenantId, policy: Policy, document: object, acknowledge: str
 ) -> dict[str, Any] | None:
-    """Return the replay summary to store with the version; None if no replay is required. Raises
-    UnacknowledgedDifferences.
+    """Return the replay summary to store with the version; None if the tenant requires no replay.
 
-    Compares the draft with the published version over the tenant's replay days.
+    The replay compares the draft with the published version over the tenant's replay days. Raises
+    UnacknowledgedDifferences.
     """
     days = session.get_one(Tenant, tenant_id, populate_existing=True).replay_days
     if days is None:

@@ -1,4 +1,4 @@
-"""Replays and publications on request, at once or as a job."""
+"""Runs replays and publications, at once or as a job."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from nac.policies.replays import Replay, replay_policy
 from nac.sessions.decisions.recorded_requests import count_rows_up_to
 
 REPLAY_JOB, PUBLISH_JOB = "policies.replay", "policies.publish"
-# A million take half a minute; more than this many run as a job.
+# A replay of more requests runs as a job. A million requests take half a minute.
 MAX_INLINE_REQUESTS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """Parameters of a replay; also the JSON of a job."""
+    """Parameters of a replay. The same keys are the JSON input of a job."""
 
     days: int
     # Document to replay instead of a stored version.
     document: object | None = None
-    # Slug; "" if the tenant has only one policy.
+    # Slug of the policy; "" if the tenant has only one policy.
     policy: str = ""
-    # Version of the policy; default: the newest.
+    # Version of the policy; None for the newest.
     version: int | None = None
     # Slug of the only site to replay.
     site: str = ""
@@ -41,10 +41,12 @@ class ReplayOptions:
 def run_replay(
     session: Session, parameters: ReplayOptions, *, tenant_id: TenantId, tell: Callable[[int], None] | None = None
 ) -> Replay:
-    """Run the replay. `tell` receives the number of requests replayed so far. Raises PolicyNotFound and errors of
-    `replay_policy`."""
+    """Run the replay. `tell` receives the number of requests replayed so far.
+
+    Raises PolicyNotFound and errors of `replay_policy`.
+    """
     policy, document = None, parameters.document
-    # A document at one site, or for a tenant without policies, needs no policy.
+    # A document needs no policy if it is replayed at one site, or if the tenant has no policies.
     if (
         parameters.policy
         or document is None
@@ -69,13 +71,13 @@ def run_replay(
 
 
 def count_recorded_requests(session: Session, *, tenant_id: TenantId, days: int) -> int:
-    """Count the requests to replay, up to AT_ONCE_MOST + 1."""
+    """Count the requests to replay. The result is at most MAX_INLINE_REQUESTS + 1."""
     since = utc_now() - timedelta(days=days)
     return count_rows_up_to(session, tenant_id=tenant_id, since=since, most=MAX_INLINE_REQUESTS + 1)
 
 
 def is_publishing_slow(session: Session, *, tenant_id: TenantId) -> bool:
-    """Whether publishing takes long, because the tenant requires a replay."""
+    """Whether publishing takes long, because the tenant requires a replay of many requests."""
     days = session.get_one(Tenant, tenant_id).replay_days
     return days is not None and count_recorded_requests(session, tenant_id=tenant_id, days=days) > MAX_INLINE_REQUESTS
 
@@ -87,7 +89,7 @@ def _run_replay_job(session: Session, work: JobRun) -> Mapping[str, Any]:
 
 
 def _run_publish_job(session: Session, work: JobRun) -> Mapping[str, Any]:
-    """Input like `publish_policy`."""
+    """Publish a draft. The job's input has the parameters of `publish_policy`."""
     assert work.owner.tenant_id is not None
     version = policies.publish_policy(session, actor=work.actor, tenant_id=work.owner.tenant_id, **work.input)
     return {"slug": work.input["slug"], "version": version.number}

@@ -1,6 +1,6 @@
 """Replay: decisions of a policy about recorded requests, and their differences.
 
-Uses the same engine as the cells. Compares verdict, rule, VLAN and monitor mode, not other reply attributes.
+A replay uses the engine of the cells. It compares verdict, rule, VLAN and monitor mode, but no other reply attributes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from nac.tenancy import sites
 
 MAX_DAYS = 366
 EXAMPLES_PER_DIFFERENCE = 3
-# More groups than a person reads; the smallest are omitted but counted.
+# Limit of listed groups. The smallest groups are counted but not listed.
 MAX_LISTED_DIFFERENCES = 200
 
 
@@ -36,23 +36,23 @@ MAX_LISTED_DIFFERENCES = 200
 class Replay:
     since: datetime
     until: datetime
-    # Slugs.
+    # Slugs of the replayed sites.
     sites: tuple[str, ...]
     against: ReplayBaseline
-    # Recorded requests at these sites; the replayed ones are `unchanged` or `changed`.
+    # Number of recorded requests at these sites. Each replayed request is `unchanged` or `changed`.
     total: int
     unchanged: int
     changed: int
-    # Requests that could not be replayed, by reject reason or OLDER_FORMAT.
+    # Number of requests that could not be replayed, by reject reason or OLDER_FORMAT.
     not_replayable: Mapping[str, int]
     # Rejects that the failure limiter did not record individually.
     suppressed: int
-    # Largest first, at most MAX_LISTED.
+    # Largest group first, at most MAX_LISTED_DIFFERENCES groups.
     differences: tuple[ReplayDifference, ...]
-    # All groups, including omitted ones.
+    # Number of all groups, including those that are not listed.
     groups: int
     unrecorded: tuple[UnrecordedAttribute, ...]
-    # Identifies this draft and its differences, to acknowledge them at publication.
+    # Identifies this draft and its differences. Users acknowledge the differences with it.
     digest: str
 
 
@@ -70,9 +70,9 @@ def replay_policy(
 ) -> Replay:
     """Replay `document` over the last `days` before `until` (default now) at the sites of the policy.
 
-    `site` is the slug of a single site, whatever decides there; without `policy_id`, all sites. `against` "published"
-    compares with the published version at each site instead of the recorded decisions. `tell` receives the number of
-    requests replayed so far. Raises InvalidPolicy.
+    `site` is the slug of a single site, which can use another policy. Without `site` and `policy_id`, all sites are
+    replayed. With `against` "published", the replay compares with the published version at each site, otherwise with
+    the recorded decisions. `tell` receives the number of requests replayed so far. Raises InvalidPolicy.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_DAYS}.")
@@ -127,7 +127,7 @@ def _build_decider(site: Site, document: object, published: Mapping[UUID, object
     try:
         return SiteDecider(place, draft, place.compile(in_force))
     except InvalidPolicy:
-        # An earlier engine published it, and no cell can load it. It must not block a better version.
+        # An earlier version of Admit published this policy, but no cell can load it. It must not block a better policy.
         return SiteDecider(place, draft, None)
 
 

@@ -62,7 +62,7 @@ def list_all(session: Session, tenant_id: TenantId) -> Sequence[Policy]:
 
 
 def get_newest_number(session: Session, tenant_id: TenantId, policy_id: UUID) -> int:
-    """Return the newest version number; 0 if there is none."""
+    """Return the newest version number; 0 if the policy has no versions."""
     query = select(func.max(PolicyVersion.number)).where(
         PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id
     )
@@ -92,7 +92,7 @@ def get_published_version(session: Session, tenant_id: TenantId, policy_id: UUID
 
 
 def sites_of_policy(session: Session, tenant_id: TenantId, policy_id: UUID) -> Sequence[Site]:
-    """Return the sites of the policy, by slug."""
+    """Return the sites that use the policy, in the order of their slugs."""
     query = select(Site).where(Site.tenant_id == tenant_id, Site.policy_id == policy_id)
     return session.scalars(query.order_by(Site.slug)).all()
 
@@ -103,7 +103,7 @@ def list_nases_at(session: Session, tenant_id: TenantId, site_id: UUID) -> Seque
 
 
 def get_published_documents(session: Session, tenant_id: TenantId) -> dict[UUID, object]:
-    """Return the published documents by policy."""
+    """Return the published documents by id of the policy."""
     query = select(PolicyVersion.policy_id, PolicyVersion.document).join(
         Policy,
         (Policy.tenant_id == PolicyVersion.tenant_id)
@@ -132,19 +132,19 @@ def list_versions(session: Session, tenant_id: TenantId, policy_id: UUID, *, spa
 
 
 def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozenset[str], *, keep: bool) -> set[str]:
-    """Return those of `names` that exist; `keep` locks them until the transaction ends.
+    """Return those of `names` that exist. `keep` locks these objects until the transaction ends.
 
     `kind` is a `ReferenceKind`.
     """
     model = _MODEL_BY_KIND[kind]
     query = select(model.name).where(model.tenant_id == tenant_id, model.name.in_(names))
-    # Lock order: see nac.core.locking.
+    # nac.core.locking explains the lock order.
     kept = query.order_by(model.id).with_for_update(read=True, key_share=True)
     return set(session.scalars(kept if keep else query))
 
 
 def folded_names(session: Session, tenant_id: TenantId, kind: str) -> set[str]:
-    """Return all names, case-folded."""
+    """Return the case-folded names of all objects of this kind."""
     model = _MODEL_BY_KIND[kind]
     return {name.casefold() for name in session.scalars(select(model.name).where(model.tenant_id == tenant_id))}
 

@@ -98,7 +98,7 @@ def _condition() -> JsonSchema:
 
 
 def _comparison() -> JsonSchema:
-    """One branch per set of attributes with the same comparisons."""
+    """Return the schema of a comparison, with one branch per set of attributes that support the same comparisons."""
     alike: dict[tuple[str, tuple[str, ...]], list[PolicyAttribute]] = {}
     for attribute in (*ATTRIBUTE_CATALOGUE.values(), *list_open_attributes()):
         alike.setdefault((attribute.kind, attribute.choices), []).append(attribute)
@@ -110,7 +110,7 @@ def _comparison() -> JsonSchema:
 
 
 def _branch(attributes: list[PolicyAttribute]) -> JsonSchema:
-    """An attribute of `attributes`, with an operator and a value of its form."""
+    """Return the schema of a comparison with one of `attributes`, all of which support the same comparisons."""
     first = attributes[0]
     operators: dict[str, list[str]] = {}
     values: dict[str, JsonSchema | None] = {}
@@ -141,7 +141,7 @@ def _attribute_names(attributes: list[PolicyAttribute]) -> JsonSchema:
 
 
 def _value_schema(attribute: PolicyAttribute, operator: str) -> JsonSchema | None:
-    """Return the schema of a value; None if the operator has none."""
+    """Return the schema of a value; None if the operator needs no value."""
     if operator == "exists":
         return None
     if operator == "within":

@@ -1,6 +1,6 @@
 """Service for a tenant's policies: drafts, publishing, rollback.
 
-Stored versions never change. There is at most one draft, the newest; earlier drafts are superseded. Publishing checks
+Stored versions never change. A policy has at most one draft; saving another draft supersedes it. Publishing checks
 the document again, because groups and dictionaries may have changed. It runs the policy tests and, if the tenant
 requires it, a replay (`nac.policies.publish_gate`).
 """
@@ -82,7 +82,7 @@ class NothingToPublish(Conflict):
 
 
 def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str = "") -> Policy:
-    """Create a policy without versions. A site with it denies everything until a version is published."""
+    """Create a policy without versions. A site that uses it denies everything until a version is published."""
     require_slug(slug)
     if repository.get_by_slug(session, tenant_id, slug):
         raise AlreadyExists(f"Policy {slug!r} already exists.", place="slug")
@@ -94,7 +94,7 @@ def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
 
 
 def rename_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str) -> Policy:
-    """Change the name; the slug stays."""
+    """Change the name of a policy. Its slug does not change."""
     policy = _require_locked(session, tenant_id, slug)
     before = policy.name
     policy.name = require_name(name or slug)
@@ -117,8 +117,7 @@ def save_draft(
 ) -> PolicyVersion:
     """Store a document as the newest version. Raises InvalidPolicy with every mistake; then nothing is stored.
 
-    `written` is the original text of `document`, kept for display. `refuse_absent` like in `check_document`, also
-    below.
+    `written` is the original text of `document`, stored for display. `check_document` explains `refuse_absent`.
     """
     policy = _require_locked(session, tenant_id, slug)
     check_document(session, tenant_id=tenant_id, document=document, refuse_absent=refuse_absent, keep=True)
@@ -160,7 +159,7 @@ def publish_policy(
     acknowledge: str = "",
     refuse_absent: bool = True,
 ) -> PolicyVersion:
-    """Publish the draft. With `number`, only if the draft has that number, so that the reviewed version is published.
+    """Publish the draft. With `number`, raise Conflict if the draft has another number than the reviewed one.
 
     Raises InvalidPolicy or PolicyTestsFailed. If the tenant requires a replay, raises UnacknowledgedDifferences
     unless `acknowledge` is the digest of the differences.
@@ -178,11 +177,11 @@ def publish_policy(
         document=draft.document,
         acknowledge=acknowledge,
     )
-    # Locked only now: a replay may take a minute and must not block others.
+    # Lock only now, because a replay can take a minute and must not block other users.
     policy = _require_locked(session, tenant_id, slug)
     if _require_draft(session, policy, number).number != draft.number or policy.published_version != in_force:
         raise Conflict("The policy changed meanwhile.", place="policy", remedy="Reload and try again.")
-    # Check again: named objects may be gone and sites may have changed. From here on they are locked.
+    # Check again, because named objects and sites may have changed during the replay. This check locks them.
     check_document(session, tenant_id=tenant_id, document=draft.document, refuse_absent=refuse_absent, keep=True)
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
     draft.replayed = replayed
@@ -213,7 +212,7 @@ def roll_back_policy(
     comment: str = "",
     refuse_absent: bool = True,
 ) -> PolicyVersion:
-    """Publish an earlier published version again, as a new version. A draft stays.
+    """Publish an earlier published version again, as a new version. An existing draft remains.
 
     Raises InvalidPolicy or PolicyTestsFailed. A rollback needs no replay.
     """
@@ -227,7 +226,7 @@ def roll_back_policy(
         )
     if policy.published_version == number:
         raise Conflict(f"Version {number} is already published.", place="version")
-    # It was published before, so unreachable rules must not block the rollback.
+    # The version was published before, so unreachable rules must not block the rollback.
     checked = check_document(
         session,
         tenant_id=tenant_id,
@@ -274,12 +273,12 @@ def list_page(
 
 
 def sites_by_policy(session: Session, *, tenant_id: TenantId, policies: Iterable[Policy]) -> dict[UUID, list[str]]:
-    """Return the slugs of the sites of each policy, without unused policies."""
+    """Return the slugs of the sites of each policy. Unused policies have no entry."""
     return repository.sites_by_policy(session, tenant_id, [policy.id for policy in policies])
 
 
 def get_draft(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = False) -> PolicyVersion | None:
-    """Return the draft. `lock` blocks saving and publishing until the transaction ends."""
+    """Return the draft or None. `lock` blocks saving and publishing until the transaction ends."""
     policy = (
         _require_locked(session, tenant_id, slug) if lock else require_by_slug(session, tenant_id=tenant_id, slug=slug)
     )
@@ -303,7 +302,7 @@ def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str, lock: b
 
 
 def find_policy(session: Session, *, tenant_id: TenantId, slug: str = "") -> Policy:
-    """Find a policy by slug; "" is the tenant's only policy."""
+    """Find a policy by slug; "" means the tenant's only policy."""
     if slug:
         return require_by_slug(session, tenant_id=tenant_id, slug=slug)
     policies = list_policies(session, tenant_id=tenant_id)
@@ -320,7 +319,7 @@ def find_policy(session: Session, *, tenant_id: TenantId, slug: str = "") -> Pol
 
 
 def require_version(session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None) -> PolicyVersion:
-    """Find a version; without `number` the published one or, if there is none, the newest."""
+    """Return a version. Without `number`, return the published version, or the newest if no version is published."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if number is None:
         number = policy.published_version or repository.get_newest_number(session, tenant_id, policy.id)
@@ -330,7 +329,7 @@ def require_version(session: Session, *, tenant_id: TenantId, slug: str, number:
 def require_newest_version(
     session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None
 ) -> PolicyVersion:
-    """Find a version; without `number` the newest."""
+    """Return a version. Without `number`, return the newest version."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     return _require_version(session, policy, number or repository.get_newest_number(session, tenant_id, policy.id))
 

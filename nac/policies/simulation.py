@@ -36,13 +36,13 @@ from nac.policies.site_context import NO_SITE, build_site_context
 from nac.sessions.decisions.service import LoggedDecision
 from nac.tenancy import sites
 
-# Separates the mistakes of request and policy, which may be thousands each.
+# Prefixes that separate mistakes in the request and in the policy. Both may have thousands.
 REQUEST_SIDE, POLICY_SIDE = "request", "policy"
 _STATED_USER = ("user.group", "user.source")
 
 
 class PresumedTerms(NamedTuple):
-    """What the tenant accepts."""
+    """Status of the tenant, and the methods and TLS versions that it accepts."""
 
     status: str
     methods: Collection[str]
@@ -58,8 +58,8 @@ class SimulatedPlace(NamedTuple):
 class SimulatedAdmission:
     """Facts of a simulated request for the admission ladder.
 
-    A simulation presumes whatever the request does not say: credentials that hold, an offered method, an existing user.
-    A request that states `endpoint.known` or the user's groups does not depend on the stored endpoint or user.
+    The simulation presumes what the request does not state: valid credentials, an offered method, an existing user. If
+    the request states `endpoint.known` or the user's groups, the stored endpoint or user does not matter.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class SimulatedAdmission:
         stored: StoredFacts,
         now_seconds: int,
     ) -> None:
-        """`values` are all attributes, `stated` the names of those in the request."""
+        """`values` are all attributes. `stated` are the names of attributes that the request contains."""
         self.method = str(next(iter(values.get("method", ())), ""))
         self.tls_version = str(next(iter(values.get("tls.version", ())), "")) or tenant.tls_versions[0]
         self.tenant = PresumedTerms(tenant.status, tenant.methods if self.method else ("",), tenant.tls_versions)
@@ -86,7 +86,7 @@ class SimulatedAdmission:
         return None
 
     def is_vouched_for(self) -> bool:
-        """Whether a directory may know the user, or the request states what is known about it."""
+        """Whether a directory may have the user, or the request states facts about the user."""
         return not self._stored.has_user_facts or any(name in self._stated for name in _STATED_USER)
 
     def find_user(self) -> StoredUser | None:
@@ -102,7 +102,7 @@ class InvalidSimulation(InvalidInput):
     """The request or the policy has mistakes."""
 
     def __init__(self, mistakes: list[tuple[str, DocumentMistake]]) -> None:
-        """`mistakes` are (REQUEST or POLICY, mistake)."""
+        """`mistakes` are pairs of REQUEST_SIDE or POLICY_SIDE and the mistake."""
         super().__init__("; ".join(f"{side}: {mistake}" for side, mistake in mistakes))
         self.mistakes = tuple(mistakes)
 
@@ -117,13 +117,13 @@ class InvalidSimulation(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    # With its trace.
+    # The decision, with its trace.
     decision: Decision
     why: str
-    # "" for a document that is not a stored version.
+    # Slug of the policy; "" for a document that is not a stored version.
     policy: str
     version: int | None
-    # Slug; "" for none: UTC, and the policy's own fallback.
+    # Slug of the site; "" for no site. Then UTC and the policy's own fallback apply.
     site: str
     at: datetime
     request: Mapping[str, FactValues]
@@ -147,16 +147,18 @@ def simulate(
 ) -> Simulation:
     """Decide `request` ({attribute: value or [values]}) at the time `at` (epoch seconds, default now).
 
-    Uses `document`, or the published (otherwise newest) version of policy `slug`, or the policy of the site, or the
-    tenant's only policy. The site's time zone and fallback apply. `fill` adds missing attributes from the packet and
-    from the stored NAS, endpoint (`mac`) and user (`user.name`), and applies the checks of the cell before and after
-    the policy; without `site`, the site of the NAS applies. Raises InvalidSimulation with every mistake.
+    The policy is `document`. Without it, the policy is the published (otherwise newest) version of policy `slug`, the
+    policy of the site, or the tenant's only policy. The site's time zone and fallback apply.
+
+    `fill` adds missing attributes from the packet and from the stored NAS, endpoint (`mac`) and user (`user.name`). It
+    also applies the cell's checks before and after the policy. Without `site`, the site of the NAS applies then.
+    Raises InvalidSimulation with every mistake.
     """
     at = epoch_seconds() if at is None else at
     mistakes: list[tuple[str, DocumentMistake]] = []
-    asked = _parse_request(use_rule_names(request), at, mistakes)
+    parsed = _parse_request(use_rule_names(request), at, mistakes)
     notes: list[str] = []
-    found = _find_packet_and_nas(session, tenant_id, asked, notes) if asked and fill else _PacketAndNas({}, None)
+    found = _find_packet_and_nas(session, tenant_id, parsed, notes) if parsed and fill else _PacketAndNas({}, None)
     where = sites.require_by_slug(session, tenant_id=tenant_id, slug=site) if site else found.site
     place = build_site_context(where) if where else NO_SITE
     version = None
@@ -167,24 +169,24 @@ def simulate(
         stored = require_version(session, tenant_id=tenant_id, slug=slug, number=version)
         document, version = stored.document, stored.number
         if stored.status != "published":
-            notes.append(f"Version {version} is not published: live, this policy denies everything.")
+            notes.append(f"Version {version} is not published: in real logins, this policy denies everything.")
     elif document is None and where is not None:
         slug, version, document = _find_in_force(session, tenant_id, where.policy_id)
     if document is not None:
         _collect_policy_mistakes(session, tenant_id, document, mistakes)
-    if mistakes or asked is None:
+    if mistakes or parsed is None:
         raise InvalidSimulation(mistakes)
-    known = {**found.values, **asked.attributes}
+    known = {**found.values, **parsed.attributes}
     facts = _load_facts(session, tenant_id, known, at) if fill else StoredFacts()
     if place.name and fill:
         facts.values["site.name"] = (place.name,)
-    filled = {name: value for name, value in {**facts.values, **found.values}.items() if name not in asked.attributes}
-    full = PolicyRequest({**asked.attributes, **filled}, at)
+    filled = {name: value for name, value in {**facts.values, **found.values}.items() if name not in parsed.attributes}
+    full = PolicyRequest({**parsed.attributes, **filled}, at)
     admission = None
     if fill:
         simulated = SimulatedPlace(None if is_unplaced else place, document)
         tenant = session.get_one(Tenant, tenant_id)
-        admission = SimulatedAdmission(tenant, simulated, full.attributes, asked.attributes, facts, at)
+        admission = SimulatedAdmission(tenant, simulated, full.attributes, parsed.attributes, facts, at)
     refusal = find_refusal(admission) if admission else None
     if refusal is not None and refusal is not POLICY_MISSING:
         decision = Decision(reason=refusal.reason, detail=refusal.detail)
@@ -212,14 +214,14 @@ def simulate(
 def _decide_by_policy(
     policy: Policy, request: PolicyRequest, facts: StoredFacts, admission: SimulatedAdmission | None
 ) -> tuple[Decision, str]:
-    """Return the decision and its explanation, with the checks after the policy unless `admission` is None."""
+    """Return the decision and its explanation. The checks after the policy apply unless `admission` is None."""
     decision = decide(policy, request, trace=True)
     because = explain_decision(decision)
     if decision.passphrase:
         facts.notes.extend(_passphrase_notes(decision, request, facts, filled=admission is not None))
     if admission is not None:
         reason = decision.reason
-        # Without a packet, the device is unknown rather than missing.
+        # A request without packet attributes says nothing about the device, so the reason does not change.
         if admission.has_mac or any(name.startswith(RADIUS_PREFIX) for name in request.attributes):
             standing = admission.find_standing()
             reason = explain_denial(reason, method=admission.method, standing=standing, has_mac=admission.has_mac)
@@ -234,15 +236,15 @@ def _decide_by_policy(
 
 def _passphrase_notes(decision: Decision, request: PolicyRequest, facts: StoredFacts, *, filled: bool) -> Iterator[str]:
     if filled and not facts.passphrase:
-        yield "Neither the endpoint nor its groups have a passphrase: live, Admit rejects the device (no-passphrase)."
+        yield "Neither the endpoint nor its groups have a passphrase. So Admit rejects real logins (no-passphrase)."
     if any(each.encoding == "pmk" for each in decision.passphrase) and not request.attributes.get("ssid"):
-        yield "The passphrase needs the SSID, which the request lacks: live, Admit rejects the device."
+        yield "The passphrase needs the SSID, but the request has none. So Admit rejects such real logins."
 
 
 def _find_in_force(
     session: Session, tenant_id: TenantId, policy_id: UUID | None
 ) -> tuple[str, int | None, object | None]:
-    """Return slug, version and document of the policy of a site; the document is None if none is published."""
+    """Return slug, version and document of a site's policy; the document is None if no version is published."""
     policy = next((each for each in list_policies(session, tenant_id=tenant_id) if each.id == policy_id), None)
     if policy is None or policy.published_version is None:
         return policy.slug if policy else "", None, None
@@ -269,19 +271,19 @@ def _collect_policy_mistakes(
 
 class _PacketAndNas(NamedTuple):
     values: Mapping[str, FactValues]
-    # Site of the NAS; None if the request has none.
+    # Site of the NAS; None if the NAS has no site, or if the request names no NAS.
     site: Site | None
     # Whether the NAS has no site: it is not registered, and the tenant has no default site.
     is_unplaced: bool = False
 
 
 def _find_packet_and_nas(
-    session: Session, tenant_id: TenantId, asked: PolicyRequest, notes: list[str]
+    session: Session, tenant_id: TenantId, parsed: PolicyRequest, notes: list[str]
 ) -> _PacketAndNas:
-    """Collect what follows from the packet and from the stored NAS."""
-    given = asked.attributes
-    derived = packet_facts(given, session.get_one(Tenant, tenant_id).realms)
-    known = {**derived, **given}
+    """Return attributes that follow from the packet and from the stored NAS, and the site of the NAS."""
+    stated = parsed.attributes
+    derived = packet_facts(stated, session.get_one(Tenant, tenant_id).realms)
+    known = {**derived, **stated}
     if known.keys().isdisjoint(("nas.identifier", "nas.address", "nas.name")):
         return _PacketAndNas(derived, None)
     nas = find_nas(session, tenant_id=tenant_id, request=known, notes=notes)

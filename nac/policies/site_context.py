@@ -1,4 +1,4 @@
-"""The site settings that affect decisions. All policies of sites are compiled here."""
+"""Site settings that affect decisions. Policies are compiled here for their sites."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from nac.tenancy import sites
 class SiteContext:
     slug: str = ""
     name: str = ""
-    # IANA name.
+    # IANA name of the time zone.
     time_zone: str = "UTC"
-    # The site's own fallback; None for the policy's.
+    # The site's own fallback; None to use the policy's fallback.
     fallback: Mapping[str, Any] | None = None
     monitor: bool = False
 
@@ -39,13 +39,13 @@ class SiteContext:
             raise InvalidPolicy(errors.mistakes) from errors
 
     def decide_without_policy(self, vendor: Sequence[object] = ()) -> Decision:
-        """Return the deny for a site without a published policy, for a NAS of that vendor."""
+        """Return the decision at a site without a published policy, for a NAS of that vendor: a deny."""
         if not self.monitor:
             return Decision(reason=POLICY_MISSING.reason)
         return self.compile({}).decisions.of(vendor, -1).refused(POLICY_MISSING.reason)
 
 
-# Without a site: UTC, and the policy's own fallback.
+# Context without a site: UTC, and the policy's own fallback.
 NO_SITE = SiteContext()
 
 
@@ -54,5 +54,5 @@ def build_site_context(site: Site) -> SiteContext:
 
 
 def site_contexts_by_slug(session: Session, *, tenant_id: TenantId) -> dict[str, SiteContext]:
-    """Return every site of the tenant by slug."""
+    """Return the contexts of all sites of the tenant, by slug."""
     return {site.slug: build_site_context(site) for site in sites.list_sites(session, tenant_id=tenant_id)}

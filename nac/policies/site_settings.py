@@ -1,4 +1,4 @@
-"""Settings of a site that its policy must allow: the policy itself, the fallback, monitor mode, name, time zone."""
+"""Changes settings of a site that affect its policy: the policy itself, fallback, monitor mode, name, time zone."""
 
 from typing import Any, cast
 from uuid import UUID
@@ -20,13 +20,13 @@ UNCHANGED: Any = object()
 
 
 def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, policy_id: UUID | None) -> Site:
-    """Set the policy of a site; None denies everything.
+    """Set the policy of a site. With None, the site denies everything.
 
-    Raises Conflict if an unpublished policy would replace a published one: every device would be denied.
+    Raises Conflict if an unpublished policy would replace a published one, because every device would be denied.
     """
     site = sites.require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if policy_id is not None:
-        # Prevents a publication that does not yet check this site.
+        # Lock the policy, so that a concurrent publication does not miss the check at this site.
         policy = session.get(Policy, policy_id, with_for_update=True)
         if policy is None or policy.tenant_id != tenant_id:
             raise NotFound("The policy does not exist.", place="policy", remedy=Advice("List policies", "listPolicies"))
@@ -62,10 +62,11 @@ def update_site(
     time_zone: str | None = None,
     fallback: object = UNCHANGED,
 ) -> Site:
-    """Change the values that are set. `fallback` is an outcome as JSON; None restores the policy's own.
+    """Change the settings that are not None or UNCHANGED.
 
-    With `monitor`, the policy's verdicts are only logged and the fallback admits. Raises InvalidPolicy with every
-    mistake of the fallback, and InUse if a policy refers to the old name.
+    `fallback` is an outcome as JSON; None restores the policy's fallback. With `monitor`, verdicts are only
+    logged and the fallback applies. Raises InvalidPolicy with every mistake of the fallback, and InUse if a policy
+    refers to the old name.
     """
     site = sites.require_by_slug(session, tenant_id=tenant_id, slug=slug)
     before = _describe(site)
@@ -79,7 +80,7 @@ def update_site(
         if fallback is not None:
             check_fallback(session, tenant_id=tenant_id, document=fallback)
         site.fallback = cast("dict[str, Any] | None", fallback)
-        # Checks only the fallback: this change does not affect the policy.
+        # Check only the fallback, because this change does not affect the policy.
         check_at_site(session, site=site, policy_id=None)
     session.flush()
     after = _describe(site)

@@ -1,6 +1,6 @@
-"""Whether the certificate that admitted a device would be accepted now, from current rows.
+"""Checks with current rows whether the certificate that admitted a device would be accepted now.
 
-The signature is not checked again: the cell verified it at login.
+The cell verified the signature at login, so it is not checked again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,11 +28,14 @@ class OwnCertificate(NamedTuple):
 
 
 class AuthorityUnclear(Exception):
-    """Several external authorities have the issuer's name."""
+    """Several external authorities have the issuer's name, so the authority of the certificate is unknown."""
 
 
 class TenantTrust:
-    """A tenant's trust, and the statuses of these certificates (serial numbers in lower-case hexadecimal)."""
+    """The authorities that a tenant trusts, and the statuses of certificates.
+
+    `serials` are the serial numbers of these certificates in lower-case hexadecimal.
+    """
 
     def __init__(self, session: Session, tenant: Tenant, serials: Sequence[str]) -> None:
         self._is_status_required = tenant.status_failure == "hard"
@@ -42,7 +45,10 @@ class TenantTrust:
         self._statuses = _load_statuses(session, tenant, numbers) if numbers else {}
 
     def refusal(self, issuer: str, serial: str, at: int) -> str:
-        """Return a code of nac.engine.reasons, or "". `at` in epoch seconds. Raises AuthorityUnclear."""
+        """Return a reason to reject a certificate (nac.engine.reasons), or "". `at` is in epoch seconds.
+
+        Raises AuthorityUnclear.
+        """
         found = self._issuers.get(issuer)
         if found is None:
             return "unknown-ca"

@@ -1,4 +1,4 @@
-"""End of a run after all sessions were checked: send, wait for approval, or finish."""
+"""Ends of re-decision runs. After a run has checked all its sessions, it sends, waits for approval, or is done."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from nac.sessions.coa_requests.request_queue import withdraw_redecision
 
 _log = logging.getLogger(__name__)
 
-# Automatic disconnects count for this long: many small changes are a large one.
+# Automatic disconnects count within this time, so that many small changes together need approval, too.
 _WINDOW = timedelta(hours=1)
 
 
@@ -28,7 +28,7 @@ def finish_deciding(session: Session, run: Redecision, settings: TenantRedecisio
     run.disconnects, run.reauthentications = counted.get("disconnect", 0), counted.get("reauthenticate", 0)
     run.may_disconnect = repository.count_disconnecting(session, run)
     if run.held_back:
-        skipped = f"{run.held_back} more have the same differences as a stopped re-decision and are skipped."
+        skipped = f"Skipped sessions: {run.held_back}. They have the same differences as a stopped re-decision."
         run.detail = f"{skipped} {run.detail}".strip()
     if not counted:
         run.state, run.ended_at = "done", utc_now()
@@ -48,12 +48,15 @@ def finish_deciding(session: Session, run: Redecision, settings: TenantRedecisio
 
 
 def count_recent_disconnects(session: Session, tenant_id: TenantId, *, but: int = 0) -> int:
-    """Count recent automatic disconnects of other runs, for the ceiling of the next one."""
+    """Count automatic disconnects of the last hour by runs other than `but`.
+
+    The ceiling limits the sum of these and the disconnects of a new run.
+    """
     return repository.recent_disconnects(session, tenant_id, utc_now() - _WINDOW, but=but)
 
 
 def _describe_over_ceiling(session: Session, run: Redecision, settings: TenantRedecisionSettings) -> str:
-    """Return a sentence if the run exceeds the ceiling, otherwise ""."""
+    """Return a sentence if the run exceeds the ceiling of automatic disconnects, otherwise ""."""
     recently = count_recent_disconnects(session, run.tenant_id, but=run.id)
     total = run.may_disconnect + recently
     if not run.may_disconnect or total <= MIN_CEILING:
@@ -67,16 +70,16 @@ def _describe_over_ceiling(session: Session, run: Redecision, settings: TenantRe
 
 
 def _supersede_older(session: Session, run: Redecision) -> None:
-    """Withdraw items of older runs that this run checked again, except approved ones."""
+    """End older runs, because this run checked all sessions again. Approved runs keep their equal items."""
     for older in repository.lock_older(session, run):
         if older.state == "sending" and older.sends and (left := repository.leave_alike_to_older(session, run, older)):
-            run.detail = f"Approved re-decision {older.id} sends {left} more. {run.detail}".strip()
+            run.detail = f"Approved re-decision {older.id} sends {left} more requests. {run.detail}".strip()
         else:
             _end_run(session, older, "superseded", f"Re-decision {run.id} checked all sessions later.")
 
 
 def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judgement]) -> None:
-    """Withdraw items of waiting runs about sessions that were decided again meanwhile."""
+    """Mark items of waiting runs as settled if their sessions were decided again meanwhile."""
     rows = [each.live.id for each in judged if not each.undecidable and not each.is_asked]
     if rows:
         for run in repository.lock_waiting(session, tenant_id):
@@ -85,7 +88,7 @@ def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judg
 
 
 def settle_waiting(session: Session, *, tenant_id: TenantId) -> bool:
-    """End waiting runs whose sessions have all ended. Returns whether there is more to check."""
+    """End waiting runs whose sessions have all ended. Returns whether another turn must check more sessions."""
     if not repository.try_lock_tenant(session, tenant_id):
         return False
     more = False
@@ -94,7 +97,7 @@ def settle_waiting(session: Session, *, tenant_id: TenantId) -> bool:
         rows = {item.session_row for item in items}
         live = {each.id for each in live_sessions.read_rows(session, tenant_id, sorted(rows))}
         repository.settle_items(session, run, rows - live)
-        # One live session is enough; the rest is checked in a later turn.
+        # One live session is enough for the run to wait. A later turn checks the other sessions.
         more |= not live and len(rows) == live_sessions.PAGE_ROWS
         _end_if_empty(session, run)
     return more
@@ -106,9 +109,9 @@ def _end_if_empty(session: Session, run: Redecision) -> None:
 
 
 def stop_run(session: Session, run: Redecision, detail: str) -> int:
-    """Stop a run. Returns the number of withdrawn requests."""
+    """Stop a run. Returns the number of requests that were withdrawn."""
     if run.state == "deciding" and run.again:
-        # Changes during the run are not part of what was stopped.
+        # The user did not stop the changes that arrived during the run, so another run must process them.
         add_pending_changes(session, run.tenant_id, [(CHANGED_MEANWHILE, "")], seconds=0)
     _end_run(session, run, "stopped", detail)
     run.holds = True

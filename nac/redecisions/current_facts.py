@@ -20,19 +20,19 @@ from nac.redecisions.live_sessions import RecordedDecision
 
 class KnownEndpoint(NamedTuple):
     record: EndpointRecord
-    # Its own or one of its groups'.
+    # Whether the endpoint or one of its groups has a passphrase.
     has_passphrase: bool
 
 
 class KnownUser(NamedTuple):
     disabled: bool
-    # Epoch seconds; 0 for unlimited.
+    # Epoch seconds; 0 for no end.
     valid_until: int
     groups: tuple[str, ...]
 
 
 class CurrentFacts:
-    """Current data for the requests of a page."""
+    """Current data about the devices, users and NASes in recorded requests."""
 
     def __init__(self, session: Session, tenant_id: TenantId, recorded: Collection[RecordedDecision]) -> None:
         tenant = session.get_one(Tenant, tenant_id, populate_existing=True)
@@ -49,7 +49,7 @@ class CurrentFacts:
         self._nases = _load_nases(session, tenant_id, recorded)
 
     def nas_of(self, recorded: RecordedDecision) -> Nas | None:
-        """Find the NAS as the cell does: by identifier, by address, then the recorded one if still registered."""
+        """Find the NAS like the cell, by identifier or address. Otherwise use the recorded NAS if it exists."""
         return (
             self._nases.get(("identifier", recorded.nas_identifier))
             or self._nases.get(("address", recorded.nas_address))

@@ -1,4 +1,4 @@
-"""Queues requests of runs to NASes, at the pace of the tenant and its NASes."""
+"""Queues requests of re-decision runs to NASes, at the rates of the tenant and its NASes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from nac.redecisions.pending_changes import schedule_second_look
 from nac.redecisions.settings import TenantRedecisionSettings
 from nac.sessions.coa_requests.request_queue import REDECIDED_REASON, queue_session_requests
 
-# Open requests per NAS, about one second's work. A silent NAS delays no other.
+# Limit of open requests per NAS, about one second of work. So a silent NAS delays no other NAS.
 MAX_AT_NAS = 10
-# Runs per turn, longest waiting first.
+# Limit of runs per turn. The runs that wait longest come first.
 MAX_RUNS = 50
-# Open requests per tenant, in seconds of its pace, so that manual requests are sent soon.
+# Limit of open requests per tenant, in seconds of its rate. So requests of users are sent soon.
 _MAX_WAITING_SECONDS = 5
-# A late worker catches up at most this long.
+# A late worker sends the requests of at most this many seconds at once.
 _CATCH_UP_SECONDS = 2.0
 
 
 def queue_requests(session: Session, *, tenant_id: TenantId, settings: TenantRedecisionSettings) -> None:
-    """Queue a share of each sending run, so that large runs or silent NASes do not block others."""
+    """Queue a share of each sending run's requests, so that large runs or silent NASes do not block others."""
     runs = repository.lock_sending(session, tenant_id, MAX_RUNS)
     if not runs:
         return
@@ -49,7 +49,7 @@ def queue_requests(session: Session, *, tenant_id: TenantId, settings: TenantRed
 def _compute_allowance(
     session: Session, tenant_id: TenantId, settings: TenantRedecisionSettings
 ) -> tuple[int, timedelta]:
-    """Return the number of requests allowed now, and the remaining time."""
+    """Return the number of requests that the rate allows now, and the time that they leave unused."""
     last = repository.last_queued_at(session, tenant_id)
     seconds = 1.0 if last is None else max(0.0, min((utc_now() - last).total_seconds(), _CATCH_UP_SECONDS))
     allowed = int(settings.per_second * seconds)
@@ -57,7 +57,7 @@ def _compute_allowance(
 
 
 def _choose_items(session: Session, run: Redecision, waiting: Counter[str], room: int) -> Sequence[RedecisionItem]:
-    """Choose items and count them as waiting."""
+    """Return up to `room` items whose NASes have capacity, and count them in `waiting`."""
     busy = [nas for nas, count in waiting.items() if count >= MAX_AT_NAS]
     chosen: list[RedecisionItem] = []
     for item in repository.list_found_items(session, run, busy=busy, limit=4 * room):
@@ -68,7 +68,7 @@ def _choose_items(session: Session, run: Redecision, waiting: Counter[str], room
 
 
 def _queue_items(session: Session, run: Redecision, items: Sequence[RedecisionItem]) -> None:
-    """Decide the sessions again and queue what is unchanged; other results belong to another run."""
+    """Decide the sessions again, and queue requests for items whose action is still the same. Settle the others."""
     live = live_sessions.read_rows(session, run.tenant_id, [item.session_row for item in items])
     judgements = Judge(session, run.tenant_id).judge(live, at=epoch_seconds())
     schedule_second_look(session, run.tenant_id, [each.live.id for each in judgements if each.is_asked])
@@ -91,7 +91,7 @@ def _queue_items(session: Session, run: Redecision, items: Sequence[RedecisionIt
                 after=repository.unfollowed_change(session, run.tenant_id),
             )
         except Conflict:
-            # The queue is full of manual requests: try later.
+            # The queue is full of requests of users. Try again in a later turn.
             for item in items:
                 item.state = "found" if item.session_row in rows else item.state
     session.flush()

@@ -1,6 +1,6 @@
-"""New decisions about live sessions, with the same ladder and engine as the cell.
+"""New decisions about live sessions, with the checks and the engine of the cell.
 
-Packet and credentials come from the recorded request. Everything else (NAS, site, policy, endpoint, user, certificate
+Packet and credentials come from the recorded request. All other data (NAS, site, policy, endpoint, user, certificate
 status, time) is current.
 """
 
@@ -44,7 +44,7 @@ JudgedAction = Literal["", "disconnect", "reauthenticate"]
 _ENDPOINT_PREFIXES = ("endpoint.", "mdm.", "posture.")
 _LOCATION_FACTS = frozenset(("site.name", "nas.name", "nas.vendor"))
 _COUNT_FACTS = frozenset(("session.count.endpoint", "session.count.user"))
-# Recorded with every certificate decision; other fields only if a policy used them.
+# Certificate fields that every decision with a certificate records. Others are recorded only if a policy uses them.
 _ALWAYS_RECORDED = frozenset(
     (
         *(f"certificate.san.{kind}" for kind in ("dns", "email", "upn", "uri")),
@@ -53,7 +53,7 @@ _ALWAYS_RECORDED = frozenset(
 )
 _AGE_FACTS = frozenset(("certificate.age_days", "certificate.expires_in_days"))
 _DAY_SECONDS = 86_400
-# With more failures, single rows are not the cause.
+# If more rows fail, the cause is not in single rows.
 MAX_FAULTY = 10
 _Row = TypeVar("_Row")
 _Result = TypeVar("_Result")
@@ -65,14 +65,14 @@ class Judgement(NamedTuple):
     action: JudgedAction
     before: ComparedAnswer
     after: ComparedAnswer
-    # A code of nac.engine.reasons.
+    # Reason of the new decision: a code of nac.engine.reasons.
     reason: str
-    # Name of the NAS, or its identifier.
+    # Name of the NAS, or its identifier if it is not registered.
     nas: str
-    # Slug, "" for none.
+    # Slug of the site; "" for none.
     site: str
     undecidable: UndecidableReason | None = None
-    # A request about it is open or was just done.
+    # Whether a request about the session is open or has just ended.
     is_asked: bool = False
     # Whether a step of the request is a Disconnect.
     may_disconnect: bool = False
@@ -97,10 +97,10 @@ def _may_disconnect(action: JudgedAction, vendor: str) -> bool:
 
 
 class Judge:
-    """Decides sessions of one tenant, for one or a few pages. Reads policies once."""
+    """Decides live sessions of one tenant again. Use it only for a few pages, because it reads policies once."""
 
     def __init__(self, session: Session, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None) -> None:
-        """`drafts` replace published documents, by policy."""
+        """`drafts` (documents by id of the policy) replace published documents."""
         self._session = session
         self._tenant_id = tenant_id
         self._documents = {**policies.get_published_documents(session, tenant_id), **(drafts or {})}
@@ -113,7 +113,7 @@ class Judge:
         self._read_by: dict[tuple[UUID | None, int], frozenset[str]] = {}
 
     def judge(self, sessions: Sequence[LiveSession], *, at: int) -> list[Judgement]:
-        """Decide sessions; `at` in epoch seconds. Raises an error only if many sessions fail."""
+        """Decide sessions; `at` is in epoch seconds. Raises an error only if more than MAX_FAULTY sessions fail."""
         return isolate_failing_rows(
             self._session, sessions, lambda some: self._judge(some, at), _build_faulty_judgement
         )
@@ -149,7 +149,7 @@ class Judge:
         except _UndecidableSession as exc:
             return Judgement(live, "", _NO_ANSWER, _NO_ANSWER, "", nas_name, slug, exc.why)
         before = ComparedAnswer(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
-        # A device that logged in again has a newer decision.
+        # If the device logged in after the last request, its decision is newer than the request.
         is_asked = live.asked_at is not None and recorded.at < live.asked_at
         action = "" if is_asked else _required_action(recorded, after)
         cuts = _may_disconnect(action, nas.vendor if nas else "")
@@ -167,7 +167,7 @@ class Judge:
         counts: Mapping[int, tuple[int, int]],
         at: int,
     ) -> Decision:
-        """Decide one session, with the ladder of the cell."""
+        """Decide one session with the checks and the engine of the cell."""
         document = self._documents.get(site.policy_id) if site and site.policy_id else None
         admission = SessionAdmission(recorded, values, CurrentPlace(site, document), current, at)
         try:
@@ -209,10 +209,10 @@ class Judge:
         return policy
 
     def _counts(self, found: Mapping[int, RecordedDecision]) -> Mapping[int, tuple[int, int]]:
-        """Count earlier sessions per device and user; {} if no policy uses counts."""
+        """Count the earlier sessions of each session's device and user; {} if no policy uses these counts."""
         if not any(self._asks_for_counts(site) for site in self._sites.values()):
             return {}
-        # Same name as the cell counts: from the tunnel or the certificate.
+        # The cell counts sessions by the name in the tunnel or the certificate, so use that name.
         names = {number: str(next(iter(each.request.get("identity", ())), "")) for number, each in found.items()}
         return count_earlier(self._session, self._tenant_id, names)
 
@@ -227,7 +227,7 @@ class Judge:
     def _add_certificate_fields(
         self, facts: dict[str, Values], policy: Policy, recorded: RecordedDecision, knowledge: CurrentFacts, at: int
     ) -> None:
-        """Add certificate fields. Raises _UndecidableSession if the policy uses unrecorded ones."""
+        """Add certificate fields. Raises _UndecidableSession if the policy uses fields that were not recorded."""
         if recorded.method != "eap-tls":
             return
         names = {name for name in policy.reads if name.startswith("certificate.") and name not in _ALWAYS_RECORDED}
@@ -242,7 +242,7 @@ class Judge:
             raise _UndecidableSession("not-recorded")
 
     def _attributes_read_by(self, recorded: RecordedDecision) -> frozenset[str]:
-        """Return the attributes of the policy version that decided then."""
+        """Return the attributes that the policy version of the recorded decision uses."""
         key = recorded.policy_id, recorded.policy_version
         if key not in self._read_by:
             version = self._session.scalar(
@@ -265,8 +265,10 @@ def isolate_failing_rows(
     work: Callable[[Sequence[_Row]], list[_Result]],
     faulty: Callable[[_Row], _Result],
 ) -> list[_Result]:
-    """Run `work` on `rows`. If it fails, halve the batch to isolate failing rows, and use `faulty` for them. Raises
-    the error if more than MAX_FAULTY rows fail."""
+    """Run `work` on `rows`. If it fails, halve the batch to find the failing rows, and use `faulty` for them.
+
+    Raises the error if more than MAX_FAULTY rows fail, and errors of the connection to PostgreSQL at once.
+    """
     failures = 0
 
     def attempt(some: Sequence[_Row]) -> list[_Result]:
@@ -289,7 +291,7 @@ def isolate_failing_rows(
 
 
 def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
-    """Return facts from packet and credentials. Raises _UndecidableSession if they were not recorded."""
+    """Return the recorded facts of packet and credentials. Raises _UndecidableSession if they were not recorded."""
     if "method" not in recorded.request:
         raise _UndecidableSession("older-format")
     of_directory = "user.source" in recorded.request
@@ -299,14 +301,16 @@ def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
         if name not in _LOCATION_FACTS
         and name not in _COUNT_FACTS
         and not name.startswith(_ENDPOINT_PREFIXES)
-        # Directory facts stay as they were at login.
+        # Admit knows the facts of a directory only from the login.
         and (of_directory or not name.startswith("user."))
     }
 
 
 def _required_action(recorded: RecordedDecision, after: Decision) -> JudgedAction:
-    """Return the action for a change of results. A change of only the rule needs none. Of a pool address only its
-    presence counts, because the log does not name the pool."""
+    """Return the action for a change of results. A change of only the rule needs none.
+
+    For a pool address, only its presence is compared, because the log does not name the pool.
+    """
     if not after.permitted:
         return "disconnect"
     pooled = {attribute for attribute, _ in after.pools}

@@ -14,9 +14,9 @@ from nac.cellformat.session_class import parse_decided_at
 from nac.kit.ids import TenantId
 from nac.sessions.decisions.recorded_requests import from_microseconds
 
-# Sessions per transaction.
+# Number of sessions per transaction.
 PAGE_ROWS = 1_000
-# No new request right after one was done: the Stop is on the way.
+# After a request succeeds, the session's Stop is on the way. Send no other request within this time.
 _JUST_NOW = "30 seconds"
 
 _LIVE = """
@@ -48,7 +48,8 @@ _LATER = text(
 )
 _COUNT = text("SELECT count(*) FROM sessions s WHERE s.tenant_id = :tenant AND s.stopped_at IS NULL")
 
-# Sessions that a change concerns: by device, user, or certificate used within a day before the oldest live session.
+# Sessions that changes of these devices, users or certificates concern. Certificates are looked up in decisions since a
+# day before the oldest live session.
 _CONCERNED = text(
     """
 SELECT s.id FROM sessions s
@@ -68,9 +69,9 @@ LIMIT :limit
 """
 ).bindparams(*(bindparam(name, type_=ARRAY(Text())) for name in ("macs", "users", "serials")))
 
-# The decision of the session's Class, or a later one of the same device at the same NAS: after a re-authentication the
-# new Class comes only with the next report. Looked up by device only, so that PostgreSQL never reads all decisions of
-# a new tenant (docs/adr/0014).
+# The decision that the session's Class names, or a later decision about the device at the same NAS: after a
+# reauthentication, the NAS reports the new Class only with the next accounting record. The look-up is by device only,
+# so that PostgreSQL never reads all decisions of a new tenant (docs/adr/0014).
 _DECISIONS = text(
     """
 SELECT asked.id, d.at, d.site_id, d.nas_id, d.nas_identifier, coalesce(host(d.nas_address), '') AS nas_address,
@@ -91,7 +92,8 @@ WHERE coalesce((
 """
 )
 
-# Sessions count those that began before them: the first one stays. Higher counts make no difference.
+# For each session, only sessions that began earlier count, so that a limit in a policy rejects the newest session.
+# Higher counts make no difference.
 _MAX_COUNTED = 1_000
 _EARLIER = text(
     """
@@ -122,12 +124,12 @@ class LiveSession(NamedTuple):
     nas_key: str
     nas_address: str
     class_: str
-    # Time of the last request, if it is open or was just done.
+    # Time of the last request about the session, if the request is open or has just ended.
     asked_at: datetime | None
 
 
 class RecordedDecision(NamedTuple):
-    """A decision and its request; like nac.models.AuthLog."""
+    """A decision and its request, with columns of nac.models.AuthLog."""
 
     at: datetime
     site_id: UUID | None
@@ -151,7 +153,7 @@ class RecordedDecision(NamedTuple):
 def read_page(
     session: Session, tenant_id: TenantId, cursor: tuple[datetime, int] | None, *, limit: int = PAGE_ROWS
 ) -> Sequence[LiveSession]:
-    """Read a page, newest first. `cursor` is start and id of the last one."""
+    """Read a page, newest session first. `cursor` is the start and the id of the last session of the previous page."""
     parameters: dict[str, Any] = {"tenant": tenant_id, "limit": limit}
     if cursor is None:
         return [LiveSession(*row) for row in session.execute(_FIRST, parameters)]
@@ -162,7 +164,7 @@ def read_page(
 
 
 def read_rows(session: Session, tenant_id: TenantId, rows: Sequence[int]) -> Sequence[LiveSession]:
-    """Read those that are still live."""
+    """Read the sessions with these ids that are still live."""
     parameters = {"tenant": tenant_id, "rows": list(rows), "limit": len(rows)}
     return [LiveSession(*row) for row in session.execute(_ROWS, parameters)] if rows else []
 
@@ -176,7 +178,7 @@ def find_concerned(
     serials: Sequence[str],
     limit: int,
 ) -> Sequence[int]:
-    """Return ids of live sessions of these devices, users (lower case) and certificates."""
+    """Return ids of live sessions of these devices, users (lower case) and certificates (serials in hex)."""
     parameters = {
         "tenant": tenant_id,
         "macs": list(macs),
@@ -192,7 +194,7 @@ def newest_session_row(session: Session, tenant_id: TenantId) -> int:
 
 
 def list_later_rows(session: Session, tenant_id: TenantId, newest: int, *, limit: int) -> Sequence[int]:
-    """Return live sessions with a later row than `newest`."""
+    """Return the ids of live sessions above the id `newest`, in ascending order."""
     return session.scalars(_LATER, {"tenant": tenant_id, "newest": newest, "limit": limit}).all()
 
 
@@ -201,7 +203,7 @@ def count_live(session: Session, tenant_id: TenantId) -> int:
 
 
 def count_earlier(session: Session, tenant_id: TenantId, names: Mapping[int, str]) -> Mapping[int, tuple[int, int]]:
-    """Count earlier live sessions of the device and the name of each session."""
+    """Count for each session the earlier live sessions of its device and of its user name."""
     lowered = [name.lower() for name in names.values()]
     parameters = {"tenant": tenant_id, "ids": list(names), "names": lowered, "most": _MAX_COUNTED}
     return {row[0]: (row[1], row[2]) for row in session.execute(_EARLIER, parameters)} if names else {}
@@ -210,7 +212,7 @@ def count_earlier(session: Session, tenant_id: TenantId, names: Mapping[int, str
 def load_decisions(
     session: Session, tenant_id: TenantId, sessions: Sequence[LiveSession]
 ) -> Mapping[int, RecordedDecision]:
-    """Return known decisions by session."""
+    """Return the recorded decisions by id of the session. Sessions without a recorded decision are missing."""
     named = [(each, at) for each in sessions if each.mac and (at := parse_decided_at(each.class_)) is not None]
     if not named:
         return {}

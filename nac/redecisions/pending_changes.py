@@ -1,4 +1,4 @@
-"""Change marks that start re-decisions, and marks for a second check."""
+"""Marks of changes. They start re-decisions, or a second check of sessions."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,18 +13,18 @@ from nac.kit.db import force_ctid_scan
 from nac.kit.ids import TenantId
 from nac.models import RedecisionMark
 
-# Nouns that concern a device, user or certificate; all others concern every session. Each is checked twice, the second
-# time under another noun, for sessions that became known late.
+# Nouns of changes that concern a device, user or certificate. All other changes concern every session. The sessions of
+# such a change are checked again later under another noun, because some sessions become known late.
 CONCERNING_NOUNS = ("endpoint", "user", "certificate", "external-status")
 SECOND_LOOK_NOUNS = {f"{noun}-again": noun for noun in CONCERNING_NOUNS}
-# Internal nouns: sessions with a later row than the key, and a session with an open request, which may fail.
+# Internal nouns: sessions with a higher id than the key, and a session whose open request may fail.
 LATE_SESSIONS, BUSY_SESSION = "late", "session"
-# Changes during a run over all sessions that was stopped.
+# Changes that arrived while a run checked all sessions, before a user stopped the run.
 CHANGED_MEANWHILE = "meanwhile"
-# Delay for sessions of devices that were admitted before a change.
+# Delay in seconds. After it, Admit knows the sessions of all logins before a change.
 LATE_SECONDS = 60
 
-# Skips changes that the cell has not applied, and late checks until the journal of that time is stored.
+# Skips changes that the cell has not applied. Skips late checks until the journal up to their time is stored.
 _DUE_MARKS = text(
     """
 WITH cell AS MATERIALIZED (
@@ -46,7 +46,7 @@ _WAITING = text(
 
 
 def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> Sequence[tuple[str, str]]:
-    """Take due marks (noun, key) that the cell has applied off the list."""
+    """Delete and return due marks (noun, key) whose changes the cell has applied."""
     parameters = {"tenant": tenant_id, "limit": limit, "late": [LATE_SESSIONS, *SECOND_LOOK_NOUNS]}
     places = session.scalars(_DUE_MARKS, parameters).all()
     if not places:
@@ -58,7 +58,7 @@ def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> S
 def add_pending_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], *, seconds: int
 ) -> None:
-    """Add marks (noun, key), due after `seconds`."""
+    """Add marks (noun, key). They are due after `seconds`."""
     due_at = utc_now() + timedelta(seconds=seconds)
     rows = [{"tenant_id": tenant_id, "noun": noun, "key": key, "due_at": due_at} for noun, key in marks]
     if rows:
@@ -66,7 +66,7 @@ def add_pending_changes(
 
 
 def schedule_second_look(session: Session, tenant_id: TenantId, rows: Sequence[int]) -> None:
-    """Check these sessions again after their open requests end; once, however often it is called."""
+    """Check these sessions again after their open requests have ended. Repeated calls schedule only one check."""
     if not rows:
         return
     keys = [str(row) for row in rows]

@@ -34,7 +34,7 @@ from nac.sessions.coa_requests.request_queue import WAITING_STATES
 
 OPEN_STATES = ("deciding", "waiting", "sending")
 _AFTER_COLUMNS = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
-# Both runs may have a million items, but PostgreSQL estimates one: use key look-ups instead of a join.
+# Both runs may have a million items, but PostgreSQL expects one item. So look up items by key, without a join.
 _ALIKE = """
 coalesce((
     SELECT true FROM redecision_items o
@@ -58,7 +58,7 @@ ORDERS = SortOrders({"id": (Redecision.id,)}, default="-id")
 
 
 def try_lock_tenant(session: Session, tenant_id: TenantId) -> bool:
-    """Take the tenant's lock until the transaction ends. Returns False if another worker has it."""
+    """Lock the tenant until the transaction ends. Returns False if another worker has the lock."""
     key = func.hashtext("redecisions"), func.hashtext(str(tenant_id))
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(*key))))
 
@@ -79,20 +79,20 @@ def lock_oldest(session: Session, tenant_id: TenantId, state: str, *, scope: str
 
 
 def lock_open(session: Session, tenant_id: TenantId) -> None:
-    """Lock all runs that people can stop; they lock the run first, then its requests."""
+    """Lock all runs that users can stop. A stop locks the run first, then its requests, so this is the lock order."""
     query = select(Redecision.id).where(Redecision.tenant_id == tenant_id, Redecision.state.in_(OPEN_STATES))
     session.execute(query.order_by(Redecision.id).with_for_update())
 
 
 def lock_sending(session: Session, tenant_id: TenantId, limit: int) -> Sequence[Redecision]:
-    """Lock sending runs, longest waiting first."""
+    """Lock sending runs. The run that waits longest comes first."""
     query = select(Redecision).where(Redecision.tenant_id == tenant_id, Redecision.state == "sending")
     query = query.order_by(Redecision.fed_at.nulls_first(), Redecision.id).limit(limit).with_for_update()
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
 def lock_older(session: Session, run: Redecision) -> Sequence[Redecision]:
-    """Lock open older runs."""
+    """Lock the open runs that are older than `run`."""
     query = select(Redecision).where(
         Redecision.tenant_id == run.tenant_id, Redecision.id < run.id, Redecision.state.in_(OPEN_STATES)
     )
@@ -111,7 +111,7 @@ def list_page(
 
 
 def recent_disconnects(session: Session, tenant_id: TenantId, since: datetime, *, but: int = 0) -> int:
-    """Count automatic disconnects of runs other than `but`."""
+    """Count disconnects that runs other than `but` sent automatically since `since`."""
     query = select(func.coalesce(func.sum(Redecision.may_disconnect), 0)).where(
         Redecision.tenant_id == tenant_id,
         Redecision.id != but,
@@ -123,7 +123,7 @@ def recent_disconnects(session: Session, tenant_id: TenantId, since: datetime, *
 
 
 def unfollowed_change(session: Session, tenant_id: TenantId) -> str | None:
-    """Return the tenant's last transaction that its cell has not applied. As admit_worker."""
+    """Return the tenant's last transaction that its cell has not applied, or None. Needs the role admit_worker."""
     transaction = session.scalar(select(cast(func.unfollowed_change(tenant_id), Text)))
     return None if transaction is None else str(transaction)
 
@@ -137,7 +137,7 @@ def _items_of_run(run: Redecision) -> ColumnElement[bool]:
 
 
 def upsert_items(session: Session, run: Redecision, judgements: Iterable[Judgement]) -> None:
-    """Insert items; the later judgement of a session wins."""
+    """Insert items. A later judgement of a session replaces the earlier one."""
     rows = [_item_row(run, each) for each in judgements if each.action]
     if not rows:
         return
@@ -177,26 +177,28 @@ def _item_row(run: Redecision, judgement: Judgement) -> dict[str, Any]:
 
 
 def count_items(session: Session, run: Redecision) -> dict[str, int]:
-    """Count by action."""
+    """Count the items of a run by action."""
     query = select(RedecisionItem.action, func.count()).where(_items_of_run(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.action))}
 
 
 def count_disconnecting(session: Session, run: Redecision) -> int:
-    """Count items that may disconnect."""
+    """Count the items of a run whose requests may disconnect."""
     query = select(func.count()).select_from(RedecisionItem).where(_items_of_run(run), RedecisionItem.may_disconnect)
     return session.scalar(query) or 0
 
 
 def leave_alike_to_older(session: Session, run: Redecision, older: Redecision) -> int:
-    """Leave unanswered items that both runs have alike with `older`, and withdraw its other unsent items. Returns the
-    number left."""
+    """Delete items of `run` that `older` also has and will still send, and withdraw all other unsent items of `older`.
+
+    Returns the number of deleted items.
+    """
     waiting = select(CoaRequest.session_row).where(
         CoaRequest.tenant_id == older.tenant_id,
         CoaRequest.redecision_id == older.id,
         CoaRequest.state.in_(WAITING_STATES),
     )
-    # Bounded by the pace (nac.redecisions.dispatch).
+    # nac.redecisions.dispatch limits the number of waiting requests.
     parameters = {"tenant": run.tenant_id, "waiting": list(session.scalars(waiting))}
     session.execute(_withdraw_unlike, parameters | {"run": older.id, "other": run.id})
     result = session.execute(_leave_alike, parameters | {"run": run.id, "other": older.id})
@@ -205,16 +207,16 @@ def leave_alike_to_older(session: Session, run: Redecision, older: Redecision) -
 
 
 def find_alike_to_send(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
-    """Return the sessions with the same judgement in a run that is still to be sent."""
+    """Return the sessions with an equal judgement in a run that has yet to send the request."""
     to_come = Redecision.state.in_(("waiting", "sending"))
     items = _list_items_about(session, tenant_id, to_come, RedecisionItem.state == "found", judgements)
     return {session_row for _, session_row, is_alike in items if is_alike}
 
 
 def find_held_back(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
-    """Return the sessions with the same judgement in a stopped run.
+    """Return the sessions with an equal judgement in a stopped run. They are held back.
 
-    A different judgement releases a session permanently.
+    After a different judgement, a stopped run never holds the session back again.
     """
     item = RedecisionItem
     kept = (item.state != "settled") & item.released.is_(False)
@@ -235,9 +237,9 @@ def _list_items_about(
     kept: ColumnElement[bool],
     judgements: Sequence[Judgement],
 ) -> list[tuple[int, int, bool]]:
-    """Return (run, session, whether the judgement is equal) for items of such runs."""
+    """Return (run, session, whether the judgements are equal) for items of these runs about the judged sessions."""
     judged = {each.live.id: _item_result(each) for each in judgements if not each.undecidable and not each.is_asked}
-    # Usually there are none.
+    # Usually there are no such runs.
     runs = (
         session.scalars(select(Redecision.id).where(Redecision.tenant_id == tenant_id, which)).all() if judged else []
     )
@@ -262,7 +264,7 @@ def lock_waiting(session: Session, tenant_id: TenantId) -> Sequence[Redecision]:
 
 
 def settle_items(session: Session, run: Redecision, rows: Collection[int]) -> int:
-    """Settle the items of these sessions. Returns their number."""
+    """Settle the unsent items of these sessions, which need no request. Returns the number of items."""
     unsent = RedecisionItem.state == "found"
     result = session.execute(_update_items(run.tenant_id, run.id, rows).where(unsent).values(state="settled"))
     assert isinstance(result, CursorResult)
@@ -277,25 +279,25 @@ def _update_items(tenant_id: TenantId, run_id: int, rows: Collection[int]) -> Up
 
 
 def release_stopped(session: Session, tenant_id: TenantId) -> None:
-    """Release the items of stopped runs."""
+    """End the holds of all stopped runs, so that they hold back no sessions."""
     session.execute(update(Redecision).where(Redecision.tenant_id == tenant_id, Redecision.holds).values(holds=False))
 
 
 def _item_result(judgement: Judgement) -> tuple[str, ...]:
-    """Return `action` and _AFTER."""
+    """Return the values for `action` and _AFTER_COLUMNS."""
     after = judgement.after
     result = after.verdict, after.rule_id, after.vlan, after.monitored
     return judgement.action, *result, judgement.reason
 
 
 def count_states(session: Session, run: Redecision) -> dict[str, int]:
-    """Count items by state."""
+    """Count the items of a run by state."""
     query = select(RedecisionItem.state, func.count()).where(_items_of_run(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.state))}
 
 
 def count_requests(session: Session, run: Redecision) -> dict[str, int]:
-    """Count requests by state."""
+    """Count the requests of a run by state."""
     query = select(CoaRequest.state, func.count()).where(
         CoaRequest.tenant_id == run.tenant_id, CoaRequest.redecision_id == run.id
     )
@@ -340,7 +342,7 @@ def withdraw_items(session: Session, run: Redecision) -> None:
 
 
 def iter_found_changes(session: Session, run: Redecision) -> Iterator[CountedChange]:
-    """Count items in PostgreSQL, with an example of each group."""
+    """Yield the number of items of each group of equal changes, with an example. PostgreSQL counts them."""
     item = RedecisionItem
     before = item.before_verdict, item.before_rule, item.before_vlan, item.before_monitored
     after = item.after_verdict, item.after_rule, item.after_vlan, item.after_monitored
@@ -359,7 +361,7 @@ def iter_found_changes(session: Session, run: Redecision) -> Iterator[CountedCha
 
 
 def list_ended_with_items(session: Session, tenant_id: TenantId, before: datetime, limit: int) -> Sequence[Redecision]:
-    """Return finished runs with items, oldest first."""
+    """Lock and return runs that ended before `before` and still have items, oldest first."""
     query = select(Redecision).where(
         Redecision.tenant_id == tenant_id,
         Redecision.ended_at < before,
@@ -376,7 +378,7 @@ def delete_items(session: Session, run: Redecision) -> int:
 
 
 def prune(session: Session, tenant_id: TenantId, before: datetime) -> int:
-    """Delete finished runs with their items."""
+    """Delete runs created before `before`, except runs that decide or send. Returns their number."""
     old = select(Redecision.id).where(
         Redecision.tenant_id == tenant_id,
         Redecision.created_at < before,

@@ -1,4 +1,4 @@
-"""The worker's part: changes start runs, runs check sessions page by page, and differences are sent.
+"""Turns of the re-decision worker: changes start runs, runs check sessions page by page, and requests are sent.
 
 Each call is one bounded transaction of one tenant, so a killed worker leaves a consistent state.
 """
@@ -33,9 +33,9 @@ from nac.redecisions.settings import TenantRedecisionSettings, get_settings
 from nac.redecisions.tallies import RedecisionTallies
 from nac.sessions.coa_requests.request_queue import withdraw_outdated
 
-# Changes per turn.
+# Limit of changes per turn.
 MAX_CHANGES = 1_000
-# Items of a run (up to millions) are deleted after this time.
+# Items of an ended run (up to millions) are deleted after this time.
 ITEM_RETENTION = timedelta(days=2)
 MAX_FOLDED = 1_000
 _NARROW_NOUNS = frozenset((*CONCERNING_NOUNS, *SECOND_LOOK_NOUNS, LATE_SESSIONS, BUSY_SESSION))
@@ -51,7 +51,7 @@ _MAX_DETAIL_CHARACTERS = 300
 
 
 def advance_tenant(session: Session, *, tenant_id: TenantId) -> bool:
-    """Do one turn for the tenant. Returns whether there is more to do; False if another worker has the lock."""
+    """Do one turn for the tenant. Returns whether more work is due; False if another worker has the lock."""
     if not repository.try_lock_tenant(session, tenant_id):
         return False
     repository.lock_open(session, tenant_id)
@@ -79,7 +79,7 @@ def create_run(
 
 
 def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRedecisionSettings) -> bool:
-    """Process changes. Returns whether more wait. Changes of several turns share a run."""
+    """Process due changes. Returns whether more changes are due. Changes of several turns share a run."""
     marks = take_pending_changes(session, tenant_id, MAX_CHANGES)
     run = repository.lock_oldest(session, tenant_id, "deciding", scope="some")
     if marks and settings.mode != "off":
@@ -93,17 +93,17 @@ def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRede
 def _apply_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], run: Redecision | None
 ) -> Redecision | None:
-    """Return the run over some sessions, if any."""
+    """Check the sessions of these changes. Returns the run that checks only some sessions, or None."""
     nouns = {noun for noun, _ in marks}
     if "policy" in nouns:
-        # A publication overrides stopped runs.
+        # After a publication, stopped runs hold back no sessions.
         repository.release_stopped(session, tenant_id)
     if nouns - _NARROW_NOUNS:
         _schedule_full_run(session, tenant_id, _describe_cause(marks))
     again = [(f"{noun}-again", key) for noun, key in marks if noun in CONCERNING_NOUNS]
     add_pending_changes(session, tenant_id, again, seconds=LATE_SECONDS)
     cause = _describe_cause([(SECOND_LOOK_NOUNS.get(noun, noun), key) for noun, key in marks])
-    # A running run may have passed them.
+    # A run over all sessions may already have passed these sessions, so check them now.
     rows = _find_concerned(session, tenant_id, [mark for mark in marks if mark[0] not in SECOND_LOOK_NOUNS])
     seen = (
         _find_concerned(
@@ -122,7 +122,7 @@ def _schedule_full_run(session: Session, tenant_id: TenantId, cause: str) -> Non
     if at_work is None:
         create_run(session, tenant_id=tenant_id, cause=cause)
     elif at_work.cursor_id is not None:
-        # Restarting each time would never end.
+        # Do not restart the run: with frequent changes it would never end.
         at_work.again = True
 
 
@@ -153,8 +153,11 @@ def _find_concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple
 def _judge_sessions(
     session: Session, tenant_id: TenantId, rows: set[int], seen: set[int], cause: str, run: Redecision | None
 ) -> Redecision | None:
-    """Check some sessions. `seen` are checked for the second time after the same change: differences that a run is
-    still to send are not added again."""
+    """Check some sessions. Returns the run to which differences were added, or None.
+
+    The sessions `seen` are checked for the second time after the same change. If a run has yet to send their request,
+    the request is not added again.
+    """
     if not rows and not seen:
         return run
     live = live_sessions.read_rows(session, tenant_id, sorted(rows | seen))
@@ -175,7 +178,7 @@ def _judge_sessions(
 def _leave_out_stopped(
     session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]
 ) -> tuple[list[Judgement], int]:
-    """Remove judgements equal to those of stopped runs. Returns the rest and the number removed."""
+    """Remove judgements that are equal to those of stopped runs. Returns the others and the number removed."""
     held = repository.find_held_back(session, tenant_id, judgements)
     return [each for each in judgements if each.live.id not in held], len(held)
 
@@ -200,7 +203,7 @@ def _decide_page(session: Session, run: Redecision, settings: TenantRedecisionSe
 
 
 def _reconcile_requests(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> None:
-    """Withdraw outdated requests, and check sessions with open requests again later."""
+    """Withdraw outdated requests. Schedule another check of sessions with open requests."""
     decided = [each for each in judgements if not each.undecidable and not each.is_asked]
     wanted = {each.live.id: str(each.action) for each in decided}
     withdraw_outdated(session, tenant_id=tenant_id, wanted=wanted)
@@ -227,7 +230,7 @@ def _describe_cause(marks: Sequence[tuple[str, str]]) -> str:
 
 
 def prune(session: Session, *, tenant_id: TenantId, days: int) -> int:
-    """Delete old finished runs, and the items of recently finished ones. Returns the number of deleted runs."""
+    """Delete old runs, and the items of recently ended runs. Returns the number of deleted runs."""
     for run in repository.list_ended_with_items(session, tenant_id, utc_now() - ITEM_RETENTION, MAX_FOLDED):
         fold_items(session, run)
     return repository.prune(session, tenant_id, utc_now() - timedelta(days=days))
@@ -240,19 +243,19 @@ def results_row(session: Session, run: Redecision) -> dict[str, Any]:
     tallies = RedecisionTallies(undecidable=Counter(run.undecidable))
     for found in repository.iter_found_changes(session, run):
         tallies.add(found)
-    # Sessions with differences: found, asked, settled, withdrawn.
+    # Number of sessions with differences by state: `found`, `asked`, `settled`, `withdrawn`.
     return {**tallies.row(), "items": repository.count_states(session, run)}
 
 
 def fold_items(session: Session, run: Redecision) -> int:
-    """Store the counts of a finished run and delete its items (up to millions). Returns their number."""
+    """Store the counts of an ended run, and delete its items (up to millions). Returns the number of items."""
     run.found = results_row(session, run)
     session.flush()
     return repository.delete_items(session, run)
 
 
 def record_failure(session: Session, *, tenant_id: TenantId, detail: str) -> None:
-    """Count a failure to decide the tenant's sessions. After several the cell raises an alarm."""
+    """Count a failure to decide the tenant's sessions. After several failures, the cell raises an alarm."""
     message = detail[:_MAX_DETAIL_CHARACTERS]
     row = insert(RedecisionFailure).values(tenant_id=tenant_id, detail=message)
     times = RedecisionFailure.times + 1
@@ -260,5 +263,5 @@ def record_failure(session: Session, *, tenant_id: TenantId, detail: str) -> Non
 
 
 def clear_failure(session: Session, *, tenant_id: TenantId) -> None:
-    """Forget the failures: the tenant's sessions can be decided again."""
+    """Delete the count of failures, because the tenant's sessions were decided without an error."""
     session.execute(delete(RedecisionFailure).where(RedecisionFailure.tenant_id == tenant_id))

@@ -47,7 +47,7 @@ class RedecisionNotFound(NotFound):
 @dataclass(frozen=True, slots=True)
 class RedecisionPreview:
     tallies: RedecisionTallies
-    # More automatic disconnects than allowed, including those of the last hour.
+    # Whether the disconnects and the automatic ones of the last hour exceed the ceiling.
     over_ceiling: bool
     settings: TenantRedecisionSettings
 
@@ -55,7 +55,7 @@ class RedecisionPreview:
 def preview_redecision(
     session: Session, *, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None
 ) -> RedecisionPreview:
-    """Preview the requests if `drafts` (documents by policy) were published; without drafts, for the current state.
+    """Count the requests for `drafts` (documents by id of the policy), or for the published policies without drafts.
 
     Reads every live session page by page and writes nothing. Raises InvalidPolicy.
     """
@@ -76,9 +76,9 @@ def preview_redecision(
 
 
 def start_redecision(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:
-    """Check every live session now and send the differences, whatever the tenant's mode.
+    """Check every live session now, and send the requests in any mode of the tenant.
 
-    More disconnects than the ceiling still need approval. Raises Conflict if a run is active.
+    More disconnects than the ceiling still need approval. Raises Conflict if a run is checking all sessions.
     """
     at_work = repository.lock_oldest(session, tenant_id, "deciding", scope="all")
     if at_work is not None:
@@ -94,7 +94,7 @@ def start_redecision(session: Session, *, actor: str, tenant_id: TenantId) -> Re
 
 
 def approve_redecision(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> Redecision:
-    """Send the requests of a waiting run. Raises RedecisionNotFound, or Conflict if it does not wait."""
+    """Send the requests of a waiting run. Raises RedecisionNotFound, or Conflict if the run does not wait."""
     run = require_redecision(session, tenant_id=tenant_id, number=number, lock=True)
     if run.state != "waiting":
         raise Conflict(
@@ -110,7 +110,7 @@ def approve_redecision(session: Session, *, actor: str, tenant_id: TenantId, num
 def stop_redecision(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> int:
     """Stop a run. Returns the number of withdrawn requests.
 
-    Completed requests are not undone. Raises RedecisionNotFound, or Conflict if it has ended.
+    Completed requests are not undone. Raises RedecisionNotFound, or Conflict if the run has ended.
     """
     run = require_redecision(session, tenant_id=tenant_id, number=number, lock=True)
     waits = repository.count_requests(session, run)
@@ -158,7 +158,7 @@ def summary_row(run: Redecision) -> dict[str, Any]:
 
 
 def redecision_row(session: Session, run: Redecision) -> dict[str, Any]:
-    """Return the run with its differences and their progress."""
+    """Return the run with its differences and the progress of its requests, for JSON."""
     return {
         **summary_row(run),
         **results_row(session, run),
@@ -166,7 +166,7 @@ def redecision_row(session: Session, run: Redecision) -> dict[str, Any]:
         "asked_by": run.asked_by,
         "detail": run.detail,
         "ended": run.ended_at and run.ended_at.isoformat(),
-        # Requests to NASes by state; see coa list.
+        # Number of requests to NASes by state.
         "requests": repository.count_requests(session, run),
     }
 

@@ -1,4 +1,4 @@
-"""Facts of a live session for the admission ladder: credentials as recorded, everything else current."""
+"""Facts about a live session for the admission checks. Credentials are recorded, all other facts are current."""
 
 from typing import NamedTuple
 
@@ -12,12 +12,12 @@ from nac.redecisions.live_sessions import RecordedDecision
 
 class CurrentPlace(NamedTuple):
     site: Site | None
-    # The document of its policy; None if none is published.
+    # The published document of the site's policy; None if no version is published.
     policy: object | None
 
 
 class SessionAdmission:
-    """A session's request, if the device sent it now. Collects the attributes for rules in `values`."""
+    """Facts about a session's request as if the device sent it now. `values` are the attributes for rules."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class SessionAdmission:
         current: CurrentFacts,
         now_seconds: int,
     ) -> None:
-        """`values` are recorded attributes of packet and credentials, and current ones of the NAS."""
+        """`values` are recorded attributes of packet and credentials, and current attributes of the NAS."""
         self.method, self.tls_version = recorded.method, recorded.tls_version
         self.place, self.values, self.now_seconds = place, values, now_seconds
         self.endpoint: KnownEndpoint | None = None
@@ -44,7 +44,7 @@ class SessionAdmission:
         return str(next(iter(self.values.get("mac", ())), ""))
 
     def refuse_login(self) -> Refusal | None:
-        """Only a certificate can lose its validity after a login. Raises AuthorityUnclear."""
+        """Return a reason if the certificate is invalid now. Other credentials stay valid. Raises AuthorityUnclear."""
         if self.method != "eap-tls":
             return None
         serial, trust = self._recorded.certificate_serial, self._current.trust
@@ -68,7 +68,7 @@ class SessionAdmission:
         return self.standing
 
     def add_stored_values(self) -> None:
-        """Add attributes of the site, the endpoint and the tenant's own user."""
+        """Add current attributes of the site, the endpoint and the tenant's own user."""
         if self.place.site is not None:
             self.values["site.name"] = (self.place.site.name,)
         if self._user is not None:

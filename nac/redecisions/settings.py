@@ -12,7 +12,7 @@ from nac.kit.ids import TenantId
 from nac.models import RedecisionSettings, Tenant
 from nac.models.redecision import REDECISION_MODES, RedecisionMode
 
-# So few disconnects never need approval, so that a single device can always be removed from the network.
+# Up to this number, disconnects never need approval, so that users can always remove a single device.
 MIN_CEILING = 10
 _BOUNDS = {
     "per_second": (1, 500),
@@ -24,9 +24,9 @@ _BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class TenantRedecisionSettings:
-    """Settings like nac.models.RedecisionSettings; the defaults apply without a row.
+    """Settings of a tenant, as in nac.models.RedecisionSettings. The defaults apply to a tenant without a row.
 
-    By default, changes apply to connected devices, too. A change that would disconnect many waits for approval.
+    By default, changes apply to connected devices, too. A change that would disconnect many devices waits for approval.
     """
 
     mode: RedecisionMode = "send"
@@ -36,16 +36,17 @@ class TenantRedecisionSettings:
     every_minutes: int = 0
 
     def compute_ceiling(self, live: int) -> int:
-        """Return how many of `live` sessions may be disconnected automatically, including the last hour.
+        """Return how many of `live` sessions may be disconnected automatically within an hour.
 
-        100 percent means no limit, because earlier disconnects count, too.
+        With 100 percent, only `ceiling_sessions` counts. The share is not used then, because disconnects of the last
+        hour can exceed the number of live sessions.
         """
         share = self.ceiling_sessions if self.ceiling_percent == 100 else live * self.ceiling_percent // 100
         return max(MIN_CEILING, min(self.ceiling_sessions, share))
 
 
 def get_settings(session: Session, *, tenant_id: TenantId, lock: bool = False) -> TenantRedecisionSettings:
-    """Return the settings. `lock` keeps them unchanged until the transaction ends."""
+    """Return the settings. `lock` prevents changes until the transaction ends."""
     if lock:
         session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     query = select(RedecisionSettings).where(RedecisionSettings.tenant_id == tenant_id)
@@ -70,7 +71,7 @@ def update_settings(
     ceiling_sessions: int | None = None,
     every_minutes: int | None = None,
 ) -> TenantRedecisionSettings:
-    """Change settings; None keeps a value. Raises InvalidInput with every mistake."""
+    """Change settings; None leaves a value unchanged. Raises InvalidInput with every mistake."""
     values = {
         "mode": mode,
         "per_second": per_second,

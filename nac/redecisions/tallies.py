@@ -10,7 +10,7 @@ from nac.policies.differences import ComparedAnswer
 from nac.redecisions.judgement import Judgement
 
 EXAMPLES_PER_CHANGE = 3
-# More than a person reads; the smallest are omitted.
+# Limit of listed rows. The smallest counts are omitted.
 MAX_LISTED = 200
 
 
@@ -18,7 +18,7 @@ class AnswerChange(NamedTuple):
     action: str
     before: ComparedAnswer
     after: ComparedAnswer
-    # A code of nac.engine.reasons.
+    # Reason of the new decision: a code of nac.engine.reasons.
     reason: str
 
 
@@ -32,7 +32,7 @@ class SessionExample(NamedTuple):
 
 
 class CountedChange(NamedTuple):
-    """A number of sessions with equal values."""
+    """Number of sessions with the same change, NAS and site."""
 
     change: AnswerChange
     nas: str
@@ -45,14 +45,14 @@ class CountedChange(NamedTuple):
 class RedecisionTallies:
     sessions: int = 0
     unchanged: int = 0
-    # A request about them is open or was just done.
+    # Number of sessions about which a request is open or has just ended.
     asked_already: int = 0
-    # A step of the request would be a Disconnect.
+    # Number of sessions whose request may disconnect.
     may_disconnect: int = 0
     actions: Counter[str] = field(default_factory=Counter)
-    # By judging.Undecidable.
+    # Number of sessions by UndecidableReason (nac.redecisions.judgement).
     undecidable: Counter[str] = field(default_factory=Counter)
-    # By name of NAS or site, and action.
+    # Number of sessions by name of the NAS or site, and action.
     nases: Counter[tuple[str, str]] = field(default_factory=Counter)
     sites: Counter[tuple[str, str]] = field(default_factory=Counter)
     changes: Counter[AnswerChange] = field(default_factory=Counter)
@@ -82,7 +82,7 @@ class RedecisionTallies:
         examples.extend(found.examples[: EXAMPLES_PER_CHANGE - len(examples)])
 
     def row(self) -> dict[str, Any]:
-        """Return the counts for JSON: largest first, at most MAX_LISTED each."""
+        """Return the counts for JSON. Lists have at most MAX_LISTED rows, largest count first."""
         return {
             "disconnects": self.actions["disconnect"],
             "reauthentications": self.actions["reauthenticate"],

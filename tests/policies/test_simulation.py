@@ -275,7 +275,7 @@ def test_name_of_a_possible_identity_source_user_is_noted(ask, as_tenant):
 
     as_tenant(add)
     (note,) = ask({"user.name": "bob"}, document={}).notes
-    assert "Admit would ask corp" in note
+    assert "At a real login, Admit queries corp" in note
     assert "rejected" not in note
 
 
@@ -321,5 +321,5 @@ def test_sent_passphrase_is_noted_and_never_shown(ask, as_tenant, printer):
 
 def test_missing_passphrase_is_reported(ask, printer):
     (note,) = ask(printer, document=PASSPHRASE).notes
-    assert "live, Admit rejects the device (no-passphrase)" in note
+    assert "Admit rejects real logins (no-passphrase)" in note
     assert ask(printer | {"endpoint.group": "printers"}, document=PASSPHRASE, fill=False).notes == ()

@@ -71,7 +71,7 @@ def test_expected_rule_reports_why_it_did_not_match(as_tenant):
     later = good()["rules"][0] | {"id": "late", "when": {"attribute": "method", "operator": "equals", "value": "mab"}}
     rules = [*good()["rules"], later]
     (result,) = as_tenant(policies.run_document_tests, document=with_tests(case(expect={"rule": "late"}), rules=rules))
-    assert "Rule 'late' was not tried: 'r' matched first." in result.why
+    assert "Rule 'late' was not evaluated: 'r' matched first." in result.why
 
 
 def test_failing_tests_block_publish_and_are_all_reported(as_tenant, publish):

@@ -64,7 +64,7 @@ FORM = 'title = "Acme"\n[{key}]\n{line}\n'
         ("role", "", "role: must have either attributes or cannot"),
         ("role", "cannot = 7", "role.cannot: must be nonempty text"),
         ("role", 'cannot = "x"\ncolour = 1', "role.colour: unknown key; use one of: attributes"),
-        ("role", 'cannot = "x"\ntakes = "a"', "role: takes (expression) and wanted (description) need each other"),
+        ("role", 'cannot = "x"\ntakes = "a"', "role: takes (an expression) requires wanted (its description)"),
         ("role", 'cannot = "x"\ntakes = "("\nwanted = "y"', "role.takes: invalid regular expression"),
         ("role", "attributes = []", "role.attributes: must be a nonempty list of attributes"),
         ("role", "attributes = [7]", "role.attributes[0]: must be a table"),

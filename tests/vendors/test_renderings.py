@@ -256,7 +256,7 @@ def test_rendering_never_raises_or_drops_silently(vendor, results, passphrase):
     told = {item.source.partition("[")[0] for item in rendering.attributes}
     told |= {refusal.place.partition("[")[0] for refusal in rendering.refusals}
     told |= {"psk"} if rendering.passphrase else set()
-    assert set(results.given()) <= told
+    assert set(results.used_keys()) <= told
     for template in rendering.passphrase:
         if template.encoding != "pmk":
             template.fill_passphrase(passphrase, "ssid").pair()

@@ -66,7 +66,7 @@ class AccountMailer:
 
 @dataclass(frozen=True, slots=True)
 class AccountMailWriter:
-    letters: AccountMailer
+    mailer: AccountMailer
 
     def write_waiting(self, *, engine: Engine | None = None) -> int:
         """Write queued mails. Returns the number of requests read."""
@@ -104,10 +104,10 @@ class AccountMailWriter:
         actor, now = _KNOWN_BROWSER_ACTOR if row.is_known else _SIGN_IN_ACTOR, utc_now()
         if not person.password_hash:
             key = f"password-none:{person.id}:{now:%Y-%m-%d}"
-            self.letters.send(session, key, "password-none", person.email, {})
+            self.mailer.send(session, key, "password-none", person.email, {})
         elif _may_send_link(session, person, actor, now):
             made = links.create_link(session, actor=actor, person=person, ends_earlier=False)
-            self.letters.send_link(session, made, address=row.address)
+            self.mailer.send_link(session, made, address=row.address)
 
     def _invite(self, session: Session, row: AccountMail, person: Person) -> None:
         owner = Owner(row.msp_id, row.tenant_id)
@@ -122,15 +122,15 @@ class AccountMailWriter:
         values = {"place": place.name, "by": _inviter_name(row.actor)}
         if place.sign_on_id is not None:
             template = "invited-sign-on"
-            values["link"] = f"{self.letters.portal_url}/v1/sign-on/{place.sign_on_id}/begin"
+            values["link"] = f"{self.mailer.portal_url}/v1/sign-on/{place.sign_on_id}/begin"
         elif person.password_hash:
             template = "invited-known"
-            values["link"] = self.letters.portal_url
+            values["link"] = self.mailer.portal_url
         else:
             template = "invited"
             made = links.create_link(session, actor=row.actor, person=person, ends_earlier=False)
-            values |= self.letters.values_of(made)
-        self.letters.send(session, f"invitation:{row.id}", template, person.email, values)
+            values |= self.mailer.values_of(made)
+        self.mailer.send(session, f"invitation:{row.id}", template, person.email, values)
 
 
 def _inviter_name(actor: str | None) -> str:

@@ -12,7 +12,7 @@ from nac.cellformat.journal.segment import FRAME, HEADER, MAX_RECORD_BYTES, list
 
 @dataclass(frozen=True, slots=True)
 class SegmentPosition:
-    """Start of the next record; segment "" is before the first."""
+    """Start of the next record. The segment "" means before the first segment."""
 
     segment: str = ""
     offset: int = 0
@@ -20,7 +20,7 @@ class SegmentPosition:
 
 @dataclass(frozen=True, slots=True)
 class DamagedTail:
-    """Bytes at the end of a segment that are not records: a torn write, or damage."""
+    """Bytes at the end of a segment that are not records: an incomplete write, or damage."""
 
     segment: str
     offset: int
@@ -29,16 +29,16 @@ class DamagedTail:
 
 @dataclass(slots=True)
 class RecordBatch:
-    # msgpack of one record each.
+    # One record each, as msgpack.
     payloads: list[memoryview] = field(default_factory=list)
-    # After the last record.
+    # Position after the last record of the batch.
     position: SegmentPosition = field(default_factory=SegmentPosition)
     cuts: list[DamagedTail] = field(default_factory=list)
-    # The current segment has damage here. It is cut once its writer has moved on.
+    # Whether the current segment has damage at `position`. It is skipped after the segment's writer has ended.
     damaged: bool = False
-    # Later segments exist but are not read yet, because the writer of this one is still alive.
+    # Whether later segments exist but are not read yet, because the writer of the current segment is still alive.
     held: bool = False
-    # A limit ended the batch; more records can follow.
+    # Whether a limit ended the batch, so that more records can follow.
     more: bool = False
 
 
@@ -46,7 +46,7 @@ class RecordBatch:
 class _SegmentRead:
     end: int
     damaged: bool = False
-    # A limit of the batch was reached; more records can follow.
+    # Whether a limit of the batch was reached, so that more records can follow.
     limited: bool = False
 
 
@@ -60,14 +60,14 @@ class JournalReader:
     def read_batch(
         self, position: SegmentPosition, *, max_records: int = 5_000, max_bytes: int = 4 << 20
     ) -> RecordBatch:
-        """Return a batch within the limits, but at least one record if any. A batch can span several short segments."""
+        """Return a batch within the limits, but at least one record if any exists. It can span several segments."""
         batch = RecordBatch(position=position)
         budget = max_bytes
         while self._open_next_segment(batch):
             if len(batch.payloads) >= max_records or budget <= 0:
                 batch.more = True
                 break
-            # Checked before reading: once its writer is gone, a segment is complete.
+            # Check this before reading: a segment is complete once its writer has ended.
             followed = self._is_followed(batch.position.segment)
             final = followed and not self._has_writer()
             start = batch.position.offset
@@ -84,7 +84,7 @@ class JournalReader:
         return batch
 
     def delete_before(self, position: SegmentPosition) -> None:
-        """Delete segments before `position`. The newest stays, because names of segments must increase."""
+        """Delete segments before `position`. The newest segment stays, because names of segments must increase."""
         for segment in list_segments(self._directory)[:-1]:
             if segment < position.segment:
                 segment_path(self._directory, segment).unlink(missing_ok=True)
@@ -106,7 +106,7 @@ class JournalReader:
         self._fd, self._open_segment = -1, ""
 
     def _open_next_segment(self, batch: RecordBatch) -> bool:
-        """Open the segment of the batch's position, or the next one."""
+        """Open the segment of the batch's position, or the first segment after it. Return False if there is none."""
         position = batch.position
         if position.segment and position.segment == self._open_segment:
             return True
@@ -144,7 +144,7 @@ class JournalReader:
             read = _parse(chunk, start, batch.payloads, max_records, full=len(chunk) == size)
             if read.end > start or not read.limited or size > MAX_RECORD_BYTES:
                 return read
-            # The record is larger than the limit.
+            # The record is larger than the limit of the batch.
             size = MAX_RECORD_BYTES + FRAME.size
 
     def _finish_segment(self, batch: RecordBatch) -> None:
@@ -157,7 +157,10 @@ class JournalReader:
 
 
 def read_tail(directory: Path, *, max_bytes: int) -> list[bytes]:
-    """Return the payloads in the last `max_bytes` of the two newest segments, in order. Damage ends a segment."""
+    """Return the payloads in the last `max_bytes` of each of the two newest segments, in order.
+
+    Payloads after damage in a segment are missing.
+    """
     payloads: list[bytes] = []
     for segment in list_segments(directory)[-2:] if directory.exists() else ():
         with suppress(FileNotFoundError):
@@ -167,8 +170,9 @@ def read_tail(directory: Path, *, max_bytes: int) -> list[bytes]:
 
 
 def _last_payloads(content: bytes, start: int) -> list[bytes]:
-    """Return payloads from `start` on. Reads all earlier frames, because each record begins where the previous one
-    ends.
+    """Return payloads from the offset `start` on.
+
+    The function reads all earlier frames, because each record begins where the previous record ends.
     """
     found, at = [], len(HEADER)
     while at + FRAME.size <= len(content):
@@ -196,7 +200,7 @@ def _parse(chunk: bytes, start: int, payloads: list[memoryview], max_records: in
             return _SegmentRead(start + at, limited=full)
         length, checksum = unpack(chunk, at)
         end = at + frame + length
-        # A length of 0 is not a record: zeros after a power cut would pass the checksum.
+        # A length of 0 is damage: zeros after a power cut would pass the checksum.
         if length == 0 or length > MAX_RECORD_BYTES:
             return _SegmentRead(start + at, damaged=True)
         if end > size:

@@ -1,6 +1,6 @@
 """Records that radiusd's module writes to the journal and the agent ships to PostgreSQL.
 
-New fields must be at the end and have a default: an agent must read records of an older module. Times are epoch
+New fields must be at the end and have a default, because an agent must read records of an older module. Times are epoch
 microseconds.
 """
 
@@ -14,12 +14,12 @@ class JournalRecord(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
-    """An answered Access-Request (for EAP, a conversation)."""
+    """An Access-Request and its response. For EAP, this is the last request of the conversation."""
 
     at: int
     slot: int
     tenant_id: str
-    # "" if there is no site, NAS, rule and so on.
+    # The ids of site, NAS, rule and policy are "" if there is none.
     site_id: str
     nas_id: str
     nas_address: str
@@ -28,7 +28,8 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     # 12 hex digits or "".
     mac: str
     identity: str
-    # From cellformat.methods. If it ended earlier: eap-ttls, peap (no inner method yet), eap (no type agreed), unknown
+    # From cellformat.methods. If the login ended earlier: eap-ttls or peap (inner method unknown), eap (no EAP type
+    # agreed), unknown.
     method: str
     # Whether the device was admitted.
     permitted: bool
@@ -40,43 +41,48 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     policy_id: str
     policy_version: int
     vlan: str
-    # (attribute, operator, value) as returned to radiusd.
+    # (attribute, operator, value) as the module returned them to radiusd.
     reply: tuple[tuple[str, str, str], ...]
     certificate_serial: str
     tls_version: str
     resumed: bool
-    # Id of the conversation if its server certificate was sent (CertificateSentRecord.conversation).
+    # Id of the conversation if radiusd sent its server certificate (CertificateSentRecord.conversation); otherwise "".
     conversation: str
-    # Attributes of the packet that rules can read, in order.
+    # Attributes of the packet that rules can read, in the order of the packet.
     pairs: Pairs
     # Attributes from other sources (endpoint, certificate, site ...): {name: [values]}.
     facts: dict[str, Values]
-    # Time in the module for both callbacks, in microseconds.
+    # Time that the module needed for both callbacks, in microseconds.
     module_microseconds: int
-    # Rejects with the same cause that the failure limiter did not log before this one.
+    # Number of earlier rejects with the same cause that the failure limiter did not log.
     suppressed: int = 0
     # The policy's verdict: permit | quarantine | deny; "" in old records, which only have `permitted`.
     verdict: str = ""
-    # Object in monitor mode, so that the verdict was not enforced: rule | site | "".
+    # Monitor mode of the rule or the site, so that the verdict was not enforced: rule | site | "".
     monitored: str = ""
-    # For a certificate of an external authority, first and then once a day: id of the authority, and DER.
+    # For a certificate of an external authority, first and then once a day: id of the authority, and the certificate
+    # in DER.
     external_authority: str = ""
     external_certificate: bytes = b""
-    # Pool addresses in the Access-Accept: (pool id, number, grant).
+    # Pool addresses in the Access-Accept: (pool id, number in the pool, number of the grant).
     addresses: tuple[tuple[str, int, int], ...] = ()
-    # During a rotation: its id, the NAS's secret ("old" or "new"), and its source address.
+    # During a rotation of the NAS's secret: id of the rotation, the secret that the NAS used ("old" or "new"), and its
+    # source address.
     proof: tuple[str, ...] = ()
-    # For a NAS exempt from Message-Authenticator, without EAP: "signed" or "unsigned", and its source address.
+    # Without EAP, if the NAS is exempt from Message-Authenticator: "signed" or "unsigned", and source address.
     signature: tuple[str, ...] = ()
 
     @property
     def request(self) -> dict[str, Values]:
-        """All values that rules could read, for the log and for replay."""
+        """All values that rules could read, for the decision log and for replays."""
         return packet_values(self) | self.facts
 
 
 class CertificateSentRecord(JournalRecord, frozen=True, array_like=True, tag="cert-sent"):
-    """The server's certificate was sent. Without an AuthRecord of the conversation within 30 s, it was abandoned."""
+    """Record that radiusd sent its server certificate.
+
+    If no AuthRecord of the conversation follows within 30 s, the device has abandoned the login.
+    """
 
     at: int
     slot: int
@@ -94,7 +100,7 @@ class CertificateSentRecord(JournalRecord, frozen=True, array_like=True, tag="ce
 
 
 class AccountingRecord(JournalRecord, frozen=True, array_like=True, tag="acct"):
-    """An Accounting-Request as received (RFC 2866)."""
+    """An Accounting-Request as radiusd received it (RFC 2866)."""
 
     at: int
     slot: int
@@ -102,11 +108,11 @@ class AccountingRecord(JournalRecord, frozen=True, array_like=True, tag="acct"):
     site_id: str
     nas_id: str
     nas_address: str
-    # All attributes in order, as printed by radiusd: (name, value).
+    # All attributes in the order of the packet, as printed by radiusd: (name, value).
     attributes: tuple[tuple[str, str], ...]
-    # Some text was not UTF-8: escaped if it identifies the session or device, otherwise omitted.
+    # Whether some text was not UTF-8. Such text is escaped if it identifies the session or device, otherwise omitted.
     unreadable: bool = False
-    # As in AuthRecord.
+    # Like AuthRecord.proof.
     proof: tuple[str, ...] = ()
 
 

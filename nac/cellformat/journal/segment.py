@@ -1,8 +1,10 @@
 """The journal on disk: append-only segments of records with checksums.
 
-A segment is `<20-digit start time ns>.journal`: the header, then records of u32 length, u32 CRC-32 of the payload, and
-payload (msgpack of one record), little-endian. Each writer starts a new segment and locks it while it lives. So a
-segment that is neither the newest nor locked is final, and invalid data at its end is a torn write.
+A segment is a file `<20-digit start time in ns>.journal`: a header, then records. A record has the length and the
+CRC-32 of its payload (u32 little-endian each), then the payload, which is msgpack.
+
+Each writer starts a new segment and locks it while the writer lives. So a segment is final if it is not locked and a
+newer one exists. Invalid data at its end is an incomplete write.
 """
 
 import errno
@@ -24,10 +26,10 @@ HEADER = b"ADMITJ1\n"
 FRAME = struct.Struct("<II")
 SUFFIX = ".journal"
 _NAME_DIGITS = 20
-# RADIUS packets have up to 4,096 bytes, so a larger length is damage.
+# RADIUS packets have at most 4,096 bytes, so a larger length is damage.
 MAX_RECORD_BYTES = 1 << 20
 _SEGMENTS_WITHIN_LIMIT = 8
-# Bytes written between two checks of the directory's size, which the agent reduces.
+# Bytes written between two measurements of the directory. Meanwhile the agent may have deleted segments.
 _MEASURE_EVERY_BYTES = 4 << 20
 _MEASURE_PAUSE_SECONDS = 0.1
 _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -38,7 +40,7 @@ class JournalError(Exception):
 
 
 class JournalFull(JournalError):
-    """The disk is full or the journal's limit is reached. The record was not stored."""
+    """The disk is full, or the journal has reached its limit. The record was not stored."""
 
 
 def list_segments(directory: Path) -> list[str]:
@@ -63,9 +65,9 @@ def journal_bytes(directory: Path) -> int:
 
 
 class JournalWriter:
-    """Appends records of one stream. One writer per directory and process, not shared between threads.
+    """Appends records of one stream. Use one writer per directory and process, and not from several threads.
 
-    A full disk raises no error here: radiusd must start and authenticate even without room for its journal.
+    Creating a writer on a full disk raises no error: radiusd must start and authenticate without room for its journal.
     """
 
     def __init__(
@@ -79,13 +81,14 @@ class JournalWriter:
         self._directory = Path(directory)
         self._directory.mkdir(parents=True, exist_ok=True)
         self._max_bytes = max_bytes
-        # The current segment is never deleted. Several must fit the limit, so that shipped ones can make room.
+        # The current segment is never deleted. Several segments must fit the limit, so that deleting old ones makes
+        # room.
         self._segment_bytes = min(segment_bytes, max_bytes // _SEGMENTS_WITHIN_LIMIT)
         self._always = sync == "always"
         self._encode = msgspec.msgpack.Encoder().encode
         self._fd = -1
         self._offset = 0
-        # Bytes that can be written before the segments are measured again.
+        # Bytes that the writer may append before it measures the directory again.
         self._allowance = 0
         self._measured_at = 0.0
         self._full = False
@@ -93,7 +96,7 @@ class JournalWriter:
             self._start_segment()
 
     def append(self, record: JournalRecord) -> None:
-        """Append a record. Raises JournalFull (no room) or JournalError (disk failure); the record is then lost."""
+        """Append a record. Raises JournalFull (no room) or JournalError (disk failure) if it is not stored."""
         payload = self._encode(record)
         frame = FRAME.pack(len(payload), crc32(payload)) + payload
         size = len(frame)
@@ -126,7 +129,7 @@ class JournalWriter:
         except OSError as exc:
             raise _translate_error(exc) from exc
         try:
-            # During a swap of radiusd there are two writers. The lock shows the reader that this one is alive.
+            # While radiusd is replaced, two writers exist. The lock shows the reader that this writer is alive.
             fcntl.flock(fd, fcntl.LOCK_EX)
             if os.write(fd, HEADER) != len(HEADER):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -143,19 +146,19 @@ class JournalWriter:
     def _create(self, flags: int) -> tuple[Path, int]:
         while True:
             path = self._next_path()
-            # Another writer can have the same name if the clock was set back.
+            # If the clock was set back, another writer can create the same name.
             with suppress(FileExistsError):
                 return path, os.open(path, flags, 0o640)
 
     def _next_path(self) -> Path:
-        """Return a path. Names must increase even if the clock steps back, because they define the order of records."""
+        """Return an unused path. Names must increase even if the clock steps back, because they define the order."""
         existing = list_segments(self._directory)
         start = max(epoch_microseconds() * 1000, int(existing[-1]) + 1 if existing else 0)
         return segment_path(self._directory, f"{start:020d}")
 
     def _measure(self, size: int) -> None:
         now = time.monotonic()
-        # Every request tries to write to a full journal. Do not read the directory each time.
+        # While the journal is full, every request tries to write. Do not read the directory each time.
         if self._full and now - self._measured_at < _MEASURE_PAUSE_SECONDS:
             raise JournalFull(f"{self._directory} has reached its limit of {self._max_bytes} bytes")
         self._measured_at = now
@@ -166,7 +169,7 @@ class JournalWriter:
         self._allowance = max(size, min(room, _MEASURE_EVERY_BYTES))
 
     def _cut_back(self) -> None:
-        """Remove the torn record. If that fails, the next record starts a new segment."""
+        """Remove an incomplete record. If that fails, the next record starts a new segment."""
         try:
             os.ftruncate(self._fd, self._offset)
         except OSError:
@@ -176,7 +179,7 @@ class JournalWriter:
 def sync_segments(directory: str | Path, synced: dict[str, int] | None = None) -> int:
     """Flush appended data to disk; return the number of flushed segments.
 
-    `synced` stores sizes between calls, so that an idle journal needs no flush.
+    `synced` stores the flushed sizes between calls, so that segments without new data are not flushed again.
     """
     directory = Path(directory)
     known = {} if synced is None else synced
@@ -191,7 +194,7 @@ def sync_segments(directory: str | Path, synced: dict[str, int] | None = None) -
                 sync_directory(directory)
             known[segment] = _sync(path)
         except FileNotFoundError:
-            # Shipped and deleted meanwhile.
+            # The agent has shipped and deleted the segment.
             continue
         count += 1
     for segment in known.keys() - set(segments):
@@ -200,7 +203,7 @@ def sync_segments(directory: str | Path, synced: dict[str, int] | None = None) -
 
 
 def _sync(path: Path) -> int:
-    """Return the size that is safely on disk."""
+    """Flush a file; return its size before the flush, which is then safely on disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(fd).st_size

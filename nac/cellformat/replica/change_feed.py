@@ -1,12 +1,12 @@
-"""Deletes changes that every cell has applied from the change feed."""
+"""Deletes changes from the change feed after every cell has applied them."""
 
 from sqlalchemy import CursorResult, text
 from sqlalchemy.orm import Session
 
-# A cell that was away for longer reloads everything.
+# Changes are kept for at most this time. A cell that was offline for longer must reload all its data.
 KEEP_DAYS = 7
 
-# Ignores cells without a position, which reload everything, and retired or long silent cells.
+# Ignores cells without a position (they reload everything), retired cells, and cells that are silent for too long.
 _PRUNE = text(
     """
     DELETE FROM replica_changes r
@@ -20,8 +20,9 @@ _PRUNE = text(
 
 
 def prune_changes(session: Session) -> int:
-    """Delete changes older than a day that all cells have applied; return their number. Needs role admit_worker and
-    PlatformScope.
+    """Delete changes older than a day that all cells have applied; return their number.
+
+    Needs the role admit_worker and PlatformScope.
     """
     result = session.execute(_PRUNE, {"keep_days": KEEP_DAYS})
     assert isinstance(result, CursorResult)

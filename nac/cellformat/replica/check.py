@@ -1,6 +1,6 @@
 """Reads every record of a replica: `python -m nac.cellformat.replica.check <directory>`.
 
-Exit status 1 if it is damaged. Runs in its own process, because a damaged page can kill the reader.
+The exit status is 1 if the replica is damaged. A damaged page can kill the process that reads it, so use a new process.
 """
 
 import logging
@@ -32,16 +32,16 @@ _RECORD_TYPES: dict[str, type[records.Record]] = {
     "pool_stocks": records.PoolStockRecord,
     "pool_leases": records.PoolLeaseRecord,
 }
-# CPU limit, ten times the time for an intact replica. Damage can cause an endless loop in LMDB.
+# CPU limit: ten times what an intact replica needs. Damage can cause an endless loop in LMDB.
 _MIN_CPU_SECONDS, _BYTES_PER_CPU_SECOND = 10, 10 << 20
-# A slow machine or disk is not proof of damage.
+# After this time, the check ends without a result, because a slow machine or disk does not mean damage.
 _TIMEOUT_SECONDS = 120
 
 _log = logging.getLogger(__name__)
 
 
 def check_replica(directory: Path) -> None:
-    """Raise ReplicaDamaged if the current replica cannot be read completely. Does nothing without a replica."""
+    """Raise ReplicaDamaged if the current replica cannot be read completely. Do nothing if no replica exists."""
     if not files.current_generation(directory):
         return
     try:

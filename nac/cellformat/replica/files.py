@@ -1,4 +1,4 @@
-"""Files of a replica, opened without trusting their content.
+"""Files of a replica. Opening them checks their content.
 
 directory/current       name of the current generation
 directory/<generation>/ an LMDB environment (data.mdb, lock.mdb)
@@ -15,7 +15,7 @@ from nac.cellformat.replica.records import DATABASES, FORMAT
 from nac.kit.clock import epoch_microseconds
 
 CURRENT = "current"
-# Address space, not disk space: files grow with their records. Large enough that no reader must remap.
+# Address space, not disk space: the file grows with its records. It is so large that no reader must map it again.
 MAP_BYTES = 64 << 30
 
 Databases = dict[str, "lmdb._Database"]
@@ -34,7 +34,7 @@ class ReplicaDamaged(ReplicaError):
 
 
 def current_generation(directory: Path) -> str:
-    """Return the name of the current generation; "" if there is none."""
+    """Return the name of the current generation; "" if no generation is published."""
     try:
         name = (directory / CURRENT).read_text(encoding="ascii").strip()
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def create_generation(directory: Path) -> str:
 
 
 def publish_generation(directory: Path, generation: str) -> None:
-    """Make `generation` current and delete the others. Readers keep open files until they check again."""
+    """Make `generation` current and delete the others. Readers continue with open files until their next check."""
     fresh = directory / f"{CURRENT}.new"
     with fresh.open("w", encoding="ascii") as file:
         file.write(generation)
@@ -78,7 +78,7 @@ def open_environment(path: Path, *, readonly: bool, map_bytes: int = MAP_BYTES) 
             readonly=readonly,
             create=not readonly,
             mode=0o640,
-            # A power cut can lose the last commit, but never damages the file. Its changes are then read again.
+            # A power cut can lose the last commit, but never damages the file. The agent reads the lost changes again.
             metasync=False,
             # Each thread of radiusd keeps a read transaction.
             max_spare_txns=64,
@@ -110,10 +110,10 @@ def open_databases(environment: "lmdb.Environment", path: Path, *, create: bool 
 
 
 def _check_length(environment: "lmdb.Environment", path: Path) -> None:
-    """Check the length of the file: accessing a page after its end would kill the process with SIGBUS."""
+    """Check that the file is complete. Accessing a page after its end would kill the process with SIGBUS."""
     needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     found = (path / "data.mdb").stat().st_size
-    # A new environment has only its two meta pages.
+    # A new environment has only two pages, which both contain metadata.
     if found < needed:
         raise ReplicaDamaged(f"{path / 'data.mdb'} has {found} of {needed} bytes")
 

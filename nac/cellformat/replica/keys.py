@@ -1,4 +1,4 @@
-"""Keys of the replica's databases; see the table in `records`."""
+"""Builds keys of the replica's databases. The table in `records` lists them."""
 
 import struct
 
@@ -12,8 +12,9 @@ pack_tenant = struct.Struct(">I").pack
 
 
 def by_id(tenant: int, record_id: str) -> bytes:
-    """Return the key of a UUID: for sites, policies, identity sources and stocks, and as prefix for external statuses
-    and leases.
+    """Return the key for a UUID: of a site, policy, identity source or stock.
+
+    The keys of external statuses and leases begin with it.
     """
     return pack_tenant(tenant) + bytes.fromhex(record_id.replace("-", ""))
 
@@ -48,12 +49,12 @@ def external_status(tenant: int, authority_id: str, serial_hex: str) -> bytes:
 
 
 def session_count(tenant: int, key: str) -> bytes:
-    """Return the key of a count; `key` is "m" and a MAC address, or "u" and a name."""
+    """Return the key of a session count; `key` is "m" and a MAC address, or "u" and a name."""
     return pack_tenant(tenant) + _name(key)
 
 
 def pool(tenant: int, site_id: str, name: str) -> bytes:
-    """Return the key of a pool; `site_id` is "" for the whole tenant."""
+    """Return the key of a pool; `site_id` is "" if the pool is for the whole tenant."""
     return (by_id(tenant, site_id) if site_id else pack_tenant(tenant) + bytes(16)) + _name(name)
 
 
@@ -62,6 +63,6 @@ def pool_lease(tenant: int, pool_id: str, mac: str) -> bytes:
 
 
 def _name(text: str) -> bytes:
-    """Map names that are too long for LMDB to one key that no record has. Names in the database are shorter."""
+    """Encode a name. Names that are too long for LMDB get one key that no record has. No stored name is so long."""
     encoded = text.encode("utf-8", "surrogateescape")
     return encoded if len(encoded) <= MAX_NAME_BYTES else b"\0"

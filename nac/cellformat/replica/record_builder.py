@@ -27,9 +27,9 @@ from nac.cellformat.replica.records import (
 from nac.engine import PolicyErrors, ReplyDictionary, compile_outcome, compile_policy
 from pki.signatures import public_key_der
 
-# (sealed with the master key, context) -> sealed with the cell's key
+# Function (secret sealed with the master key, context) -> secret sealed with the cell's key.
 Reseal = Callable[[bytes, str], bytes]
-# Errors for a row with unexpected JSON.
+# Errors that a row with unexpected JSON causes.
 UNREADABLE_ERRORS = (ValueError, KeyError, TypeError, AttributeError)
 
 _decode_posture = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
@@ -37,17 +37,17 @@ _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
 
 
 class SecretsRow(NamedTuple):
-    """A secret and, during a rotation, the next one; sealed with the master key, each in its context."""
+    """A secret and, during a rotation, the next secret. Both are sealed with the master key, in different contexts."""
 
     sealed: bytes | None
     context: str
     next_sealed: bytes | None
-    # Id of the rotation; "" for none.
+    # Id of the rotation; "" if none is running.
     rotation: str
 
 
 def secret_records(row: SecretsRow, reseal: Reseal) -> tuple[SecretRecord, ...]:
-    """Return the resealed secrets. Raises SecretsError."""
+    """Return the secrets, sealed with the cell's key. Raises SecretsError."""
     if row.sealed is None:
         return ()
     first = SecretRecord(reseal(row.sealed, row.context), row.context)
@@ -67,7 +67,7 @@ def slot_record(
     tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds = row[:8]
     methods, tls_versions, own_authorities_only, status_required, cui_key, nat_session_seconds = row[8:14]
     password_limit, password_window_seconds, realms = row[14:]
-    # A tenant that is being deleted is not served.
+    # A tenant that is being deleted counts as suspended.
     served = status if status == "active" else "suspended"
     return SlotRecord(
         tenant,
@@ -102,7 +102,7 @@ def site_record(row: tuple[str, str, str, str | None, bool, str], replies: Reply
 
 
 def policy_record(row: tuple[str, str, int, str], replies: ReplyDictionary | None) -> PolicyRecord:
-    """Return the record. Raises PolicyErrors: an invalid policy must not reach the module."""
+    """Return the record. Raises PolicyErrors, because an invalid policy must not reach the module."""
     policy_id, name, version, document = row
     compile_policy(json.loads(document), replies=replies, refuse_unreachable=False)
     return PolicyRecord(policy_id, name, version, document.encode())
@@ -153,12 +153,12 @@ class EndpointRow(NamedTuple):
     rule_groups: list[str] | None
     posture: str
     psk_sealed: bytes | None
-    # Sealing context.
+    # Context in which `psk_sealed` is sealed.
     psk_context: str
 
 
 def endpoint_record(row: EndpointRow, reseal: Reseal) -> EndpointRecord:
-    """Return the record. Raises errors of `reseal`."""
+    """Return the record. Errors of `reseal` are raised."""
     return EndpointRecord(
         row.endpoint_id,
         row.name,
@@ -178,14 +178,14 @@ def endpoint_record(row: EndpointRow, reseal: Reseal) -> EndpointRecord:
 
 
 def blocked_endpoint_record(endpoint_id: str, name: str) -> EndpointRecord:
-    """Return a blocked record for an unreadable row, because a policy could admit an unknown device."""
+    """Return a blocked record for an unreadable row. Without a record, a policy could admit the device as unknown."""
     return EndpointRecord(endpoint_id, name, "blocked", (), 0, {})
 
 
 def posture_values(stored: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[bool | int | str, int]]:
-    """Convert {name: {"value": ..., "until": epoch seconds (0 for no end), ...}} to a record's format.
+    """Convert {name: {"value": ..., "until": epoch seconds (0 for no end), ...}} to the format of `EndpointRecord`.
 
-    Raises an error of UNREADABLE for other data.
+    Raises one of UNREADABLE_ERRORS for other data.
     """
     return msgspec.convert(
         {name: (each["value"], each["until"]) for name, each in stored.items()},
@@ -194,9 +194,9 @@ def posture_values(stored: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[b
 
 
 def attribute_texts(attributes: Mapping[str, object]) -> dict[str, str]:
-    """Return attributes as text for policies. Other values are written as JSON.
+    """Return attributes as text for policies. Values that are not text are written as JSON.
 
-    Raises an error of UNREADABLE if it is not an object.
+    Raises one of UNREADABLE_ERRORS if `attributes` is not an object.
     """
     return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -231,7 +231,7 @@ class AuthorityRow(NamedTuple):
     subject: str
     own: bool
     revoked: bool
-    # None for a root.
+    # None for a root authority.
     issuer_id: str | None
     certificate_der: bytes
     not_after: int
@@ -239,7 +239,7 @@ class AuthorityRow(NamedTuple):
 
 
 def authority_records(rows: Iterable[AuthorityRow]) -> dict[str, AuthorityRecord]:
-    """Return by name the tenants that trust an authority of this name, and whether it is their own."""
+    """Return records by authority name: tenants that trust such an authority, and whether it is their own."""
     trusted: dict[str, dict[int, bool]] = {}
     for row in rows:
         if not row.revoked:
@@ -249,7 +249,7 @@ def authority_records(rows: Iterable[AuthorityRow]) -> dict[str, AuthorityRecord
 
 
 def issuer_records(rows: Iterable[AuthorityRow]) -> dict[tuple[int, str], IssuerRecord]:
-    """Return records by tenant number and name. Revocation and expiry include the authorities above."""
+    """Return records by tenant number and authority name. Revocation and expiry include the authorities above."""
     by_id = {row.authority_id: row for row in rows}
     found: dict[tuple[int, str], list[TrustedAuthority]] = {}
     for row in by_id.values():
@@ -270,7 +270,7 @@ def issuer_records(rows: Iterable[AuthorityRow]) -> dict[tuple[int, str], Issuer
 
 
 def _iter_chain(row: AuthorityRow, by_id: Mapping[str, AuthorityRow]) -> Iterator[AuthorityRow]:
-    """Yield an authority and those above it."""
+    """Yield an authority and all authorities above it."""
     seen = set()
     current: AuthorityRow | None = row
     while current is not None and current.authority_id not in seen:
@@ -284,7 +284,7 @@ def external_status_record(row: tuple[bool, int]) -> ExternalStatusRecord:
 
 
 def summarise_mistakes(errors: PolicyErrors) -> str:
-    """Return the first mistakes, for an alarm."""
+    """Return the first three mistakes, for an alarm."""
     first = "; ".join(str(mistake) for mistake in errors.mistakes[:3])
     more = len(errors.mistakes) - 3
     return f"{first}; and {more} more" if more > 0 else first

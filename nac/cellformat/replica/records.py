@@ -1,9 +1,9 @@
-"""Records of a cell's LMDB replica, for the writer (agent) and the reader (module).
+"""Records of a cell's LMDB replica. The agent writes them, and radiusd's module reads them.
 
 A record is the msgpack of one of these structs. New fields must be at the end and have a default, so that a module
-can read records of a newer agent. Any other change needs a new `FORMAT`, and the agent then rebuilds the file.
+can read records of a newer agent. Any other change needs a new `FORMAT`. The agent then rebuilds the file.
 
-Databases (LMDB named databases) and their keys; integers are big-endian, `tenant` is the tenant's number:
+LMDB databases and their keys; integers are big-endian, `tenant` is the tenant's number:
 
 =============  =========================================  ======================
 database       key                                        record
@@ -58,7 +58,7 @@ DATABASES = (
 )
 # Prefix of password hashes in PHC format: $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<hash> (RFC 9106).
 ARGON2ID = "$argon2id$"
-# LMDB keys have at most 511 bytes. Longer names count as unknown.
+# LMDB keys have at most 511 bytes. A longer name counts as unknown.
 MAX_NAME_BYTES = 480
 
 
@@ -67,14 +67,14 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SecretRecord(Record, frozen=True, array_like=True):
-    """A shared secret of NAS and radiusd, sealed with the cell's key."""
+    """A shared secret of NASes and radiusd, sealed with the cell's key."""
 
     sealed: bytes
     context: str
 
 
 def rotation_context(rotation_id: object) -> str:
-    """Return the context in which the next secret of a rotation is sealed."""
+    """Return the context in which the next secret of this rotation is sealed."""
     return f"secret-rotation:{rotation_id}"
 
 
@@ -84,45 +84,45 @@ class SlotRecord(Record, frozen=True, array_like=True):
     slug: str
     # active | suspended
     status: str
-    # Site of unregistered NASes; "" if there is none: their requests are denied.
+    # Site of unregistered NASes; "" if there is none, and then their requests are denied.
     default_site_id: str
-    # Serial (hex) of the EAP server certificate; "" if none is live.
+    # Serial (hex) of the EAP server certificate; "" if the tenant has none.
     server_certificate: str
-    # Failures per (NAS, MAC) within the window, after which requests are rejected unprocessed.
+    # Failed logins per (NAS, MAC) within the window. After that, requests are rejected without a check.
     failure_limit: int
     failure_window_seconds: int
     # Names of offered methods (nac.cellformat.methods).
     methods: tuple[str, ...] = DEFAULT_METHODS
     tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
-    # The tenant has never trusted an external authority.
+    # Whether the tenant has never trusted an external authority.
     own_authorities_only: bool = False
-    # Reject external certificates without a fresh status.
+    # Whether to reject certificates of external authorities without a recent status.
     status_required: bool = False
     # Key of Chargeable-User-Identities; b"" if they are not sent.
     cui_key: bytes = b""
-    # Session-Timeout at NASes behind NAT; 0 for none.
+    # Session-Timeout in seconds at NASes behind NAT; 0 for none.
     nat_session_seconds: int = 0
-    # The current secret, and the next one during a rotation.
+    # The current secret and, during a rotation, the next secret.
     secrets: tuple[SecretRecord, ...] = ()
-    # Id of the running rotation; "" for none.
+    # Id of the running rotation; "" if none is running.
     rotation: str = ""
-    # Wrong passwords per user name within the window, after which the user's logins are rejected unprocessed.
+    # Wrong passwords per user name within the window. After that, logins of the user are rejected without a check.
     password_failure_limit: int = 20
     password_failure_window_seconds: int = 900
-    # Realms and NetBIOS domains removed from user names, in lower case.
+    # Realms and NetBIOS domains to remove from user names, in lower case.
     realms: tuple[str, ...] = ()
 
 
 class SiteRecord(Record, frozen=True, array_like=True):
     site_id: str
     name: str
-    # "" without a policy: deny.
+    # "" if the site has no policy. Then all its requests are denied.
     policy_id: str
-    # JSON of the site's own fallback; b"" for the policy's.
+    # JSON of the site's own fallback; b"" to use the policy's fallback.
     fallback: bytes = b""
-    # Monitor mode: the verdict is only logged, and the fallback admits.
+    # Monitor mode: the verdict is only logged, and the fallback applies.
     monitor: bool = False
-    # IANA name; times of day in a policy are in this zone.
+    # IANA name of the time zone for times of day in a policy.
     time_zone: str = "UTC"
 
 
@@ -140,46 +140,46 @@ class NasRecord(Record, frozen=True, array_like=True):
     site_id: str
     vendor: str
     behind_nat: bool = False
-    # Like those of the slot; empty if the NAS uses the tenant's.
+    # Like SlotRecord.secrets; empty if the NAS uses the secrets of the tenant.
     secrets: tuple[SecretRecord, ...] = ()
     rotation: str = ""
     require_message_authenticator: bool = True
     # Form of the MAB password: mac | fixed | secret | empty (nac.tenancy.nases.mab).
     mab_password: str = "mac"  # noqa: S105 -- a form
-    # The fixed text, sealed with the cell's key in `mab_password_context`; b"" for none.
+    # The fixed MAB password, sealed with the cell's key in `mab_password_context`; b"" for none.
     sealed_mab_password: bytes = b""
-    # A request without Calling-Station-Id and Service-Type is about the MAC address in User-Name.
+    # Whether User-Name is the MAC address of a request without Calling-Station-Id and Service-Type.
     mab_by_name: bool = False
 
 
 def mab_password_context(nas_id: object) -> str:
-    """Return the context in which the fixed text is sealed."""
+    """Return the context in which the fixed MAB password is sealed."""
     return f"nas-mab-password:{nas_id}"
 
 
 class EndpointRecord(Record, frozen=True, array_like=True):
     endpoint_id: str
     name: str
-    # active | blocked | discovered | ignored; the last two are not approved
+    # active | blocked | discovered | ignored. Discovered and ignored endpoints are not approved.
     status: str
-    # Groups set by people; ignored unless approved.
+    # Groups to which people assigned the endpoint. They count only if it is approved.
     groups: tuple[str, ...]
     # End of the approval in epoch seconds; 0 means never.
     valid_until: int
     attributes: dict[str, str]
-    # Detected properties, valid for unapproved devices, too.
+    # Detected properties. They also count for unapproved devices.
     vendor: str = ""
     profile: str = ""
-    # 0 to 100; 100 if set by a person.
+    # Confidence of the profile, 0 to 100; 100 if a person set the profile.
     confidence: int = 0
     os: str = ""
     # Epoch seconds; 0 if never seen.
     first_seen: int = 0
-    # Groups by rule.
+    # Groups to which rules assigned the endpoint.
     rule_groups: tuple[str, ...] = ()
-    # By name in conditions: value, and expiry in epoch seconds (0 for never).
+    # Name of the attribute in conditions -> value, and expiry in epoch seconds (0 for never).
     posture: dict[str, tuple[bool | int | str, int]] = {}
-    # Own or group passphrase, sealed with the cell's key in `psk_context`; b"" for none.
+    # Passphrase of the endpoint or its group, sealed with the cell's key in `psk_context`; b"" for none.
     sealed_psk: bytes = b""
     psk_context: str = ""
 
@@ -189,18 +189,21 @@ class UserRecord(Record, frozen=True, array_like=True):
     name: str
     disabled: bool
     groups: tuple[str, ...]
-    # Argon2id in PHC format ("$argon2id$..."), checked by the verifier. Earlier versions: rlm_pap's PBKDF2-Password,
-    # "HMACSHA2+512:<b64 u32 iterations>:<b64 salt>:<b64 hash>".
+    # Argon2id in PHC format ("$argon2id$..."), which the verifier checks. Records of earlier versions: rlm_pap's
+    # PBKDF2-Password, "HMACSHA2+512:<b64 u32 iterations>:<b64 salt>:<b64 hash>".
     password_hash: str
-    # Only for CHAP: the password sealed with the cell's key; b"" if the user cannot use CHAP.
+    # Only for CHAP: the password, sealed with the cell's key; b"" if the user cannot use CHAP.
     sealed_password: bytes
     valid_until: int
-    # Only for MS-CHAP: 32 hex digits of MD4(password), sealed with the cell's key; b"" if the user cannot use it.
+    # Only for MS-CHAP: MD4(password) in 32 hex digits, sealed with the cell's key; b"" if the user cannot use MS-CHAP.
     sealed_nt_hash: bytes = b""
 
 
 def nt_hash_context(user_id: object) -> str:
-    """Return the sealing context of an NT hash, which differs from the password's, so that they cannot be exchanged."""
+    """Return the context in which an NT hash is sealed. It differs from the context of the password.
+
+    So a sealed hash cannot replace a sealed password.
+    """
     return f"user-nt-hash:{user_id}"
 
 
@@ -210,20 +213,20 @@ class CertificateRecord(Record, frozen=True, array_like=True):
     status: str
     profile: str
     common_name: str
-    # RFC 5280 5.3.1 reason; "" while valid.
+    # Revocation reason of RFC 5280 5.3.1; "" if the certificate is valid.
     revocation_reason: str
 
 
 class IdentitySourceRecord(Record, frozen=True, array_like=True):
-    """A directory or provider that knows users. Only enabled ones have records."""
+    """A directory or provider that verifies users. Only enabled sources have records."""
 
     source_id: str
     name: str
     # ldap | oidc
     kind: str
-    # Order of queries; then by name.
+    # Sources are queried by increasing position, then by name.
     position: int
-    # Epoch microseconds of the last change, which invalidates older cached results.
+    # Epoch microseconds of the last change. Earlier cached results are invalid.
     changed_at: int
     # JSON in the format of nac.inventory.identity_sources.settings.
     document: bytes
@@ -232,7 +235,7 @@ class IdentitySourceRecord(Record, frozen=True, array_like=True):
 
 
 class SessionCountRecord(Record, frozen=True, array_like=True):
-    # Number of live sessions of the device or name; at least one.
+    # Number of live sessions of the device or user name; at least one.
     live: int
 
 
@@ -240,57 +243,57 @@ class PoolRecord(Record, frozen=True, array_like=True):
     pool_id: str
     # nac.pools.extent.PoolKind
     kind: str
-    # deny | without
+    # Reaction to an empty pool: deny | without (admit without an address).
     when_empty: str
     # Name of the claims file (nac.pools.claims); "" if it does not exist yet.
     claims: str
-    # Changes with the stock.
+    # Time of the last change of the stock.
     stocked_at: int
 
 
 class PoolStockRecord(Record, frozen=True, array_like=True):
-    """Ready addresses for devices that have none."""
+    """Addresses of a pool that are ready for devices without one."""
 
-    # Site in the pool's key in `pools`; "" for the whole tenant.
+    # Site in the pool's key in the database `pools`; "" for the whole tenant.
     site_id: str
     name: str
-    # (number, grant, address), in the order of use.
+    # (number in the pool, number of the grant, address), in the order of use.
     ready: tuple[tuple[int, int, str], ...]
 
 
 class PoolLeaseRecord(Record, frozen=True, array_like=True):
-    """The current, last or reserved address of a device."""
+    """The current, last or reserved address of a device in a pool."""
 
     number: int
     grant: int
     address: str
-    # It was the last address, and another device may have it now.
+    # Whether this was the device's last address. Another device may use it now.
     ready: bool = False
 
 
 class AuthorityRecord(Record, frozen=True, array_like=True):
-    # Tenants of this cell that trust an authority of this name: (tenant number, whether it is their own).
+    # Tenants of this cell that trust an authority of this name: (tenant number, whether the authority is their own).
     trusted_by: tuple[tuple[int, bool], ...]
 
 
 class TrustedAuthority(Record, frozen=True, array_like=True):
-    """An authority that a tenant trusts, or trusted before its revocation."""
+    """An authority that a tenant trusts, or trusted until its revocation."""
 
     authority_id: str
-    # SubjectPublicKeyInfo (RFC 5280 4.1.2.7) that must have signed a certificate.
+    # SubjectPublicKeyInfo (RFC 5280 4.1.2.7) of the key that must have signed a certificate.
     public_key: bytes
-    # Whether it is the tenant's own.
+    # Whether Admit created it for the tenant.
     own: bool
-    # It, or an authority above it, was revoked.
+    # Whether this authority, or an authority above it, was revoked.
     revoked: bool
-    # Epoch seconds: the first expiry among it and the authorities above it.
+    # Epoch seconds: the earliest expiry of this authority and the authorities above it.
     not_after: int
-    # Epoch seconds until which the revoked serials in `statuses` are complete; 0 if no list was ever read.
+    # Epoch seconds until which the revoked serials in `statuses` are complete; 0 if no revocation list was ever read.
     listed_until: int = 0
 
 
 class IssuerRecord(Record, frozen=True, array_like=True):
-    """The authorities of a name; several after a renewal with another key."""
+    """The authorities with one name. There are several after a renewal with another key."""
 
     authorities: tuple[TrustedAuthority, ...]
 
@@ -299,12 +302,13 @@ class ExternalStatusRecord(Record, frozen=True, array_like=True):
     """Status of a certificate of an external authority."""
 
     revoked: bool
-    # Epoch seconds; ignored for a revocation, which is final.
+    # End of the status in epoch seconds. Ignored if the certificate is revoked, because a revocation is final.
     until: int
 
 
 def authority_key(issuer: str) -> bytes:
-    """Return the key of an authority's name in OpenSSL's one-line form ("/O=Alpha/CN=Alpha CA"), as reported by
-    radiusd.
+    """Return the key of an authority's name.
+
+    `issuer` has OpenSSL's one-line form ("/O=Alpha/CN=Alpha CA"), as reported by radiusd.
     """
     return hashlib.sha256(issuer.encode("utf-8", "surrogateescape")).digest()[:16]

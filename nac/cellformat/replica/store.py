@@ -1,7 +1,7 @@
-"""The replica: written by the agent, read by radiusd's module, without waiting for each other.
+"""The replica. The agent writes it and radiusd's module reads it, and neither waits for the other.
 
-A rebuild writes a new generation and then renames `current`. Readers see either the old or the new data completely, and
-a killed writer leaves the old data in use.
+A rebuild writes a new generation and then renames `current`. Readers see either the old or the new data completely. If
+the writer is killed, readers continue with the old data.
 """
 
 import threading
@@ -45,7 +45,7 @@ __all__ = [
     "WriteBatch",
 ]
 
-# How long a reader can use a replaced generation.
+# Seconds for which a reader can still use a replaced generation.
 _REFRESH_SECONDS = 0.2
 
 _decode_slot = msgspec.msgpack.Decoder(SlotRecord).decode
@@ -66,7 +66,7 @@ _decode_external_status = msgspec.msgpack.Decoder(ExternalStatusRecord).decode
 
 
 class ReplicaReader:
-    """Reads a replica. Open it once per process, after the fork (LMDB allows no second). Threads share it."""
+    """Reads a replica. Open it once per process, after the fork, because LMDB allows only one. Threads share it."""
 
     def __init__(self, directory: str | Path) -> None:
         self._directory = Path(directory)
@@ -77,7 +77,7 @@ class ReplicaReader:
     def begin(self) -> "ReplicaView":
         """Return a view of the newest commit, for a short `with` block.
 
-        Raises ReplicaMissing if there is no replica, and ReplicaDamaged if it cannot be read.
+        Raises ReplicaMissing if no replica exists, and ReplicaDamaged if it cannot be read.
         """
         if time.monotonic() >= self._look_at:
             self._look()
@@ -90,7 +90,7 @@ class ReplicaReader:
             raise ReplicaDamaged(f"cannot read the replica in {self._directory}: {exc}") from exc
 
     def close(self) -> None:
-        """Close the replica. All views must have ended."""
+        """Close the replica. All its views must have ended."""
         with self._lock:
             if self._opened is not None:
                 self._opened.environment.close()
@@ -98,14 +98,14 @@ class ReplicaReader:
             self._look_at = 0.0
 
     def _look(self) -> None:
-        """Switch to the current generation. If it cannot be read, keep the old one."""
+        """Switch to the current generation. If it cannot be read, continue with the open one."""
         with self._lock:
             if time.monotonic() < self._look_at:
                 return
             try:
                 self._switch_generation()
             finally:
-                # Set last, so that other threads wait for the lock while the first opens the replica.
+                # Set last, so that other threads wait for the lock while the first thread opens the replica.
                 self._look_at = time.monotonic() + _REFRESH_SECONDS
 
     def _switch_generation(self) -> None:
@@ -149,9 +149,9 @@ class _Generation:
 
 
 class ReplicaView:
-    """A read transaction. Getters return a record or None.
+    """A read transaction. The methods return a record, or None if it does not exist.
 
-    Raises msgspec.DecodeError for an invalid record, and lmdb.Error for damage.
+    They raise msgspec.DecodeError for an invalid record, and lmdb.Error for damage.
     """
 
     __slots__ = ("_from", "_get", "_transaction")
@@ -167,12 +167,12 @@ class ReplicaView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Returns the transaction to the environment's pool.
+        # Return the transaction to the environment's pool.
         self._transaction.abort()
 
     @property
     def version(self) -> tuple[str, int]:
-        """Changes with every commit; data read under a version is valid while it is current."""
+        """Generation and transaction. They change with every commit, so data is valid while the version is the same."""
         return self._from.name, self._transaction.id()
 
     def slot(self, number: int) -> SlotRecord | None:
@@ -213,7 +213,7 @@ class ReplicaView:
             return cursor.set_range(prefix) and bytes(cursor.key()[:4]) == prefix
 
     def identity_sources(self, tenant: int) -> list[IdentitySourceRecord]:
-        """Return sources in the order of queries."""
+        """Return the sources in the order in which they are queried."""
         prefix = keys.pack_tenant(tenant)
         found = []
         with self._transaction.cursor(db=self._from.sources) as cursor:
@@ -236,12 +236,12 @@ class ReplicaView:
         return None if value is None else _decode_external_status(value)
 
     def session_count(self, tenant: int, key: str) -> int:
-        """Return the number of live sessions by "m" and a MAC address, or "u" and a name in lower case."""
+        """Return the number of live sessions; `key` is "m" and a MAC address, or "u" and a user name in lower case."""
         value = self._get(keys.session_count(tenant, key), db=self._from.session_counts)
         return 0 if value is None else _decode_session_count(value).live
 
     def pool(self, tenant: int, site_id: str, name: str) -> PoolRecord | None:
-        """Return the site's pool with this name, otherwise the tenant's."""
+        """Return the site's pool with this name, otherwise the tenant's pool with this name."""
         value = self._get(keys.pool(tenant, site_id, name), db=self._from.pools) if site_id else None
         if value is None:
             value = self._get(keys.pool(tenant, "", name), db=self._from.pools)

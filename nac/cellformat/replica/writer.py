@@ -1,4 +1,4 @@
-"""The agent's side of the replica: batches of changes, each one LMDB transaction."""
+"""Writes the replica in batches of changes. Each batch is one LMDB transaction."""
 
 import fcntl
 import os
@@ -44,10 +44,10 @@ class ReplicaFull(files.ReplicaError):
 
 
 class ReplicaWriter:
-    """The only writer of a replica directory. Raises ReplicaDamaged for damage that LMDB finds.
+    """The only writer of a replica directory. Methods raise ReplicaDamaged if LMDB finds damage.
 
-    `fresh` starts a new generation; the current one stays in use until the first batch commits. Raises ReplicaMissing
-    (another format) or ReplicaDamaged if the current file is unusable: open again with `fresh`.
+    `fresh` starts a new generation. Readers continue with the current one until the first batch commits. Raises
+    ReplicaMissing (unknown format) or ReplicaDamaged if the current file cannot be used. Open it with `fresh` then.
     """
 
     def __init__(self, directory: str | Path, *, fresh: bool = False, map_size_bytes: int = files.MAP_BYTES) -> None:
@@ -73,25 +73,25 @@ class ReplicaWriter:
         self.close()
 
     def begin(self) -> "WriteBatch":
-        # A killed reader blocks its snapshot's pages until its slot is cleared.
+        # A killed reader keeps LMDB from reusing the pages of its snapshot. Clear such readers.
         with _translate_lmdb_errors():
             self._environment.reader_check()
         return WriteBatch(self, self._environment, self._databases)
 
     def rebuild(self) -> None:
-        """Continue with a new, empty generation. Readers switch at its first commit."""
+        """Continue with a new, empty generation. Readers switch to it at its first commit."""
         self._environment.close()
         self._generation, self._published = files.create_generation(self._directory), False
         self._open()
 
     def meta(self, name: str) -> str:
-        """Return a value of meta; "" if it was never set."""
+        """Return a value of the database `meta`; "" if it was never set."""
         with _translate_lmdb_errors(), self._environment.begin() as transaction:
             value = transaction.get(name.encode(), db=self._databases["meta"])
         return "" if value is None else value.decode()
 
     def slots(self) -> dict[int, SlotRecord]:
-        """Return slots with a tenant."""
+        """Return the slots that have a tenant, by number."""
         with _translate_lmdb_errors(), self._environment.begin() as transaction:
             return _slots(transaction, self._databases)
 
@@ -100,7 +100,7 @@ class ReplicaWriter:
         os.close(self._owner)
 
     def committed(self) -> None:
-        """Publish a new generation; called by a batch after its commit."""
+        """Publish the generation if it is new. A batch calls this after its commit."""
         if not self._published:
             files.publish_generation(self._directory, self._generation)
             self._published = True
@@ -118,7 +118,7 @@ class ReplicaWriter:
 
 
 class WriteBatch:
-    """One transaction. It becomes visible at the end of the `with` block, or not at all on an error."""
+    """One transaction. At the end of the `with` block, all its changes become visible, or none after an error."""
 
     def __init__(self, writer: ReplicaWriter, environment: lmdb.Environment, databases: files.Databases) -> None:
         self._writer = writer
@@ -133,7 +133,7 @@ class WriteBatch:
             try:
                 self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
             except lmdb.Error:
-                # Otherwise, no other transaction could begin.
+                # Without this, no other transaction could begin.
                 self._transaction.abort()
                 raise
         return self
@@ -206,7 +206,7 @@ class WriteBatch:
         self._clear(tenant, "session_counts")
 
     def put_pool(self, tenant: int, record: PoolRecord, stock: PoolStockRecord) -> None:
-        """Store a pool under its current name and delete older names."""
+        """Store a pool under its current name, and delete its previous name."""
         known = self._known_stock(tenant, record.pool_id)
         if known is not None and known.name != stock.name:
             self._forget_pool_name(tenant, record.pool_id, known)
@@ -214,7 +214,7 @@ class WriteBatch:
         self._put("pool_stocks", keys.by_id(tenant, record.pool_id), stock)
 
     def delete_pool(self, tenant: int, pool_id: str) -> None:
-        """Delete a pool; its leases are separate records."""
+        """Delete a pool. Its leases are separate records, which stay."""
         known = self._known_stock(tenant, pool_id)
         if known is not None:
             self._forget_pool_name(tenant, pool_id, known)
@@ -225,7 +225,7 @@ class WriteBatch:
         return None if known is None else msgspec.msgpack.decode(known, type=PoolStockRecord)
 
     def _forget_pool_name(self, tenant: int, pool_id: str, stock: PoolStockRecord) -> None:
-        """Delete a pool's name unless another pool has it now."""
+        """Delete the stored name of a pool, unless another pool uses that name now."""
         key = keys.pool(tenant, stock.site_id, stock.name)
         value = self._transaction.get(key, db=self._databases["pools"])
         if value is not None and msgspec.msgpack.decode(value, type=PoolRecord).pool_id == pool_id:
@@ -255,7 +255,7 @@ class WriteBatch:
         self._transaction.put(name.encode(), value.encode(), db=self._databases["meta"])
 
     def clear(self) -> None:
-        """Delete all records and meta; `keep_site` and `keep_policy` can restore theirs."""
+        """Delete all records and meta. `keep_site` and `keep_policy` can restore the records that were cleared."""
         for name in ("sites", "policies"):
             cursor = self._transaction.cursor(db=self._databases[name])
             self._cleared[name] = {bytes(key): bytes(value) for key, value in cursor}
@@ -265,7 +265,7 @@ class WriteBatch:
         self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
 
     def keep_site(self, tenant: int, site_id: str) -> None:
-        """Keep the record, even if the batch cleared it."""
+        """Keep the record of a site, even if this batch cleared it."""
         self._keep("sites", keys.by_id(tenant, site_id))
 
     def keep_policy(self, tenant: int, policy_id: str) -> None:
@@ -279,7 +279,7 @@ class WriteBatch:
             self._transaction.drop(self._databases[name], delete=False)
 
     def clear_tenant(self, tenant: int) -> None:
-        """Delete all records under this tenant's number, except its slot and trusted authorities."""
+        """Delete all records of this tenant, except its slot and its trusted authorities."""
         for name in _TENANT_DATABASES:
             self._clear(tenant, name)
 
@@ -293,7 +293,7 @@ class WriteBatch:
         cursor.close()
 
     def clear_nases(self, tenant: int, nas_ids: Collection[str]) -> None:
-        """Delete all keys of these NASes, including old identifiers and addresses."""
+        """Delete all keys of these NASes, including previous identifiers and addresses."""
         prefix = keys.pack_tenant(tenant)
         decode = msgspec.msgpack.Decoder(NasRecord).decode
         cursor = self._transaction.cursor(db=self._databases["nases"])

@@ -1,7 +1,7 @@
-"""The dictionaries of the cell's radiusd, uploaded by its agent.
+"""The RADIUS dictionaries of a cell's radiusd. The agent of the cell uploads them to PostgreSQL.
 
-The agent uploads `to_json(read_dictionary(<dictionary folder>/dictionary, <raddb>/dictionary))` with
-`nac.tenancy.cells.service.upload_dictionary`. Pass `from_json` of it to `compile_policy(..., replies=...)`.
+The agent reads the files with `read_dictionary` and uploads the result of `to_json`. Pass the result of `from_json` to
+`compile_policy(..., replies=...)`, which then checks replies.
 """
 
 from nac.engine.dictionary.codec import DictionaryUnreadable, from_json, to_json

@@ -13,7 +13,7 @@ class DictionaryUnreadable(Exception):
 
 
 def to_json(dictionary: Dictionary) -> bytes:
-    """Return the same bytes for the same dictionary, whatever the order of its files."""
+    """Return a dictionary as JSON. The order of the dictionary files does not change the bytes."""
     attributes = dictionary.attributes.values()
     document = {
         "format": _FORMAT,

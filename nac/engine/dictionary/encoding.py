@@ -12,8 +12,10 @@ _MAX_OCTETS = 253
 
 
 def encode_attribute(dictionary: Dictionary, name: str, value: str, tag: int | None = None) -> bytes:
-    """Return the attribute with headers. Raises ValueError for unknown attributes, values that do not fit, and types
-    that Admit never sends (encrypted, parts of TLVs).
+    """Return the encoded attribute, including its headers.
+
+    Raises ValueError for unknown attributes, values that do not fit, encrypted attributes and parts of TLVs. Admit
+    never sends the latter two.
     """
     dictionary.check(name, value, tag)
     found = dictionary.attributes[name.lower()]

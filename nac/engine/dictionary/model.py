@@ -9,12 +9,12 @@ from nac.engine.dictionary.value_checks import REPLY_TYPES, count_data_bytes, re
 
 @dataclass(frozen=True, slots=True)
 class VendorFormat:
-    """Layout of a vendor's attributes in Vendor-Specific (RFC 2865 5.26 suggests 1 and 1)."""
+    """Sizes of type and length in a vendor's attributes, in octets (RFC 2865 5.26 suggests 1 and 1)."""
 
     name: str
     type_bytes: int = 1
     length_bytes: int = 1
-    # WiMAX: one more octet marks values that continue in the next attribute.
+    # Whether one more octet marks values that continue in the next attribute (WiMAX).
     continuation: bool = False
 
     def header_bytes(self) -> int:
@@ -23,18 +23,21 @@ class VendorFormat:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryAttribute:
-    """`name` as in the file; the rest from radiusd's lookup by number, which it uses for parsing and encoding."""
+    """An attribute. `name` is as in the file.
+
+    All other fields are from the last definition of its number, with which radiusd parses and encodes.
+    """
 
     name: str
     vendor: int
     number: int
     type: str
     tagged: bool = False
-    # 0 none, 1 as User-Password, 2 as Tunnel-Password, 3 Ascend's.
+    # 0: none, 1: like User-Password, 2: like Tunnel-Password, 3: Ascend's encryption.
     encrypt: int = 0
-    # Length of "octets[n]"; 0 for any length.
+    # Required octets of a value of type "octets[n]"; 0 for any number.
     length: int = 0
-    # Part of a TLV or of RFC 6929's extended space. `number` is meaningless then.
+    # Whether this is part of a TLV or of the extended space (RFC 6929). Then `number` has no meaning.
     nested: bool = False
 
 
@@ -54,8 +57,8 @@ class Dictionary:
         """Raise ValueError unless radiusd accepts this value in a reply. The message is for the author of the policy.
 
         radiusd replaces a value that it cannot parse by zero and accepts the device, so this check must be complete. It
-        is stricter where radiusd is too lenient: "3600s" as the name of a value, 4294967296 as 0, a host name as an
-        address.
+        also rejects values that radiusd accepts by mistake: "3600s" as the name of a value, 4294967296 as 0, a host
+        name as an address.
         """
         found = self._require(attribute)
         require_replyable(found.name, found.vendor, found.number, found.type, found.encrypt, nested=found.nested)
@@ -65,7 +68,7 @@ class Dictionary:
         self._require_fit(found, value, tag)
 
     def encoded_bytes(self, attribute: str, value: str, tag: int | None) -> int:
-        """Return the octets of the attribute in a packet, including headers, for a checked pair."""
+        """Return the octets of the attribute in a packet, including headers. `check` must have accepted the value."""
         found = self._require(attribute)
         return 2 + self._vendor_header(found) + self._payload(found, value, tag)
 
@@ -76,7 +79,7 @@ class Dictionary:
         return found
 
     def _suggestion(self, name: str) -> str:
-        # Comparing all 8,000 names takes 50 ms. Most typos keep the first letters and nearly the length.
+        # Comparing all 8,000 names takes 50 ms. Most typos keep the first two letters and nearly the length.
         start, length = name[:2].lower(), len(name)
         names = [other for other in self.attributes if other.startswith(start) and abs(len(other) - length) <= 2]
         close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.75)
@@ -106,7 +109,7 @@ class Dictionary:
             )
         if not found.tagged:
             return
-        # RFC 2868 3: a first octet up to 0x1F is read as the tag; a tagged integer has 24 bits.
+        # RFC 2868 3: a first octet up to 0x1F is read as the tag. A tagged integer has 24 bits.
         if found.type == "string" and not found.encrypt and value[0] <= "\x1f":
             raise ValueError(f"{found.name} cannot start with a control character, which would be read as a tag")
         if found.type == "integer" and self._integer(found, value) > 0xFFFFFF:
@@ -123,10 +126,10 @@ _DHCP = 54
 _REQUEST_ONLY = "belongs to requests: a NAS ignores it in a reply"
 _SERVER_ONLY = "is set by the server"
 
-# By number, so that aliases are rejected, too.
+# Indexed by number, so that aliases of these attributes are rejected, too.
 _FORBIDDEN: dict[tuple[int, int], str] = {
     **{(0, number): _REQUEST_ONLY for number in (2, 3, 4, 5, 30, 31, 32, 55, 60, 61, 68, 70, 77, 86, 87, 95, 101)},
-    # RFC 2866: all of accounting, and the 64-bit counters of RFC 2869.
+    # Accounting attributes of RFC 2866, and the 64-bit counters of RFC 2869.
     **{(0, number): _REQUEST_ONLY for number in range(40, 54)},
     # State, Proxy-State, Vendor-Specific itself, EAP-Message, Message-Authenticator, EAP-Key-Name.
     **{(0, number): _SERVER_ONLY for number in (24, 26, 33, 79, 80, 102)},
@@ -145,7 +148,7 @@ def require_replyable(name: str, vendor: int, number: int, kind: str, encrypt: i
         raise ValueError(f"{name} is a DHCP option, not a RADIUS attribute")
     refusal = _FORBIDDEN.get((vendor, number))
     if refusal is None and encrypt == 1:
-        # Encrypted with the authenticator of a request (RFC 2865 5.2).
+        # This encryption uses the authenticator of a request (RFC 2865 5.2).
         refusal = _REQUEST_ONLY
     if refusal is not None:
         raise ValueError(f"{name} {refusal}")

@@ -16,13 +16,14 @@ _FLAGS = ("array", "concat", "virtual", "secret")
 
 
 class DictionaryDamaged(Exception):
-    """A dictionary file cannot be parsed as radiusd would."""
+    """A dictionary file cannot be read, or one of its lines cannot be parsed."""
 
 
 def read_dictionary(*files: Path) -> Dictionary:
-    """Return the dictionary of these files and their includes, in radiusd's order: shared, then local.
+    """Return the dictionary of these files and the files that they include.
 
-    Raises DictionaryDamaged with file and line.
+    Pass the files in radiusd's order: first the shared file, then the local file. Raises DictionaryDamaged with file
+    and line.
     """
     reader = _DictionaryReader()
     for file in files:
@@ -32,7 +33,7 @@ def read_dictionary(*files: Path) -> Dictionary:
 
 @dataclass(slots=True)
 class _Block:
-    """State of BEGIN-VENDOR and BEGIN-TLV in the current file."""
+    """The open BEGIN-VENDOR and BEGIN-TLV blocks in the current file."""
 
     vendor: int = 0
     extended: bool = False
@@ -74,7 +75,7 @@ class _DictionaryReader:
             attribute = self._by_name.get(attribute_name.lower())
             if attribute is None:
                 raise DictionaryDamaged(f"VALUE {value_name} refers to an undefined attribute {attribute_name}")
-            # radiusd loses the vendor here, so the value does not apply to a vendor's attribute.
+            # radiusd ignores the vendor of such a value, so the value does not apply to a vendor's attribute.
             self._values.setdefault((0, attribute.number), {}).setdefault(value_name.lower(), value)
         values = {**self._values}
         for alias, target in self._aliases.items():
@@ -86,7 +87,7 @@ class _DictionaryReader:
         )
 
     def _as_encoded(self, attribute: DictionaryAttribute) -> DictionaryAttribute:
-        """Return the attribute with type and flags of the last definition of its number, which replies use."""
+        """Return the attribute with type and flags of its number's last definition, which radiusd uses for replies."""
         if attribute.nested:
             return attribute
         return replace(self._by_number.get((attribute.vendor, attribute.number), attribute), name=attribute.name)
@@ -139,7 +140,7 @@ class _DictionaryReader:
             elif flag.startswith("encrypt="):
                 encrypt = _parse_number(flag.partition("=")[2])
             elif flag not in _FLAGS:
-                # Old syntax without BEGIN-VENDOR: the vendor's name is among the flags.
+                # Old syntax without BEGIN-VENDOR: one of the flags is the vendor's name.
                 vendor = self._vendor_numbers[flag.lower()]
         nested = block.extended or bool(block.tlvs) or "." in number
         value = 0 if "." in number else _parse_number(number)
@@ -182,7 +183,7 @@ class _DictionaryReader:
         self._vendors[value] = VendorFormat(name, int(type_bytes), int(length_bytes), continuation == ["c"])
 
 
-# USR, Lucent and Starent: radiusd knows their layouts if a dictionary does not define them.
+# Layouts of USR, Lucent and Starent, which radiusd uses if no dictionary defines the vendor's layout.
 _OLD_LAYOUTS = {429: (4, 0), 4846: (2, 1), 8164: (2, 2)}
 
 

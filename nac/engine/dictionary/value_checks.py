@@ -1,4 +1,4 @@
-"""Checks that radiusd 3.2 parses a text as a value of its type. Rejects texts that radiusd only guesses."""
+"""Checks that radiusd 3.2 parses a text as a value of its type. Texts with an ambiguous meaning are rejected."""
 
 import ipaddress
 import re
@@ -21,7 +21,10 @@ REPLY_TYPES = frozenset((*_FIXED_BYTES, "string", "octets", "combo-ip"))
 
 
 def require_value(name: str, kind: str, value: str, names: Mapping[str, int], length: int) -> None:
-    """Raise ValueError unless `value` is of type `kind`; `names` are the named values."""
+    """Raise ValueError unless `value` is of type `kind`.
+
+    `names` are the attribute's named values. `length` is the required number of octets, 0 for any number.
+    """
     if kind in _ENUMERABLE:
         _require_enumerable(name, value, names, _ENUMERABLE[kind])
     elif kind in _UNSIGNED:
@@ -46,7 +49,7 @@ def count_data_bytes(kind: str, value: str) -> int:
 
 
 def _require_enumerable(name: str, value: str, names: Mapping[str, int], limit: int) -> None:
-    # Like radiusd, numbers first: a value whose name is all digits can only be set by number.
+    # Try numbers first, like radiusd. A value whose name has only digits must be written as its number.
     if _DIGITS.match(value) or _HEX_NUMBER.match(value):
         if len(value) > 10 or int(value, 0) >= limit:
             raise ValueError(f"{name} must be a number from 0 to {limit - 1}")
@@ -56,7 +59,7 @@ def _require_enumerable(name: str, value: str, names: Mapping[str, int], limit: 
 
 
 def _is_read_as_name(value: str) -> bool:
-    """Return whether radiusd reads a name: it skips leading digits, and a name must remain."""
+    """Return whether radiusd reads `value` as a name. radiusd skips leading digits, and some text must remain."""
     rest = re.sub(r"\A[ \t]*[+-]?(0x[0-9a-fA-F]+|[0-9]+)", "", value)
     return bool(rest.strip())
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from nac.engine.vendors.vendor import Vendor
 from nac.engine.vendors.vendor_files import VendorFilesDamaged, read_vendor_files
 
-# The RFC attributes, for NASes without a known vendor and for keys that a vendor's file lacks.
+# Vendor with the attributes of the RFCs. It applies to unknown vendors, and to keys that a vendor's file lacks.
 DEFAULT_VENDOR = "default"
 _SEPARATORS = re.compile(r"[\s_./-]+")
 
@@ -23,18 +23,18 @@ def all_vendors() -> Mapping[str, Vendor]:
 
 
 def known_vendor(name: str) -> Vendor | None:
-    """Return a vendor by name or alias, or None. Ignores case; blanks, dashes, underscores and dots are equal."""
+    """Return a vendor by name or alias, or None. Case and kind of separator (blank, dash, dot, ...) do not matter."""
     return _vendors_by_alias().get(_normalise_name(name))
 
 
 def vendor_name(text: str) -> str:
-    """Return the value for `nas.vendor`: the vendor's name for an alias, other text in lower case."""
+    """Return the value for `nas.vendor`: the vendor's name, or for an unknown vendor `text` in lower case."""
     found = known_vendor(text)
     return text.casefold() if found is None else found.name
 
 
 def find_vendor(name: object) -> Vendor:
-    """Like `known_vendor`, with the default vendor for unknown names."""
+    """Return a vendor by name or alias; the default vendor if the name is unknown."""
     found = known_vendor(name) if isinstance(name, str) else None
     return all_vendors()[DEFAULT_VENDOR] if found is None else found
 

@@ -1,6 +1,6 @@
-"""How a vendor's NASes accept requests about live sessions (RFC 5176): port, identification and steps.
+"""Requests about live sessions that a vendor's NASes accept (RFC 5176): port, identification and steps.
 
-`parse` reads them from the table `coa` of a vendor file.
+`read_recipe` reads them from the table `coa` of a vendor file.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 RequestPacket = Literal["disconnect", "coa"]
-# Failures of a step after which another step can be tried.
+# Failures of a step after which the next step can be tried.
 Setback = Literal["refused", "unanswered"]
 REQUEST_KINDS = ("disconnect", "reauthenticate", "bounce", "change")
 SETBACKS: tuple[Setback, ...] = ("refused", "unanswered")
-# Attributes that identify NAS and session (RFC 5176 3), sent if known. NAS-Port also stands for NAS-Port-Id.
+# Attributes that identify NAS and session (RFC 5176 3). Admit sends those that it knows. NAS-Port includes NAS-Port-Id.
 IDENTIFYING_ATTRIBUTES = (
     "NAS-Identifier",
     "NAS-IP-Address",
@@ -22,7 +22,7 @@ IDENTIFYING_ATTRIBUTES = (
     "Calling-Station-Id",
     "Framed-IP-Address",
 )
-# Notations of a station's address.
+# Notations of a device's MAC address.
 STATION_FORMS = ("AA-BB-CC-DD-EE-FF", "aa-bb-cc-dd-ee-ff", "AA:BB:CC:DD:EE:FF", "aa:bb:cc:dd:ee:ff", "aabbccddeeff")
 
 
@@ -41,7 +41,7 @@ class Recipe:
     port: int = 3799
     identify: tuple[str, ...] = ()
     station: str = STATION_FORMS[0]
-    # By kind.
+    # Steps by kind of request.
     steps: Mapping[str, tuple[RecipeStep, ...]] = field(default_factory=dict)
 
     def format_station(self, mac: str) -> str:
@@ -54,12 +54,12 @@ class Recipe:
 _KEYS = ("port", "identify", "station", *REQUEST_KINDS)
 _STEP_KEYS = ("send", "attributes", "next_on")
 _MAX_STEPS = 4
-# Receives the place in the file and the mistake.
+# Receives the path in the file and the mistake.
 AddMistake = Callable[[str, str], None]
 
 
 def read_recipe(table: object, add: AddMistake) -> dict[str, object]:
-    """Return the fields of `Recipe` in the table; `inherit` adds missing ones. Passes every mistake to `add`."""
+    """Return the fields of `Recipe` in the table; `build_recipe` adds missing fields. Passes every mistake to `add`."""
     if not isinstance(table, dict):
         add("coa", "must be a table")
         return {}
@@ -82,20 +82,20 @@ def read_recipe(table: object, add: AddMistake) -> dict[str, object]:
     return fields
 
 
-def build_recipe(said: Mapping[str, object], default: Mapping[str, object]) -> Recipe:
-    """Return the recipe, with missing fields from the default."""
+def build_recipe(own: Mapping[str, object], default: Mapping[str, object]) -> Recipe:
+    """Return the recipe of a vendor from its own fields, with missing fields from the default vendor."""
     steps = {
         **cast("dict[str, tuple[RecipeStep, ...]]", default["steps"]),
-        **cast("dict[str, tuple[RecipeStep, ...]]", said["steps"]),
+        **cast("dict[str, tuple[RecipeStep, ...]]", own["steps"]),
     }
-    whole = {**default, **said}
+    whole = {**default, **own}
     return Recipe(
         cast(int, whole["port"]), cast("tuple[str, ...]", whole["identify"]), cast(str, whole["station"]), steps
     )
 
 
 def list_missing_keys(default: Mapping[str, object]) -> list[str]:
-    """Return the fields that the default lacks."""
+    """Return the keys that the file of the default vendor lacks."""
     steps = cast("dict[str, object]", default.get("steps", {}))
     return [key for key in ("port", "identify", "station") if key not in default] + [
         k for k in REQUEST_KINDS if k not in steps

@@ -1,4 +1,4 @@
-"""Vendor-neutral results of a policy, and the RADIUS attributes for them."""
+"""Results of a policy in a form for all vendors, and their RADIUS attributes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ from typing import Literal
 # Attribute, operator, value in rlm_python3's format.
 ReplyPair = tuple[str, str, str]
 
-# The vendor-neutral keys of a result; each is a table in a vendor's file.
+# Keys of results that apply to all vendors. Each key is a table in a vendor's file.
 NEUTRAL_KEYS = ("vlan", "acl", "downloadable_acl", "role", "session_timeout", "reauthenticate", "psk")
 
-# Keys with a pool's name, and the attributes that they fill (RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3).
+# Keys that name a pool, and the attributes that the pool fills (RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3).
 POOL_KEYS = {
     "ip_pool": "Framed-IP-Address",
     "ipv6_pool": "Framed-IPv6-Prefix",
@@ -42,7 +42,7 @@ class ReplyAttribute:
 
 @dataclass(frozen=True, slots=True)
 class DownloadableAcl:
-    """Entries in the NAS's syntax; `by_vendor` (canonical name, entries) overrides `entries`."""
+    """Entries in the syntax of the NAS. `by_vendor` (name of the vendor, entries) overrides `entries`."""
 
     name: str = ""
     entries: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class DownloadableAcl:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Results of an outcome. Without values, the reply is a bare Access-Accept."""
+    """Results of an outcome. Without values, the Access-Accept has no attributes of the policy."""
 
     # An id from 1 to 4094, or a name.
     vlan: str = ""
@@ -62,21 +62,20 @@ class Results:
     acl: str = ""
     downloadable_acl: DownloadableAcl | None = None
     role: str = ""
-    # Seconds; 0 for the NAS's own timeout.
+    # Seconds; 0 to use the timeout of the NAS.
     session_timeout: int = 0
-    # Authenticate again at the end of the session (RFC 2865 5.29) instead of ending it.
+    # Whether the device authenticates again at the end of the session (RFC 2865 5.29), so that the session continues.
     reauthenticate: bool = False
     # "endpoint": the passphrase of the endpoint or its group.
     psk: Literal["", "endpoint"] = ""
-    # Names of pools: for an address, an IPv6 prefix of the link, and a delegated prefix. All vendors use the same
-    # attributes.
+    # Names of pools: for an address, for an IPv6 prefix of the link, and for a delegated prefix.
     ip_pool: str = ""
     ipv6_pool: str = ""
     delegated_pool: str = ""
     reply: tuple[ReplyAttribute, ...] = field(default=())
 
     def pools(self) -> tuple[PoolAssignment, ...]:
-        """Return attributes and pools, except attributes that `reply` sets."""
+        """Return pairs of attribute and pool, without attributes that `reply` sets."""
         set_attributes = {item.attribute.lower() for item in self.reply}
         return tuple(
             (attribute, name)
@@ -84,6 +83,6 @@ class Results:
             if (name := getattr(self, key)) and attribute.lower() not in set_attributes
         )
 
-    def given(self) -> Iterator[str]:
-        """Yield the keys with values, in the order of their attributes."""
+    def used_keys(self) -> Iterator[str]:
+        """Yield the keys with values, in the order in which their attributes are sent."""
         return (key for key in NEUTRAL_KEYS if getattr(self, key))

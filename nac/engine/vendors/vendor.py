@@ -1,4 +1,4 @@
-"""A NAS vendor: the attributes for each vendor-neutral result, and unsupported results."""
+"""A NAS vendor: the RADIUS attributes for each result, and the results that it does not support."""
 
 import hashlib
 import re
@@ -11,11 +11,11 @@ from nac.engine.vendors.recipes import Recipe
 from nac.engine.vendors.results import ReplyAttribute, ReplyPair, Results
 
 Encoding = Literal["text", "hex", "pmk"]
-# IEEE 802.11 J.4.1: a passphrase has 8 to 63 printable ASCII characters; the key is PBKDF2 of it with the SSID.
+# IEEE 802.11 J.4.1: a passphrase has 8 to 63 printable ASCII characters. PBKDF2 derives the key from it and the SSID.
 MAX_PASSPHRASE_LENGTH = 63
 _PMK_ROUNDS, _PMK_OCTETS = 4096, 32
 _HIDDEN = "(hidden)"
-# Usual step of ACE numbers on NASes.
+# Usual step between the numbers of ACL entries on NASes.
 _ENTRY_STEP = 10
 
 
@@ -27,13 +27,13 @@ def _pmk(passphrase: str, ssid: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AttributeTemplate:
-    """One attribute; `value` has placeholders in braces."""
+    """An attribute of a reply; `value` has placeholders in braces."""
 
     attribute: str
     operator: str
     value: str
     tag: int | None = None
-    # "hex": octets in radiusd's notation; "pmk": 0x00 and the pairwise master key of passphrase and SSID.
+    # "hex": octets in radiusd's notation. "pmk": 0x00 and the pairwise master key, derived from passphrase and SSID.
     encoding: Encoding = "text"
 
     def fill(self, **values: object) -> ReplyAttribute:
@@ -54,12 +54,12 @@ class AttributeTemplate:
 
 @dataclass(frozen=True, slots=True)
 class ResultForm:
-    """How a vendor supports one key of a result."""
+    """Form in which a vendor supports one key of a result."""
 
     attributes: tuple[AttributeTemplate, ...] = ()
     # Reason why the vendor does not support the key.
     cannot: str = ""
-    # Required format of the value (each entry of a downloadable ACL), and its description.
+    # Required format of the value (of each entry of a downloadable ACL), and a description of this format.
     takes: re.Pattern[str] | None = None
     wanted: str = ""
     # Separator of entries if one attribute contains all of them.
@@ -67,13 +67,13 @@ class ResultForm:
 
 
 class RenderedAttribute(NamedTuple):
-    # Source of the attribute: a key, or an entry such as "reply[2]".
+    # Origin of the attribute: a key of the results, or an entry such as "reply[2]".
     source: str
     attribute: ReplyAttribute
 
 
 class VendorRefusal(NamedTuple):
-    """An unsupported result; `place` is within the result, such as "acl" or "reply[2].attribute"."""
+    """An unsupported result. `place` is the path within the results, such as "acl" or "reply[2].attribute"."""
 
     place: str
     why: str
@@ -103,11 +103,11 @@ class Vendor:
     recipe: Recipe = field(default_factory=Recipe)
 
     def render(self, results: Results) -> Rendering:
-        """Return the attributes. If there are refusals, they are incomplete and must not be sent. Never raises."""
+        """Return the attributes. With refusals, the attributes are incomplete and must not be sent. Never raises."""
         made: list[RenderedAttribute] = []
         passphrase: tuple[AttributeTemplate, ...] = ()
         refusals: list[VendorRefusal] = []
-        for key in results.given():
+        for key in results.used_keys():
             form = self.forms[key]
             values = self._values(key, results)
             if why := self._refusal(form, key, values):
@@ -157,7 +157,7 @@ def _fill_templates(form: ResultForm, key: str, values: tuple[str, ...]) -> Iter
 def _find_collisions(
     made: list[RenderedAttribute], passphrase: tuple[AttributeTemplate, ...]
 ) -> Iterator[VendorRefusal]:
-    """Yield refusals for keys that need the same attribute."""
+    """Yield a refusal for each key that needs the same attribute as an earlier key."""
     owners: dict[str, str] = {}
     of_keys: list[tuple[str, ReplyAttribute | AttributeTemplate]] = [
         *made,
@@ -170,7 +170,7 @@ def _find_collisions(
 
 
 def _render_reply_attributes(results: Results, used: set[str]) -> Iterator[RenderedAttribute]:
-    """Yield the attributes of `reply`; they extend a list that a key began."""
+    """Yield the attributes of `reply`. An attribute that a key already sends gets one more value."""
     for index, item in enumerate(results.reply):
         if item.operator == ":=" and item.attribute.lower() in used:
             item = ReplyAttribute(item.attribute, "+=", item.value, item.tag)
@@ -180,7 +180,7 @@ def _render_reply_attributes(results: Results, used: set[str]) -> Iterator[Rende
 def _find_set_twice(
     made: list[RenderedAttribute], passphrase: tuple[AttributeTemplate, ...]
 ) -> Iterator[VendorRefusal]:
-    """Yield refusals for attributes of `reply` that a key sets."""
+    """Yield a refusal for each attribute of `reply` that a key already sets."""
     owners = {item.attribute.lower(): "psk" for item in passphrase if item.operator == ":="}
     for source, item in made:
         name = item.attribute.lower()

@@ -1,4 +1,4 @@
-"""Reads vendor files and reports every mistake with its place."""
+"""Reads vendor files and reports every mistake with its path in the file."""
 
 import re
 import tomllib
@@ -30,7 +30,7 @@ class VendorFilesDamaged(Exception):
 
 
 def read_vendor_files(texts: Mapping[str, bytes], *, default: str) -> dict[str, Vendor]:
-    """Return vendors by name from TOML by file name. A file inherits missing keys from `default`.
+    """Return vendors by name. `texts` are TOML files by file name. A file inherits missing keys from `default`.
 
     Raises VendorFilesDamaged.
     """
@@ -112,7 +112,7 @@ class _VendorFileReader:
         if ("attributes" in table) == ("cannot" in table):
             self._add(key, "must have either attributes or cannot")
         if ("takes" in table) != ("wanted" in table):
-            self._add(key, "takes (expression) and wanted (description) need each other")
+            self._add(key, "takes (an expression) requires wanted (its description), and wanted requires takes")
         attributes = self._attributes(table.get("attributes"), key) if "attributes" in table else ()
         return ResultForm(
             attributes,

@@ -1,4 +1,4 @@
-"""Bulk import of endpoints: compares rows with the stored endpoints, then stores all of them."""
+"""Bulk import of endpoints: compares rows with the stored endpoints, then stores all rows."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ from nac.tenancy import trial_limits
 COLUMNS = ("mac", "name", "status", "groups", "owner", "notes", "valid_until")
 _PLAIN_FIELDS = ("name", "status", "owner", "notes", "valid_until", "attributes")
 _LOCK_BATCH = 5_000
-# Rows per INSERT.
+# Number of rows per INSERT.
 _BATCH_ROWS = 1_000
 _CREATE_GROUP_REMEDY = Advice(
     "Create it, or create all missing groups.",
@@ -52,9 +52,9 @@ _CREATE_GROUP_REMEDY = Advice(
 
 @dataclass(frozen=True, slots=True)
 class EndpointBulkOptions:
-    # Create missing groups.
+    # Whether to create missing groups.
     make_groups: bool = False
-    # Also approve random addresses.
+    # Whether to approve random addresses, too.
     allow_random: bool = False
     existing: OnExisting = "refuse"
 
@@ -74,14 +74,14 @@ class _EndpointRow:
 
 @dataclass(slots=True)
 class EndpointBulkPlan:
-    """The planned change of each row. Must not be stored if it has mistakes."""
+    """The planned change of each row. Do not store a plan with mistakes."""
 
     mistakes: list[RowMistake]
     missing_groups: tuple[str, ...]
     planned: list[PlannedRow]
     fresh: list[_EndpointRow]
     changed: list[_EndpointRow]
-    # Endpoints by address, and their groups except groups by rule.
+    # Stored endpoints by address, and the names of their groups by id of the endpoint, without groups by rule.
     known: Mapping[str, Endpoint]
     groups: Mapping[UUID, tuple[str, ...]]
 
@@ -94,7 +94,7 @@ def plan_endpoints(
     rows = _read_rows(lines, reader, options)
     if not rows:
         return EndpointBulkPlan(reader.mistakes, (), [], [], [], {}, {})
-    # Prevents the worker from discovering these endpoints before they are stored.
+    # Lock the queue, so that the worker does not discover these endpoints before they are stored.
     enrichment_queue.lock_queue(session, tenant_id=tenant_id)
     known = _lock_known(session, tenant_id, [row.mac for row in rows if row.mac])
     ids = [endpoint.id for endpoint in known.values()]
@@ -178,7 +178,7 @@ def _lock_known(session: Session, tenant_id: TenantId, macs: list[str]) -> dict[
 def _missing_groups(
     session: Session, tenant_id: TenantId, rows: Iterable[_EndpointRow], reader: RowReader, options: EndpointBulkOptions
 ) -> tuple[str, ...]:
-    """Return the names of groups to create. Missing groups and groups by rule are mistakes."""
+    """Return the names of missing groups. Report groups by rule and, unless `make_groups`, missing groups."""
     lines = reader.lines_naming((row.number, row.groups) for row in rows)
     ENDPOINT_GROUPS.keep(session, tenant_id=tenant_id, names=lines.keys())
     groups = {group.name: group for group in ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id)}
@@ -224,7 +224,7 @@ def store_endpoints(
     plan: EndpointBulkPlan,
     tell: ProgressCallback = ignore_progress,
 ) -> None:
-    """Store the plan, with an audit entry for each row. Calls `tell` with the number of rows done."""
+    """Store the plan, with an audit entry for each row. Calls `tell` with the number of finished rows."""
     ENDPOINT_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
     rows = plan.fresh + plan.changed
     tell_stored, tell_noted = split_progress(tell, len(rows))
@@ -254,12 +254,12 @@ def store_endpoints(
 def _insert_rows(
     session: Session, tenant_id: TenantId, rows: Sequence[_EndpointRow], tell: ProgressCallback
 ) -> dict[str, UUID]:
-    """Return the new ids by address."""
+    """Insert endpoints; return their ids by address."""
     values: list[dict[str, Any]] = [
         {"id": uuid4(), "tenant_id": tenant_id, "mac": row.mac, **{name: getattr(row, name) for name in _PLAIN_FIELDS}}
         for row in rows
     ]
-    # A cached plan made while the table was empty scans the whole table for each foreign key.
+    # With a plan that was cached while the table was empty, PostgreSQL scans the whole table for each foreign key.
     session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
     for start in range(0, len(values), _BATCH_ROWS):
         part = values[start : start + _BATCH_ROWS]

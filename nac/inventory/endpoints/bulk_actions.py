@@ -1,4 +1,4 @@
-"""Operations on many endpoints by address. Each applies to all of them or to none."""
+"""Operations on many endpoints by address. Each operation changes all endpoints or none."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from nac.sessions.coa_requests import request_queue
 
 _CLASSIFY_REMEDY = Advice("Classify it.", "classifyEndpoints")
 _LIST_REMEDY = Advice("Remove it. List endpoints.", "listEndpoints")
-# Endpoints between two progress reports.
+# Number of endpoints between two progress reports.
 _BATCH_ROWS = 1_000
 GroupingMode = Literal["set-groups", "join-groups", "leave-groups"]
 
@@ -64,8 +64,9 @@ def delete_endpoints(
 def block_endpoints(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """Block endpoints and end their live sessions (RFC 5176). Return how many were not blocked before. Raises
-    RowsRefused.
+    """Block endpoints and end their live sessions (RFC 5176). Return how many were not blocked before.
+
+    Raises RowsRefused.
     """
     reader = RowReader()
     found = _lock_endpoints(session, tenant_id, macs, reader)
@@ -80,7 +81,7 @@ def block_endpoints(
 def unblock_endpoints(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """Unblock endpoints; return how many were blocked. Raises RowsRefused, also for unapproved ones."""
+    """Unblock endpoints; return how many were blocked. Raises RowsRefused, also for discovered or ignored ones."""
     reader = RowReader()
     found = _lock_endpoints(session, tenant_id, macs, reader)
     for line, endpoint in found:

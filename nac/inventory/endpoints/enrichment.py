@@ -1,8 +1,7 @@
 """Turns sightings into endpoints, with vendor, profile and groups by rule. Runs in the worker.
 
-Processes only changed addresses (nac.inventory.endpoints.enrichment_queue), in bounded batches. Unchanged rows are not
-written, so cells
-receive no needless changes.
+The worker processes only changed addresses (nac.inventory.endpoints.enrichment_queue), in bounded batches. It does not
+write unchanged rows, so cells receive no needless changes.
 """
 
 import json
@@ -30,14 +29,14 @@ from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupM
 
 _log = logging.getLogger(__name__)
 
-# Rows locked by one transaction. Other changes of these rows wait for it.
+# Number of rows that one transaction locks. Other changes of these rows wait for it.
 BATCH_SIZE = 100
-# Discovered endpoints per tenant. At most half have random addresses, so that a flood of them leaves room for others.
+# Limit of discovered endpoints per tenant. At most half can have random addresses, so that lasting addresses have room.
 MAX_DISCOVERED = 50_000
 MAX_DISCOVERED_RANDOM = MAX_DISCOVERED // 2
 ZERO_MAC = "000000000000"
 
-# The same test as nac.kit.mac.is_random_mac.
+# SQL form of nac.kit.mac.is_random_mac.
 _LOCAL_BIT: ColumnElement[Any] = literal_column("macaddr '02:00:00:00:00:00'")
 _ZERO_MACADDR: ColumnElement[Any] = literal_column("macaddr '00:00:00:00:00:00'")
 
@@ -61,7 +60,7 @@ _UPDATE_SQL = text(
 
 
 def enrich_batch(session: Session, *, tenant_id: TenantId) -> int:
-    """Process one batch of the tenant. Return its size; 0 if no work is left or another worker has it."""
+    """Process one batch of the tenant. Return its size; 0 if nothing is queued or another worker has the queue."""
     if not enrichment_queue.try_lock_queue(session, tenant_id=tenant_id):
         return 0
     macs = enrichment_queue.take_batch(session, tenant_id=tenant_id, limit=BATCH_SIZE)
@@ -75,14 +74,14 @@ def enrich_batch(session: Session, *, tenant_id: TenantId) -> int:
 
 
 def _lock_endpoints(session: Session, tenant_id: TenantId, *where: ColumnElement[bool]) -> Sequence[Endpoint]:
-    """Return endpoints, locked by address like changes by people. Prevents deletion meanwhile."""
+    """Return endpoints, locked in the order of addresses like all other changes. The lock prevents deletion."""
     query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, *where).order_by(Endpoint.mac)
     query = query.with_for_update(key_share=True)
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
 def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> None:
-    """Create endpoints for sightings without one, up to the limits."""
+    """Create endpoints for addresses that were seen but have no endpoint, up to the limits."""
     known = session.scalars(select(Endpoint.mac).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs)))
     unknown = set(macs).difference(known)
     if not unknown:
@@ -103,7 +102,7 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
             left_out.append(mac)
             continue
         room, random_room = room - 1, random_room - random
-        # The event of a discovery contains these values.
+        # Set these values now, because the event of the discovery contains them.
         known_values = {"vendor": vendors.vendor(mac), "first_seen_at": first_seen_at}
         rows.append({"tenant_id": tenant_id, "mac": mac, "status": "discovered", **known_values})
     if rows:
@@ -167,7 +166,10 @@ def _update_profiles(session: Session, tenant_id: TenantId, endpoints: Sequence[
 
 
 def _lock_rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
-    """Return the tenant's rules, locked. A deletion of a rule waits, then removes its members."""
+    """Return the compiled rules of the tenant's groups, locked.
+
+    A deletion of a rule waits for the lock, then removes the members of the group.
+    """
     groups = session.execute(
         select(EndpointGroup.id, EndpointGroup.rule)
         .where(EndpointGroup.tenant_id == tenant_id, EndpointGroup.rule.is_not(None))
@@ -178,7 +180,7 @@ def _lock_rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
 
 
 def _compile_or_none(group_id: UUID, rule: object) -> Policy | None:
-    """Return None for a rule that this version does not accept. Its members stay."""
+    """Return the compiled rule, or None if this version does not accept it. The group then keeps its members."""
     try:
         return compile_rule(rule)
     except InvalidRule as exc:
@@ -217,7 +219,7 @@ def _insert_memberships(session: Session, tenant_id: TenantId, pairs: Iterable[t
 
 
 def _advance_rules(session: Session, tenant_id: TenantId) -> int:
-    """Apply a new rule to the next batch of endpoints, in the order of their addresses."""
+    """Apply a new rule to the next batch of endpoints, in the order of addresses. Return the size of the batch."""
     pending = session.scalars(
         select(EndpointGroup)
         .where(EndpointGroup.tenant_id == tenant_id, EndpointGroup.rule_cursor.is_not(None))

@@ -1,4 +1,4 @@
-"""The worker's queue: addresses whose vendor, profile or groups by rule can have changed."""
+"""The worker's queue: addresses whose vendor, profile or groups by rule may have changed."""
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID
@@ -10,8 +10,8 @@ from nac.kit.db import force_ctid_scan
 from nac.kit.ids import TenantId
 from nac.models import EndpointWork
 
-# Queue length per tenant above which cells stop adding sightings (shipping/sightings.py). Changes by people are
-# always added.
+# Length of a tenant's queue above which cells add no sightings (radius/agent/shipping/sightings.py). Changes by users
+# are always added.
 MAX_WAITING = 100_000
 _TENANTS_SQL = text("SELECT tenants_with_endpoint_work()")
 _OLDEST_SQL = text("SELECT ctid::text FROM endpoint_work WHERE tenant_id = :tenant ORDER BY id LIMIT :limit")
@@ -29,17 +29,17 @@ def enqueue(session: Session, *, tenant_id: TenantId, macs: Iterable[str]) -> No
 
 
 def list_tenants(session: Session) -> Sequence[UUID]:
-    """Return tenants with queued work. Needs role admit_worker."""
+    """Return tenants with queued work. Needs the role admit_worker."""
     return session.scalars(_TENANTS_SQL).all()
 
 
 def try_lock_queue(session: Session, *, tenant_id: TenantId) -> bool:
-    """Lock the tenant's queue until the transaction ends. Return False if another worker has it."""
+    """Lock the tenant's queue until the transaction ends. Return False if another worker has the lock."""
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(*_lock_key(tenant_id)))))
 
 
 def lock_queue(session: Session, *, tenant_id: TenantId) -> None:
-    """Wait for the tenant's queue and lock it until the transaction ends."""
+    """Wait for the lock of the tenant's queue and hold it until the transaction ends."""
     session.execute(select(func.pg_advisory_xact_lock(*_lock_key(tenant_id))))
 
 
@@ -48,7 +48,7 @@ def _lock_key(tenant_id: TenantId) -> tuple[Function[int], Function[int]]:
 
 
 def take_batch(session: Session, *, tenant_id: TenantId, limit: int) -> set[str]:
-    """Remove and return the oldest addresses. Addresses queued meanwhile stay."""
+    """Remove and return up to `limit` queued addresses, oldest first. Addresses that are queued meanwhile stay."""
     places = session.scalars(_OLDEST_SQL, {"tenant": tenant_id, "limit": limit}).all()
     if not places:
         return set()

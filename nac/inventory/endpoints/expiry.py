@@ -1,4 +1,4 @@
-"""Ends of endpoints: discovered ones that nobody classified are deleted, and ended approvals get an event."""
+"""Expiry of endpoints: deletes endpoints that nobody classified, and records expired approvals."""
 
 from datetime import timedelta
 
@@ -12,20 +12,24 @@ from nac.models import Endpoint, EndpointSighting
 
 BATCH_SIZE = 1_000
 EXPIRE_AFTER = timedelta(days=30)
-# Most phones change their address daily or for each network.
+# Most phones change their random address daily, or use another address in each network.
 RANDOM_EXPIRE_AFTER = timedelta(days=1)
 DISCOVERED_BATCH_SIZE = 5_000
 
 
 def record_expired_approvals(session: Session) -> int:
-    """Record a batch of expired endpoints of all tenants, each once; return its size. Needs role admit_worker and
-    PlatformScope.
+    """Record a batch of expired approvals of all tenants, each once; return the size of the batch.
+
+    Needs the role admit_worker and PlatformScope.
     """
     return session.scalar(select(func.note_expired_endpoints(BATCH_SIZE))) or 0
 
 
 def expire_discovered(session: Session, *, tenant_id: TenantId) -> int:
-    """Delete up to `DISCOVERED_BATCH_SIZE` expired discovered or ignored endpoints; return their number."""
+    """Delete up to `DISCOVERED_BATCH_SIZE` discovered or ignored endpoints that were last seen too long ago.
+
+    Returns their number.
+    """
     now = utc_now()
     last_seen = func.coalesce(EndpointSighting.last_seen_at, Endpoint.first_seen_at, Endpoint.created_at)
     stale = (

@@ -1,4 +1,4 @@
-"""Rules of endpoint groups. The worker applies a new rule to all endpoints, then to each that changes."""
+"""Rules of endpoint groups. The worker applies a new rule to all endpoints, then to each endpoint that changes."""
 
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from nac.models import EndpointGroup, EndpointGroupMember
 def update_group_rule(session: Session, *, actor: str, tenant_id: TenantId, name: str, rule: object) -> EndpointGroup:
     """Set or remove the rule of a group. `rule` is a parsed JSON condition. None removes the rule and all members.
 
-    Raises InvalidRule with every mistake, and Conflict if the group has members added by people.
+    Raises InvalidRule with every mistake, and Conflict if users added members to the group.
     """
     group = ENDPOINT_GROUPS.require(session, tenant_id=tenant_id, name=name)
     if rule is not None:

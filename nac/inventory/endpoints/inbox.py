@@ -23,14 +23,14 @@ from nac.tenancy import trial_limits
 
 InboxAction = Literal["approve", "block", "ignore"]
 _STATUS_BY_ACTION: dict[InboxAction, EndpointStatus] = {"approve": "active", "block": "blocked", "ignore": "ignored"}
-# Endpoints per transaction. A cell applies about 10,000 changes per second.
+# Limit of endpoints per transaction. A cell applies about 10,000 changes per second.
 MAX_CLASSIFIED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class InboxDecision:
     action: InboxAction
-    # Groups and end of approved endpoints.
+    # Groups and end of the approval, only for "approve".
     groups: tuple[str, ...] = ()
     valid_until: datetime | None = None
     allow_random: bool = False
@@ -45,10 +45,10 @@ def classify_endpoints(
     decision: InboxDecision,
     dry_run: bool = False,
 ) -> Sequence[EndpointWithSighting]:
-    """Classify the discovered endpoints that match `wanted`, all or none. Return them as they were before.
+    """Classify the discovered endpoints that match `wanted`, all or none. Return them with their sightings.
 
-    Named addresses can also be ignored endpoints. Raises EndpointNotFound for other addresses, RandomAddress if
-    approval would admit a random address, and SeveralMistakes if there are several. `dry_run` changes nothing.
+    Addresses in `wanted` can also be of ignored endpoints. Raises EndpointNotFound for other addresses, RandomAddress
+    if approval would admit a random address, and SeveralMistakes for several mistakes. `dry_run` changes nothing.
     """
     found = _require_classifiable(session, tenant_id, wanted, decision)
     if dry_run or not found:

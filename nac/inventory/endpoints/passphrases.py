@@ -1,6 +1,7 @@
 """WPA2 passphrases of endpoints and endpoint groups (iPSK, PPSK, DPSK).
 
-A device's passphrase overrides its group's. Passphrases are stored sealed and shown only once, when set.
+The passphrase of a device overrides the passphrase of its group. Passphrases are stored sealed. Admit shows a
+passphrase only once, when it is set.
 """
 
 import secrets
@@ -16,7 +17,7 @@ from nac.kit.mac import display_mac
 from nac.kit.sealing import Seal
 from nac.models import Endpoint, EndpointGroup
 
-# Without characters that look alike. 20 of 31 characters have 99 bits.
+# Letters and digits, except those that look alike. 20 of these 31 characters have 99 bits of entropy.
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _GENERATED_LENGTH = 20
 # IEEE 802.11-2020 J.4.1: 8 to 63 ASCII characters, 32 to 126.
@@ -29,7 +30,7 @@ def generate_passphrase() -> str:
 
 def require_passphrase(text: str) -> str:
     if not _MIN_LENGTH <= len(text) <= _MAX_LENGTH or not text.isascii() or not text.isprintable():
-        # The detail omits the value: it can be a passphrase with one wrong character.
+        # The detail omits the value, because it can be a passphrase with one wrong character.
         raise InvalidInput(
             "Invalid passphrase of a wireless network.",
             place="psk",

@@ -1,7 +1,7 @@
 """Posture: data about an endpoint from device management, a scanner or a script. Conditions read it as mdm.* and
 posture.*.
 
-A value expires after its lifetime and is then missing. A source that stops reporting cannot vouch for a device forever.
+A value expires after its lifetime and then counts as missing. So reports of a source that stops do not count forever.
 """
 
 import re
@@ -22,7 +22,7 @@ from nac.kit.mac import display_mac
 from nac.models import Endpoint
 
 Scalar = bool | int | str
-# Twice the usual reporting interval of device managements.
+# Twice the usual reporting interval of device management systems.
 DEFAULT_LIFETIME = timedelta(days=1)
 MAX_LIFETIME = timedelta(days=366)
 MAX_FIELDS = 64
@@ -67,7 +67,7 @@ def update_posture(
     endpoint.posture = posture
     session.flush()
     if before != checked:
-        # Repeated reports are not changes.
+        # Do not audit a report that repeats the stored values.
         audit.append(
             session,
             actor=actor,

@@ -44,7 +44,7 @@ class _EndpointColumns(NamedTuple):
 
 
 class EndpointView(_EndpointColumns, PlainRow):
-    """An endpoint in a list, and when it was last seen."""
+    """An endpoint in a list, with the time when it was last seen."""
 
     __slots__ = ()
 
@@ -57,13 +57,13 @@ class EndpointView(_EndpointColumns, PlainRow):
         return 100 if self.set_profile else self.found_confidence
 
 
-# One lookup by key per row. With a join, PostgreSQL would read all rows of the tenant (ADR 0014).
+# Looks up each row by key. With a join, PostgreSQL would read all rows of the tenant (ADR 0014).
 _LAST_SEEN = select(EndpointSighting.last_seen_at).where(_SIGHTING_JOIN).limit(1).correlate(Endpoint).scalar_subquery()
 _VIEW_QUERY = select(
     *(getattr(Endpoint, name) for name in _EndpointColumns._fields[:-2]), _LAST_SEEN, Endpoint.psk_sealed.is_not(None)
 )
 
-# Tenants have hundreds of thousands of endpoints: each order has an index.
+# Tenants have hundreds of thousands of endpoints, so each order has an index.
 ORDERS = SortOrders(
     {
         "mac": (Endpoint.mac,),
@@ -91,7 +91,7 @@ class EndpointCriteria:
     random: bool | None = None
 
     def build_clauses(self, tenant_id: TenantId, each: Any = Endpoint) -> list[ColumnElement[bool]]:  # noqa: ANN401
-        """Return the conditions, for Endpoint or an alias of it."""
+        """Return the SQL conditions for Endpoint or an alias of it."""
         conditions: list[ColumnElement[bool]] = []
         if self.macs:
             conditions.append(in_array(each.mac, self.macs))
@@ -116,7 +116,10 @@ class EndpointCriteria:
 
 
 def _seen_clause(tenant_id: TenantId, each: Any, so: ColumnElement[bool]) -> ColumnElement[bool]:  # noqa: ANN401
-    """One lookup by key per row. With a join, PostgreSQL would compare all pairs (ADR 0014)."""
+    """Return a condition on the sighting of each row, which is looked up by key.
+
+    With a join, PostgreSQL would compare all pairs (ADR 0014).
+    """
     last = select(true()).where(EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == each.mac, so)
     return func.coalesce(last.limit(1).correlate(each).scalar_subquery(), false())
 
@@ -126,7 +129,7 @@ def _in_group_clause(each: Any, name: str) -> ColumnElement[bool]:  # noqa: ANN4
     of_group = EndpointGroup.id == EndpointGroupMember.group_id, EndpointGroup.name == name
     if each is Endpoint:
         return exists().where(member, *of_group)
-    # One lookup by key per row (ADR 0014).
+    # Looks up each row by key (ADR 0014).
     found = select(true()).select_from(EndpointGroupMember).join(EndpointGroup, of_group[0])
     return func.coalesce(found.where(member, of_group[1]).limit(1).correlate(each).scalar_subquery(), false())
 
@@ -177,7 +180,7 @@ def list_views(
 def search_endpoints(
     session: Session, tenant_id: TenantId, wanted: EndpointCriteria, *, span: PageSpan
 ) -> BoundedPage[EndpointWithSighting]:
-    """Like `list_page`, but reads a bounded number of rows."""
+    """Return endpoints like `list_page`, but read only a bounded number of rows."""
     if _is_selective(session, tenant_id, wanted):
         return BoundedPage(list_page(session, tenant_id, wanted, span=span), None)
     whose = [Endpoint.tenant_id == tenant_id]
@@ -189,7 +192,7 @@ def search_endpoints(
 def search_views(
     session: Session, tenant_id: TenantId, wanted: EndpointCriteria, *, span: PageSpan
 ) -> BoundedPage[EndpointView]:
-    """Like `search`, with the columns of lists."""
+    """Search like `search_endpoints`, but return only the columns of lists."""
     if wanted == EndpointCriteria() or wanted.macs:
         return BoundedPage(list_views(session, tenant_id, wanted, span=span), None)
     found = search_endpoints(session, tenant_id, wanted, span=span)
@@ -202,7 +205,7 @@ def _build_view(endpoint: Endpoint, sighting: EndpointSighting | None) -> Endpoi
 
 
 def _sightings_by_mac(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> Mapping[str, EndpointSighting]:
-    """Return sightings by address, one lookup by key each. PostgreSQL would scan the tenant (ADR 0014)."""
+    """Return sightings by address. Each is looked up by key; otherwise PostgreSQL would scan the tenant (ADR 0014)."""
     wanted = func.unnest(cast(list(macs), ARRAY(Endpoint.mac.type))).table_valued("mac").render_derived("wanted")
     of_mac = select(EndpointSighting).where(
         EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == wanted.c.mac
@@ -213,7 +216,7 @@ def _sightings_by_mac(session: Session, tenant_id: TenantId, macs: Sequence[str]
 
 
 def _is_selective(session: Session, tenant_id: TenantId, wanted: EndpointCriteria) -> bool:
-    """Return whether an index finds few enough rows to sort."""
+    """Return whether an index finds so few rows that PostgreSQL can sort them quickly."""
     if wanted.macs:
         return True
     if wanted.group:

@@ -1,7 +1,7 @@
-"""Groups by rule: a policy condition over the attributes of an endpoint. The worker applies it.
+"""Rules of groups. A rule is a policy condition about the attributes of an endpoint, which the worker evaluates.
 
-A rule cannot read values that change with time (time, expiring posture), or groups. So there are no cycles, and
-membership depends only on the endpoint.
+A rule cannot read groups, or values that change with time (time, expiring posture). So rules do not depend on each
+other, and membership depends only on the endpoint.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from nac.models import Endpoint
 _ATTRIBUTE = "endpoint.attribute."
 _STABLE_FACTS = FACT_NAMES - TIME_DEPENDENT_FACTS
 READABLE_ATTRIBUTES = frozenset(("mac", "mac.random", "endpoint.name", *_STABLE_FACTS))
-# Per tenant. Each rule is evaluated for each endpoint.
+# Limit of rules per tenant, because each rule is evaluated for each endpoint.
 MAX_RULES = 200
 
 
@@ -78,7 +78,7 @@ def build_facts(endpoint: Endpoint) -> Mapping[str, Values]:
 
 
 def build_record(endpoint: Endpoint) -> EndpointRecord:
-    """Return the endpoint as in the replica, without groups and passphrase. An unreadable row is denied."""
+    """Return the replica's record of an endpoint, without groups and passphrase. An unreadable row becomes blocked."""
     seen: Any = endpoint.first_seen_at
     try:
         attributes, posture = attribute_texts(endpoint.attributes), posture_values(endpoint.posture)
@@ -101,7 +101,7 @@ def build_record(endpoint: Endpoint) -> EndpointRecord:
 
 
 def read_attributes(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """Return an endpoint's attributes as text, or none if they are unreadable."""
+    """Return an endpoint's attributes as text; {} if they are unreadable."""
     try:
         return attribute_texts(attributes)
     except UNREADABLE_ERRORS:

@@ -1,4 +1,4 @@
-"""Endpoints of a tenant: devices identified by MAC address. Groups: `nac.inventory.groups`."""
+"""Endpoints of a tenant: devices that a MAC address identifies. Their groups are in `nac.inventory.groups`."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ __all__ = [
     "require_by_mac",
 ]
 
-# Policies read them as endpoint.attribute.<key>.
+# Keys of attributes. Policies read an attribute as endpoint.attribute.<key>.
 _ATTRIBUTE_KEY = re.compile(r"[a-z0-9_-]{1,63}")
 _MAX_NOTES = 2_000
 _MAX_ATTRIBUTE = 255
@@ -64,7 +64,7 @@ def require_not_random(macs: Iterable[str], *, allow_random: bool, place: str = 
         examples = ", ".join(display_mac(mac) for mac in made_up[:5]) + (" ..." if len(made_up) > 5 else "")
         raise RandomAddress(
             f"{len(made_up)} of the addresses {'is' if len(made_up) == 1 else 'are'} random ({examples})."
-            " Devices change such addresses, and approval would admit any device that uses the same one.",
+            " Devices change such addresses, and approval would admit any device that uses the same address.",
             place=place,
             remedy=Advice(
                 "Turn off the private address on the device for this network, or approve random addresses.",
@@ -87,7 +87,7 @@ def create_endpoint(
     notes: str = "",
     allow_random: bool = False,
 ) -> Endpoint:
-    """Approve a device, new or discovered. The approval ends at `valid_until` (aware), or never if None."""
+    """Approve a device, new or discovered. The approval ends at `valid_until` (with time zone), or never if None."""
     mac = require_mac(mac)
     require_not_random([mac], allow_random=allow_random)
     endpoint = repository.get_by_mac(session, tenant_id, mac, lock=True)
@@ -116,7 +116,7 @@ def create_endpoint(
 
 
 class Unset:
-    """Type of `UNSET`: leave the value unchanged, where None has another meaning."""
+    """Type of `UNSET`, which leaves a value unchanged. None has another meaning there."""
 
 
 UNSET = Unset()
@@ -136,8 +136,9 @@ def update_endpoint(
     attributes: Mapping[str, str | None] | None = None,
     profile: str | None = None,
 ) -> Endpoint:
-    """Change the values that are not None or UNSET. An attribute of None is deleted. `profile` "" restores the detected
-    one.
+    """Change the values that are not None or UNSET. An attribute with the value None is deleted.
+
+    `profile` "" restores the detected profile.
     """
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     changed: dict[str, Any] = {}
@@ -185,14 +186,17 @@ def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: s
 
 
 def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Reject the endpoint until it is unblocked, regardless of policy, and end its live sessions (RFC 5176)."""
+    """Reject the endpoint in spite of any policy until it is unblocked, and end its live sessions (RFC 5176)."""
     endpoint = _change_status(session, actor, tenant_id, mac, "blocked", "block")
     request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac], asked_by=actor)
     return endpoint
 
 
 def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Unblock an endpoint and withdraw requests to end its sessions. Raises InvalidInput unless it is blocked."""
+    """Unblock an endpoint and withdraw requests to end its sessions.
+
+    Raises InvalidInput if the endpoint is discovered or ignored.
+    """
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
     if endpoint.status not in ("active", "blocked"):
         raise InvalidInput(
@@ -226,14 +230,14 @@ def list_endpoints(
 def search_endpoints(
     session: Session, *, tenant_id: TenantId, wanted: EndpointCriteria, span: PageSpan | None = None
 ) -> BoundedPage[EndpointWithSighting]:
-    """Like `list_endpoints`, within the time limit of one response (nac.kit.db.queries)."""
+    """List like `list_endpoints`, within the time limit of one response (nac.kit.db.queries)."""
     return repository.search_endpoints(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
 def search_endpoint_views(
     session: Session, *, tenant_id: TenantId, wanted: EndpointCriteria, span: PageSpan | None = None
 ) -> BoundedPage[EndpointView]:
-    """Like `search_endpoints`, with the columns of lists."""
+    """Search like `search_endpoints`, but return only the columns of lists."""
     return repository.search_views(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
@@ -276,7 +280,7 @@ def list_evidence(session: Session, *, tenant_id: TenantId, mac: str) -> Sequenc
 def explain_rule_memberships(
     session: Session, *, tenant_id: TenantId, endpoint: Endpoint
 ) -> dict[str, tuple[ComparisonTrace, ...]]:
-    """Return the endpoint's groups by rule, with the comparisons that match."""
+    """Return the endpoint's groups by rule, with the comparisons that make it a member."""
     groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=tenant_id, member_id=endpoint.id)
     return {
         group.name: explain_membership(compile_rule(group.rule), endpoint) for group in groups if group.rule is not None
@@ -300,7 +304,7 @@ def require_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_storable(text: str) -> bool:
-    """PostgreSQL stores neither NUL nor lone surrogates."""
+    """Return whether PostgreSQL can store the text: it stores neither NUL nor lone surrogates."""
     return "\0" not in text and text == text.encode("utf-8", "ignore").decode()
 
 

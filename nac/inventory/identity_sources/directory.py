@@ -18,9 +18,9 @@ from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.outbound.tls import tls_context
 
-# Interval between checks that a directory rejects wrong passwords.
+# Seconds between two checks that a directory rejects wrong passwords.
 _TRUSTED_SECONDS = 600.0
-# LDAP_MATCHING_RULE_IN_CHAIN of Active Directory.
+# LDAP_MATCHING_RULE_IN_CHAIN of Active Directory, which follows groups within groups.
 _NESTED_GROUP_FILTER = "(member:1.2.840.113556.1.4.1941:={dn})"
 # The hexadecimal Win32 error in Active Directory's diagnostic message of a failed bind.
 _AD_CODE = re.compile(r"\bdata ([0-9a-f]{2,8})\b", re.IGNORECASE)
@@ -42,7 +42,7 @@ _ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 
 
 class _StaleConnection(DirectoryUnavailable):
-    """A reused connection broke, which does not mean that the server is down."""
+    """A reused connection broke. This does not mean that the server is down."""
 
 
 class LdapDirectory:
@@ -67,9 +67,9 @@ class LdapDirectory:
         try:
             return await self._verify(name, password, tell)
         except _StaleConnection as exc:
-            # Idle connections can be dead without notice, so retry with new ones.
+            # A server can close idle connections without notice, so retry with new connections.
             tell(f"retrying with new connections: {exc}")
-            await self._let_go()
+            await self._close_idle()
             return await self._verify(name, password, tell)
 
     async def _verify(self, name: UserName, password: bytes, tell: StepLog) -> VerificationResult:
@@ -90,11 +90,11 @@ class LdapDirectory:
             return await self._identity(own, name, entry, tell)
 
     async def close(self) -> None:
-        """Close idle connections. Others close when returned."""
+        """Close idle connections. A connection in use closes at the end of its login."""
         self._closed = True
-        await self._let_go()
+        await self._close_idle()
 
-    async def _let_go(self) -> None:
+    async def _close_idle(self) -> None:
         idle = [*self._own, *self._users]
         self._own.clear()
         self._users.clear()
@@ -108,7 +108,7 @@ class LdapDirectory:
             refused = await self._bind_user(connection, bind_name, password, tell)
             if refused is not None:
                 return refused
-            # _require_honesty can have bound as another name.
+            # _require_rejects_unknown_user can have bound as another name.
             if connection.bound_as != bind_name:
                 await connection.bind(bind_name, password)
             entry = await self._search_user(connection, name, tell)
@@ -118,7 +118,7 @@ class LdapDirectory:
 
     @asynccontextmanager
     async def _connection(self, idle: list[LdapConnection], tell: StepLog) -> AsyncIterator[LdapConnection]:
-        """Borrow a connection. It returns to the pool unless an error occurs."""
+        """Yield an idle or new connection. It becomes idle afterwards, unless an error occurs."""
         reused = None
         while idle and reused is None:
             reused = idle.pop()
@@ -158,7 +158,7 @@ class LdapDirectory:
 
     @asynccontextmanager
     async def _service_connection(self, tell: StepLog) -> AsyncIterator[LdapConnection]:
-        """Borrow a connection bound as bind_dn, if set."""
+        """Yield a connection that is bound as bind_dn, if the source has a bind_dn."""
         async with self._connection(self._own, tell) as connection:
             bind_dn = self.settings.bind_dn
             if bind_dn and connection.bound_as != bind_dn:
@@ -166,7 +166,7 @@ class LdapDirectory:
                     raise DirectoryRefused("the source has a bind_dn but no password for it")
                 result = await connection.bind(bind_dn, self._secret)
                 if result.code != messages.SUCCESS:
-                    raise _fault_from_result(f"the directory rejects our account {bind_dn}", result)
+                    raise _fault_from_result(f"the directory rejects Admit's account {bind_dn}", result)
                 tell(f"bound as {bind_dn}")
             yield connection
 
@@ -212,7 +212,7 @@ class LdapDirectory:
     async def _bind_user(
         self, connection: LdapConnection, bind_name: str, password: bytes, tell: StepLog
     ) -> VerificationResult | None:
-        """Bind with the user's password. Return None if it is right."""
+        """Bind with the user's password. Return None if the password is right, otherwise the result of the login."""
         result = await connection.bind(bind_name, password)
         if result.code == messages.SUCCESS:
             tell(f"the password of {bind_name} is right")
@@ -234,7 +234,7 @@ class LdapDirectory:
         raise _fault_from_result("the directory does not allow users to bind", result)
 
     async def _require_rejects_unknown_user(self, connection: LdapConnection, tell: StepLog) -> None:
-        """Reject servers that accept any password: bind as a random, nonexistent user."""
+        """Raise DirectoryRefused if the server accepts any password. Tests it with a random, nonexistent user."""
         if time.monotonic() < self._trusted_until:
             return
         nobody = f"admit-{secrets.token_hex(8)}"

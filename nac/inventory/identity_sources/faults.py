@@ -1,4 +1,4 @@
-"""Faults of identity sources. Each has a code of nac.engine.reasons; its message is the detail."""
+"""Faults of identity sources. Each class has a code of nac.engine.reasons; the message is the detail."""
 
 
 class SourceFault(Exception):
@@ -14,12 +14,10 @@ class DirectoryUnavailable(SourceFault):
 
 
 class TooManyMemberships(SourceFault):
-    """The user has more groups than an answer can carry."""
+    """The user has more groups than one response can carry."""
 
     reason = "too-many-groups"
 
 
 class DirectoryRefused(SourceFault):
-    """The source's response is unusable: it rejects our account, or the response is too large, malformed or
-    untrustworthy.
-    """
+    """The source's response is unusable: too large, malformed, untrustworthy, or a rejection of Admit's account."""

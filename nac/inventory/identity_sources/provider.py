@@ -1,6 +1,7 @@
-"""An OpenID Connect provider as an identity source, by the password grant (RFC 6749 4.3).
+"""An OpenID Connect provider as an identity source, with the password grant (RFC 6749 4.3).
 
-Only the id_token counts: signed by the provider, for this client, for the requested user, and not expired.
+Admit trusts only the id_token. The provider must have signed it for this client and the requested user, and it must not
+have expired.
 """
 
 import time
@@ -23,10 +24,10 @@ from nac.kit.outbound.tls import tls_context
 
 MAX_RESPONSE_BYTES = 1 << 20
 _KEY_LIFETIME_SECONDS = 3600.0
-# Minimum interval between two loads of keys because of an unknown key id.
+# Minimum interval between two loads of keys for an unknown key id.
 _KEY_REFRESH_SECONDS = 30.0
 _MAX_TEXT = 300
-# Codes in Entra ID's error_description. Other providers send only invalid_grant.
+# Codes in Entra ID's error_description. Other providers only send invalid_grant.
 _ENTRA_REASONS = {
     "AADSTS50034": "unknown-user",
     "AADSTS50053": "account-locked",
@@ -134,9 +135,7 @@ class OidcProvider:
         return self._keys[kid]
 
     async def _find_endpoints(self, tell: StepLog) -> tuple[str, str]:
-        """Return the endpoints of tokens and keys: the configured ones or those discovered (OpenID Connect Discovery
-        4).
-        """
+        """Return the endpoints of tokens and keys: from the settings, or discovered (OpenID Connect Discovery 4)."""
         settings = self.settings
         if settings.token_endpoint and settings.jwks_uri:
             return settings.token_endpoint, settings.jwks_uri
@@ -162,9 +161,14 @@ class OidcProvider:
             raise DirectoryRefused(f"{address} returned {status}")
         return document
 
-    async def _ask(self, method: str, address: str, **given: Any) -> tuple[int, Mapping[str, Any]]:  # noqa: ANN401 -- httpx's
+    async def _ask(
+        self,
+        method: str,
+        address: str,
+        **options: Any,  # noqa: ANN401 -- httpx's
+    ) -> tuple[int, Mapping[str, Any]]:
         try:
-            async with self._client.stream(method, address, **given) as response:
+            async with self._client.stream(method, address, **options) as response:
                 body = await read_body(response, most_bytes=MAX_RESPONSE_BYTES)
         except httpx.TimeoutException as exc:
             raise TimeoutError from exc
@@ -174,7 +178,7 @@ class OidcProvider:
             # UnicodeError: an invalid host name (idna).
             raise DirectoryUnavailable(f"{address}: {exc or type(exc).__name__}") from exc
         except RuntimeError as exc:
-            # httpx raises it for a closed client.
+            # httpx raises RuntimeError for a closed client.
             if not self._client.is_closed:
                 raise
             raise DirectoryUnavailable("the source was changed or deleted during the login") from exc

@@ -1,4 +1,4 @@
-"""Identity sources of a tenant: directories and providers that know users. Queried in order of position, then name."""
+"""Identity sources of a tenant: directories and providers that verify users, in the order of position and name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -63,7 +63,7 @@ def create_source(
     position: int = DEFAULT_POSITION,
     enabled: bool = True,
 ) -> IdentitySource:
-    """Create an identity source. `secret` is the password of bind_dn or the client secret.
+    """Create an identity source. `secret` is the password of bind_dn, or the client secret of a provider.
 
     Raises InvalidIdentitySource with every mistake.
     """
@@ -104,7 +104,7 @@ def update_source(
     position: int | None = None,
     enabled: bool | None = None,
 ) -> IdentitySource:
-    """Change an identity source. `settings` override single settings; None restores a default."""
+    """Change an identity source. `settings` has only the settings to change; None restores a default."""
     source = require_by_name(session, tenant_id=tenant_id, name=name)
     before = describe(source)
     if settings:
@@ -120,7 +120,7 @@ def update_source(
     _require_secret(source)
     if secret is None and describe(source) == before:
         return source
-    # Cells must drop cached results even if only the secret changes.
+    # Cells drop cached results after this time changes, so set it even if only the secret changes.
     source.updated_at = utc_now()
     session.flush()
     after = describe(source) | ({"secret": "changed"} if secret is not None else {})
@@ -129,7 +129,10 @@ def update_source(
 
 
 def _require_secret_again(source: IdentitySource, settings: Mapping[str, Any], secret: str | None) -> None:
-    """Require the secret again if its destination changes. Otherwise a person who cannot read it could redirect it."""
+    """Require the secret again if its destination changes.
+
+    Otherwise a user who cannot read the secret could make Admit send it to another server.
+    """
     changed = sorted(name for name in SECRET_BOUND_SETTINGS if settings.get(name) != source.settings.get(name))
     if changed and source.secret_sealed is not None and secret is None:
         raise InvalidIdentitySource(
@@ -161,7 +164,7 @@ def list_page(
     kind: str = "",
     enabled: bool | None = None,
 ) -> Sequence[IdentitySource]:
-    """List sources; `text` is part of the name."""
+    """List a page of sources. `text` is a part of their names."""
     query = select(IdentitySource).where(IdentitySource.tenant_id == tenant_id)
     if text:
         query = query.where(contains_text(text, IdentitySource.name))
@@ -184,7 +187,7 @@ def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> Iden
 
 
 def describe(source: IdentitySource) -> dict[str, Any]:
-    """Return the values that can be shown and logged."""
+    """Return the values that users may see and logs may contain."""
     return {
         "name": source.name,
         "kind": source.kind,
@@ -200,7 +203,7 @@ def secret_context(source_id: UUID) -> str:
 
 
 def _normalise_settings(kind: str, settings: Mapping[str, Any], reach: OutboundReach) -> dict[str, Any]:
-    """Return the settings in normalized form, as JSON values."""
+    """Return the settings in normalised form, as JSON values."""
     read = _parse_settings(kind, settings)
     _require_reach(read, reach)
     understood: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(read))
@@ -208,8 +211,9 @@ def _normalise_settings(kind: str, settings: Mapping[str, Any], reach: OutboundR
 
 
 def check_source(source: IdentitySource) -> None:
-    """Check a source from another installation, except its secret and reach, which each login checks. Raises
-    InvalidInput.
+    """Check a source from another installation. Raises InvalidInput.
+
+    The secret and the addresses are not checked here, because each login checks them.
     """
     require_slug(source.name, place="name")
     _require_position(source.position)
@@ -231,7 +235,7 @@ def _parse_settings(kind: str, settings: Mapping[str, Any]) -> LdapSettings | Oi
 
 
 def _require_reach(settings: LdapSettings | OidcSettings, reach: OutboundReach) -> None:
-    """Check literal addresses. Each login checks the addresses of names."""
+    """Check that Admit may connect to literal addresses. For host names, each login checks the addresses."""
     whys = [why for host in list_hosts(settings) if is_address(host) and (why := reach.why_not(host))]
     if whys:
         raise InvalidIdentitySource("; ".join(whys) + ".", place="settings", remedy=REACH_REMEDY)

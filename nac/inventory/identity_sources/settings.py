@@ -10,63 +10,63 @@ import msgspec
 from nac.inventory.identity_sources.ldap.filters import InvalidLdapFilter, LdapFilter
 from nac.kit.outbound.tls import tls_context
 
-# Time limit of one login, all sources together. radiusd gives up a second later.
+# Time limit of one login at all its sources, in seconds. radiusd times out a second later.
 MAX_LOGIN_SECONDS = 9.0
 MAX_SOURCE_SECONDS = 8.0
 _MAX_CONNECTIONS = 64
-# With the connections, a tenant's share of the verifier (radius/verifier/server.py).
+# Together with the connections, this is a tenant's share of the verifier (radius/verifier/server.py).
 _MAX_WAITING = 448
 _DAY_SECONDS = 24 * 3600
-# Maximum entries of a list: names and groups are compared with all of them while other requests wait.
+# Limit of entries of a list. Names and groups are compared with all entries while other requests wait.
 _MAX_LISTED = 100
 USER_PLACEHOLDERS = frozenset({"user", "name"})
 GROUP_PLACEHOLDERS = USER_PLACEHOLDERS | {"dn"}
-# Settings that decide where the secret is sent and who could read it in transit.
+# Settings that determine to which server the secret is sent, and who could read it in transit.
 SECRET_BOUND_SETTINGS = ("allow_unencrypted", "ca_certificate", "issuer", "start_tls", "token_endpoint", "urls")
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of every kind."""
+    """Settings that all kinds of sources have."""
 
     # Realms of the names that this source handles: the part after @ or before a backslash; "" for names without realm.
     # Empty: all names.
     realms: tuple[str, ...] = ()
-    # PEM of the authorities trusted for the server certificate; "" for those of the system.
+    # PEM of the authorities that are trusted for the server certificate; "" for the authorities of the system.
     ca_certificate: str = ""
     time_limit_seconds: float = 3.0
-    # Maximum concurrent logins, and how many more can wait.
+    # Limits of logins at the same time, and of logins that wait.
     connections: int = 8
     waiting: int = 64
-    # Lifetime of a right password and the user's data in the cache.
+    # Seconds for which a correct password and the user's data are cached.
     cache_seconds: int = 300
-    # How long a wrong password is rejected from the cache, so that a device does not lock its user out.
+    # Seconds for which a wrong password is rejected from the cache, so that a device does not lock its user out.
     refused_seconds: int = 10
-    # Number of consecutive failures that open the breaker, and how long it stays open.
+    # Number of consecutive failures after which Admit stops querying the source, and the pause in seconds.
     breaker_failures: int = 5
     breaker_seconds: int = 15
-    # Groups to keep, as shell patterns; empty: all.
+    # Shell patterns of the groups to use; empty for all groups.
     only_groups: tuple[str, ...] = ()
     # Name of a user attribute in policies -> its name at the source.
     attributes: dict[str, str] = {}
 
 
 class LdapSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    # Tried in order until one accepts the connection.
+    # Servers, tried in this order until one accepts the connection.
     urls: tuple[str, ...] = ()
     start_tls: bool = False
-    # Allow passwords in the clear on the network.
+    # Whether passwords may cross the network unencrypted.
     allow_unencrypted: bool = False
-    # Account that searches for users; its password is the source's secret. "" for anonymous.
+    # Account that searches for users; "" for an anonymous search. Its password is the source's secret.
     bind_dn: str = ""
-    # Bind as this name without a search first, such as "{user}@corp.example".
+    # Name to bind as without a search before, such as "{user}@corp.example"; "" to search first.
     direct_bind: str = ""
     base_dn: str = ""
     user_filter: str = "(uid={user})"
     # Attribute with the directory's spelling of the user's name.
     name_attribute: str = "uid"
-    # nested: like search, with Active Directory's rule for groups within groups.
+    # "nested" is like "search", and Active Directory also finds groups that contain groups of the user.
     groups: Literal["none", "memberof", "search", "nested"] = "memberof"
-    # "": same as base_dn.
+    # "" to use base_dn.
     group_base_dn: str = ""
     group_filter: str = "(member={dn})"
     group_name: str = "cn"
@@ -74,14 +74,14 @@ class LdapSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fie
 
 class OidcSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     issuer: str = ""
-    # "": from the issuer's discovery document.
+    # "" to read the endpoint from the issuer's discovery document.
     token_endpoint: str = ""
     jwks_uri: str = ""
     client_id: str = ""
     scope: str = "openid profile"
-    # User name in the token request.
+    # Template of the user name in the token request.
     username: str = "{name}"
-    # Claim that must name the requested user; "" to trust the provider without it.
+    # Claim that must contain the name of the requested user; "" to trust the provider without this check.
     name_claim: str = "preferred_username"
     groups_claim: str = "groups"
 
@@ -119,7 +119,7 @@ def read_settings(kind: str, document: Mapping[str, Any]) -> LdapSettings | Oidc
     found = _common_mistakes(settings) + (
         _ldap_mistakes(settings) if isinstance(settings, LdapSettings) else _oidc_mistakes(settings)
     )
-    # Invalid values were replaced by defaults, so their further mistakes do not count.
+    # Defaults replaced the invalid values, so do not report further mistakes in these settings.
     mistakes += [(place, what) for place, what in found if place not in broken]
     if mistakes:
         raise SettingsRefused(mistakes)
@@ -202,7 +202,7 @@ def list_hosts(settings: LdapSettings | OidcSettings) -> list[str]:
 
 
 def _split_url(url: str) -> tuple[str, str] | None:
-    """Return scheme and host; None if the URL is not that of a server."""
+    """Return scheme and host; None if the URL is invalid, or has no host or a user name."""
     try:
         parts = urlsplit(url)
         alone = parts.hostname and parts.port != 0 and not parts.username

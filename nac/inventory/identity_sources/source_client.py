@@ -1,4 +1,4 @@
-"""The interface of identity sources."""
+"""Interface of the clients of identity sources."""
 
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
@@ -10,7 +10,7 @@ from nac.inventory.identity_sources.faults import TooManyMemberships
 from nac.inventory.identity_sources.settings import LdapSettings, OidcSettings
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
 
-# Per user, including the directory's own limit. They are compared with `only_groups` while other tenants wait.
+# Limit of groups per user. All groups are compared with `only_groups` while other tenants wait.
 MAX_GROUPS = 2_000
 # Receives each step of a login as text for administrators.
 StepLog = Callable[[str], None]
@@ -21,13 +21,13 @@ def discard_step(step: str) -> None:
 
 
 class SourceClient(Protocol):
-    """A source with its open connections."""
+    """A client of an identity source, with its open connections."""
 
     @property
     def settings(self) -> LdapSettings | OidcSettings: ...
 
     async def verify(self, name: UserName, password: bytes, tell: StepLog = discard_step) -> VerificationResult:
-        """Verify a password and identify the user. Raises SourceFault if the source cannot decide.
+        """Verify a password and identify the user. Raises SourceFault if the source gives no usable response.
 
         Run it under a time limit. A cancellation closes the connections in use.
         """
@@ -37,7 +37,7 @@ class SourceClient(Protocol):
 
 
 def filter_groups(groups: Iterable[str], only: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the groups that match `only`, each once and in order. Raises TooManyGroups."""
+    """Return the groups that match `only`, without duplicates, in order. Raises TooManyMemberships."""
     distinct = dict.fromkeys(islice((group for group in groups if group), MAX_GROUPS + 1))
     if len(distinct) > MAX_GROUPS:
         raise TooManyMemberships(f"more than {MAX_GROUPS} groups")

@@ -17,7 +17,7 @@ from nac.kit.sealing import Unseal
 
 @dataclass(frozen=True, slots=True)
 class SourceProbe:
-    """A stored source. No transaction stays open during the test."""
+    """A copy of a stored source, so that no transaction stays open during the test."""
 
     name: str
     kind: str
@@ -42,7 +42,7 @@ def prepare_probe(
 async def run_probe(
     trial: SourceProbe, *, reach: OutboundReach, user: str, password: bytes
 ) -> tuple[VerificationResult, list[str]]:
-    """Return the answer and the steps that led to it."""
+    """Return the result of the source and the steps of the test."""
     steps: list[str] = []
     source = build_source_client(trial.name, trial.kind, trial.settings, trial.secret, reach)
     try:

@@ -1,7 +1,8 @@
-"""Messages between radiusd's module and the verifier, besides name and password.
+"""Data that radiusd's module and the verifier exchange in addition to name and password.
 
-The module sends the attributes of the request; the verifier sends its answer. Both are JSON, deflated, in base64, in
-several Reply-Message attributes, on loopback. radiusd's module imports this file, so it has few imports.
+The module sends the attributes of the request, and the verifier sends the result. Both are compressed JSON in base64,
+in several Reply-Message attributes, on the loopback interface. radiusd's module imports this file, so it has few
+imports.
 """
 
 import zlib
@@ -13,13 +14,13 @@ import msgspec
 
 from nac.cellformat.packet_values import Pairs
 
-# RFC 2865 5: 253 octets per value; 3: 4,096 per packet, of which header and signatures take about 80.
+# RFC 2865: a value has at most 253 octets (5), a packet at most 4,096 (3). Header and signatures take about 80.
 _ATTRIBUTE_OCTETS = 253
 MAX_RESULT_OCTETS = 15 * _ATTRIBUTE_OCTETS
 # Leaves room for the name, the password and a few attributes of radiusd.
 MAX_PAIRS_OCTETS = 12 * _ATTRIBUTE_OCTETS
 _TOO_LONG = "-"
-# Maximum inflated size of an answer: some thousands of groups.
+# Limit of a decompressed result: some thousands of groups.
 _MAX_INFLATED = 1 << 20
 
 
@@ -27,12 +28,12 @@ class VerificationResult(msgspec.Struct, frozen=True, omit_defaults=True):
     # A code of nac.engine.reasons; "" if the password is right.
     reason: str = ""
     detail: str = ""
-    # Name of the identity source that knows the user; "" for the tenant's own users.
+    # Name of the identity source that verified the user; "" for the tenant's own users.
     source: str = ""
-    # The name as the source spells it.
+    # The user's name in the spelling of the source.
     name: str = ""
     groups: tuple[str, ...] = ()
-    # By the name that policies use (user.attribute.<name>).
+    # Values by the name that policies use (user.attribute.<name>).
     attributes: dict[str, tuple[str, ...]] = {}
 
     @property
@@ -45,7 +46,7 @@ class ResultTooLong(ValueError):
 
 
 class UnreadableResult(ValueError):
-    """The text is not an answer of the verifier."""
+    """The text is not a result of the verifier."""
 
 
 class UnreadablePairs(ValueError):
@@ -58,7 +59,7 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 def encode_result(answer: VerificationResult) -> list[bytes]:
-    """Return the values of the Reply-Message attributes. Raises AnswerTooLong."""
+    """Return the values of the Reply-Message attributes. Raises ResultTooLong."""
     text = b64encode(zlib.compress(_encode_json(answer), 9))
     if len(text) > MAX_RESULT_OCTETS:
         raise ResultTooLong(f"{len(text)} octets; the maximum is {MAX_RESULT_OCTETS}")
@@ -66,7 +67,7 @@ def encode_result(answer: VerificationResult) -> list[bytes]:
 
 
 def decode_result(pieces: Sequence[str]) -> VerificationResult:
-    """Decode an answer. Raises AnswerUnreadable."""
+    """Decode a result. Raises UnreadableResult."""
     try:
         return _decode_json_result(_inflate("".join(pieces)))
     except (NotBase64, ValueError, zlib.error) as exc:
@@ -74,7 +75,7 @@ def decode_result(pieces: Sequence[str]) -> VerificationResult:
 
 
 def encode_pairs(pairs: Pairs) -> list[str]:
-    """Return the values of the Reply-Message attributes. decode_pairs rejects the result if the request is too long."""
+    """Return the values of the Reply-Message attributes. If they are too long, `decode_pairs` will reject them."""
     text = b64encode(zlib.compress(_encode_json(pairs), 1)).decode()
     if len(text) > MAX_PAIRS_OCTETS:
         return [_TOO_LONG]
@@ -82,7 +83,7 @@ def encode_pairs(pairs: Pairs) -> list[str]:
 
 
 def decode_pairs(pieces: Sequence[bytes]) -> Pairs:
-    """Decode the attributes of a request. Raises PairsUnreadable."""
+    """Decode the attributes of a request. Raises UnreadablePairs."""
     try:
         return _decode_json_pairs(_inflate(b"".join(pieces)))
     except (NotBase64, ValueError, zlib.error) as exc:

@@ -1,1 +1,1 @@
-"""Device profiling: vendor by address, profile by evidence from the device and its switch. Reads only packaged data."""
+"""Device profiling: vendor by MAC address, and profile by evidence from the device and its switch."""

@@ -1,8 +1,8 @@
-"""Classifies devices: combines matching clues of `profiles/*.toml` to a confidence with reasons.
+"""Classifies devices: combines the matching clues of `profiles/*.toml` to a profile with confidence and reasons.
 
 A single clue has a confidence of `weight` percent. Only the strongest clue of each field counts. Clues of different
-fields combine as independent probabilities: the remaining doubt is the product of their doubts. The confidence of the
-second-best profile counts half against the best. So each confidence follows from the stored reasons.
+fields combine as independent probabilities: the remaining doubt is the product of their doubts. Half the confidence of
+the second-best profile counts as doubt about the best profile. So each confidence follows from the stored reasons.
 """
 
 import tomllib
@@ -17,7 +17,7 @@ from nac.kit.mac import is_random_mac
 
 # 100 is reserved for profiles set by a person.
 MAX_CONFIDENCE = 99
-# Below this, no profile is reported.
+# With a lower confidence, no profile is reported.
 MIN_CONFIDENCE = 20
 _FIELDS = frozenset(("vendor", "random", *(f"{source}.{key}" for source, key in EVIDENCE_KEYS)))
 _TESTS = ("equals", "starts_with", "ends_with", "contains")
@@ -31,7 +31,7 @@ class Clue(NamedTuple):
     words: tuple[str, ...]
     weight: int
     os: str
-    # Whether the value is the model.
+    # Whether the matching value is the model of the device.
     model: bool
 
     def holds(self, folded: str) -> bool:
@@ -54,7 +54,7 @@ class ProfileReason(NamedTuple):
 
 
 class ProfileFinding(NamedTuple):
-    """`profile` is "" and confidence 0 without a match; `why` includes clues for other profiles."""
+    """Without a match, `profile` is "" and `confidence` is 0. `why` includes clues for other profiles."""
 
     profile: str = ""
     confidence: int = 0

@@ -26,7 +26,7 @@ def _decode_text(octets: bytes) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return one line of printable characters, for terminals and PostgreSQL."""
+    """Return one line of printable characters, which terminals can show and PostgreSQL can store."""
     return "".join(c if c.isprintable() else " " for c in text[: 2 * MAX_VALUE]).strip()[:MAX_VALUE]
 
 
@@ -36,7 +36,7 @@ def _decode_numbers(octets: bytes) -> str:
 
 
 def _decode_fqdn(octets: bytes) -> str:
-    """RFC 4702 2: flags, two result codes, name. Flag E means that the name is in DNS wire format."""
+    """Decode a client FQDN (RFC 4702 2): flags, two result codes, name. Flag E means a name in DNS wire format."""
     if len(octets) < 4:
         return ""
     if not octets[0] & 4:
@@ -49,7 +49,7 @@ def _decode_fqdn(octets: bytes) -> str:
 
 
 def _decode_lldp_capabilities(octets: bytes) -> str:
-    """IEEE 802.1AB 8.5.8: supported capabilities, then enabled ones."""
+    """Decode enabled capabilities (IEEE 802.1AB 8.5.8). They come after the supported capabilities."""
     return _bit_names(int.from_bytes(octets[2:4] if len(octets) >= 4 else octets[:2]), _LLDP_CAPABILITIES)
 
 
@@ -80,7 +80,7 @@ _TLVS: Mapping[tuple[str, int], tuple[str, Callable[[bytes], str]]] = {
     ("cdp", 6): ("platform", _decode_text),
     ("http", 1): ("user-agent", _decode_text),
 }
-# Plain-text results of a NAS's own detection.
+# Attributes in which a NAS reports the result of its own detection as plain text.
 _PLAIN_ATTRIBUTES: Mapping[str, tuple[str, str]] = {
     "Aruba-Device-Type": ("radius", "device-type"),
     "Ruckus-Client-Device-Type": ("radius", "device-type"),
@@ -95,7 +95,7 @@ _AVPAIRS: Mapping[str, tuple[str, str]] = {
     "dc-device-class-tag": ("radius", "device-class"),
 }
 _EVIDENCE_ATTRIBUTES = frozenset((sensor.SENSOR_ATTRIBUTE, "Cisco-AVPair", "User-Name", *_PLAIN_ATTRIBUTES))
-# Windows uses "host/<name>" or "DOMAIN\\NAME$" for a login of the machine.
+# At a login of the machine, Windows uses "host/<name>" or "DOMAIN\\NAME$".
 _MACHINE_PREFIX, _MACHINE_SUFFIX = "host/", "$"
 EVIDENCE_KEYS = frozenset(
     (
@@ -108,7 +108,7 @@ EVIDENCE_KEYS = frozenset(
 
 
 def filter_evidence_pairs(pairs: Pairs) -> Pairs:
-    """Return the attributes with evidence. Fast, and constant while a device sends the same values."""
+    """Return the attributes that contain evidence. The result is the same while a device sends the same values."""
     return tuple([pair for pair in pairs if pair[0] in _EVIDENCE_ATTRIBUTES and _is_evidence(*pair)])
 
 

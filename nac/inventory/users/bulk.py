@@ -1,4 +1,4 @@
-"""Bulk import of users: compares rows with the stored users, then stores all of them."""
+"""Bulk import of users: compares rows with the stored users, then stores all rows."""
 
 import os
 import re
@@ -52,7 +52,7 @@ _CREATE_GROUP_REMEDY = Advice(
 class UserBulkOptions:
     make_groups: bool = False
     existing: OnExisting = "refuse"
-    # Also store passwords for these methods. PAP always works.
+    # Whether to also store the passwords for CHAP and MS-CHAP. PAP always works.
     chap: bool = False
     mschap: bool = False
 
@@ -64,9 +64,9 @@ class _UserRow:
     password: str | None = field(default=None, repr=False)
     # True if the row has a password or NT hash, even an invalid one.
     has_password: bool = False
-    # Replaces the password, which is then unknown: only MS-CHAP works.
+    # NT hash instead of a password. Then only MS-CHAP works, because the password is unknown.
     nt_hash: str | None = field(default=None, repr=False)
-    # None if not set; an existing user then keeps the value.
+    # None if the row does not set the value. An existing user then keeps the stored value.
     groups: tuple[str, ...] | None = None
     valid_until: datetime | None = None
     disabled: bool | None = None
@@ -74,14 +74,14 @@ class _UserRow:
 
 @dataclass(slots=True)
 class UserBulkPlan:
-    """The planned change of each row. Must not be stored if it has mistakes."""
+    """The planned change of each row. Do not store a plan with mistakes."""
 
     mistakes: list[RowMistake]
     missing_groups: tuple[str, ...]
     planned: list[PlannedRow]
     fresh: list[_UserRow]
     changed: list[_UserRow]
-    # Users by name.
+    # Stored users by name.
     known: Mapping[str, User]
     groups: Mapping[UUID, tuple[str, ...]]
     options: UserBulkOptions
@@ -132,7 +132,7 @@ def _read_password(text: str) -> str:
 
 def _read_nt_hash(text: str) -> str:
     if not _NT_HASH.fullmatch(text):
-        # The detail omits the value: an NT hash is as good as a password.
+        # The detail omits the value, because an NT hash is as secret as a password.
         raise InvalidInput("Invalid NT hash.", remedy="Use 32 hex digits.")
     return text.lower()
 
@@ -232,7 +232,7 @@ def _hash_rows(
     rows: Sequence[_UserRow], plan: UserBulkPlan, seal: Seal, tell: Callable[[int], None]
 ) -> list[dict[str, Any]]:
     """Return the id of each row, and the password columns if it has a password."""
-    # For users with only an NT hash: a random password that nobody knows, so PAP always fails.
+    # Password of users with only an NT hash: random and unknown to all, so that PAP always fails.
     unknown = hash_password(secrets.token_hex(32)) if any(row.nt_hash for row in rows) else ""
     stored: list[dict[str, Any]] = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -11,7 +11,7 @@ from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId
 from nac.models import User, UserGroup, UserGroupMember
 
-# Tenants have hundreds of thousands of users: each order has an index.
+# Tenants have hundreds of thousands of users, so each order has an index.
 ORDERS = SortOrders({"name": (User.name,), "created_at": (User.created_at, User.name)})
 
 
@@ -19,7 +19,7 @@ ORDERS = SortOrders({"name": (User.name,), "created_at": (User.created_at, User.
 class UserFilter:
     """Filter of a user list. Empty fields match everything."""
 
-    # The folded name (`fold_name`).
+    # The case-folded name (`fold_name`).
     name: str = ""
     # Part of the name, ignoring case.
     text: str = ""
@@ -46,7 +46,7 @@ def lock_names(session: Session, tenant_id: TenantId, names: Collection[str]) ->
 
 
 def search_users(session: Session, tenant_id: TenantId, wanted: UserFilter, *, span: PageSpan) -> BoundedPage[User]:
-    def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- users, or an alias of them
+    def build_conditions(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- users, or an alias of them
         conditions: list[ColumnElement[bool]] = []
         if wanted.group:
             in_group = UserGroupMember.user_id == each.id, UserGroup.id == UserGroupMember.group_id
@@ -59,6 +59,6 @@ def search_users(session: Session, tenant_id: TenantId, wanted: UserFilter, *, s
 
     whose = [User.tenant_id == tenant_id, *([User.name == wanted.name] if wanted.name else ())]
     if wanted.group:
-        # An index finds the members, without an order for pages.
-        return BoundedPage(session.scalars(span.of(select(User).where(*whose, *told_apart(User)))).all(), None)
-    return search_bounded(session, User, whose, told_apart, span)
+        # An index finds the members of the group, so no bounded search is needed.
+        return BoundedPage(session.scalars(span.of(select(User).where(*whose, *build_conditions(User)))).all(), None)
+    return search_bounded(session, User, whose, build_conditions, span)

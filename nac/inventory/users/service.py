@@ -52,8 +52,8 @@ def create_user(
 ) -> User:
     """Create a user.
 
-    `seal_for_chap` also stores the sealed password, which CHAP needs (RFC 1994 2.2). `seal_for_mschap` stores the
-    sealed NT hash, which MS-CHAP needs; a login needs nothing more than this hash (RFC 2759 8.3).
+    `seal_for_chap` also stores the sealed password, which CHAP needs (RFC 1994 2.2). `seal_for_mschap` also stores the
+    sealed NT hash, which MS-CHAP needs. This hash is sufficient to log in (RFC 2759 8.3).
     """
     name = require_not_reserved("user", require_user_name(name))
     require_password(password)
@@ -87,7 +87,7 @@ def store_user(
     seal_for_mschap: Seal | None,
     disabled: bool = False,
 ) -> User:
-    """Store a user from checked values."""
+    """Store a user. The caller must have checked the values."""
     user_id = uuid4()
     user = User(
         id=user_id,
@@ -115,7 +115,7 @@ def store_user(
 
 
 class Unchanged(Enum):
-    """Leave the stored value unchanged, where None has another meaning."""
+    """Value that leaves the stored value unchanged. None has another meaning there."""
 
     AS_IT_IS = 0
 
@@ -182,7 +182,7 @@ def update_password(
     chap: bool | None = None,
     mschap: bool | None = None,
 ) -> User:
-    """Change a password. `chap` and `mschap` set whether these methods work; None keeps the current setting."""
+    """Change a password. `chap` and `mschap` set whether these methods work; None leaves a setting unchanged."""
     require_password(password)
     user = require_by_name(session, tenant_id=tenant_id, name=name)
     before = {"chap": user.password_sealed is not None, "mschap": user.nt_hash_sealed is not None}
@@ -226,7 +226,7 @@ def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> User
 
 
 def fold_name(name: str) -> str:
-    """Return the name as stored, looked up and compared."""
+    """Return the form of the name in which users are stored, looked up and compared."""
     return name.casefold()
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 BOOLEAN, INTEGER, OCTET_STRING, ENUMERATED, SEQUENCE, SET = 0x01, 0x02, 0x04, 0x0A, 0x30, 0x31
-# Four octets allow 4 GB.
+# Limit of the octets of a length. Four octets allow 4 GB.
 _MAX_LENGTH_OCTETS = 4
 
 
@@ -21,7 +21,7 @@ def encode(tag: int, *contents: bytes) -> bytes:
 
 
 def integer(value: int, tag: int = INTEGER) -> bytes:
-    """Encode a non-negative integer. LDAP requests need no others."""
+    """Encode an integer that is not negative. LDAP requests need no negative integers."""
     return encode(tag, value.to_bytes(value.bit_length() // 8 + 1, "big"))
 
 
@@ -38,7 +38,7 @@ def sequence(parts: Iterable[bytes], tag: int = SEQUENCE) -> bytes:
 
 
 def parse_lengths(start: bytes) -> tuple[int, int] | None:
-    """Return the octets of tag and length, and of the content. None if `start` is too short."""
+    """Return the octets of the header (tag and length) and of the content; None if `start` is too short."""
     if len(start) < 2:
         return None
     first = start[1]
@@ -53,7 +53,7 @@ def parse_lengths(start: bytes) -> tuple[int, int] | None:
 
 
 class BerReader:
-    """Reads one element after the other. All methods raise Malformed for unexpected elements."""
+    """Reads elements one after another. All methods raise MalformedBer for unexpected elements."""
 
     __slots__ = ("_at", "_data")
 

@@ -1,7 +1,7 @@
 """One connection to a directory server. Run every coroutine under a time limit.
 
-Raises DirectoryUnavailable if the connection fails, and DirectoryRefused if a response is unusable. After either, or a
-cancellation, only `end` may be called.
+Methods raise DirectoryUnavailable if the connection fails, and DirectoryRefused if a response is unusable. After an
+error or a cancellation, call only `end`.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _PORTS = {"ldap": 389, "ldaps": 636}
 @dataclass(frozen=True)
 class LdapServer:
     url: str
-    # None: unencrypted.
+    # None for an unencrypted connection.
     tls: ssl.SSLContext | None
     start_tls: bool
     reach: OutboundReach
@@ -46,7 +46,7 @@ class LdapConnection:
         self._reader = reader
         self._writer = writer
         self._number = 1
-        # Name that the connection is bound as; "" if anonymous.
+        # Name as which the connection is bound; "" if anonymous.
         self.bound_as = ""
 
     @classmethod
@@ -77,7 +77,7 @@ class LdapConnection:
         return not self._reader.at_eof() and not self._writer.is_closing()
 
     async def bind(self, name: str, password: bytes) -> LdapResult:
-        """Bind. Raises ValueError without a password, like messages.bind_request."""
+        """Bind as `name`. Raises ValueError if name or password is empty, or if the password contains NUL."""
         number = self._next()
         self.bound_as = ""
         await self._send(messages.bind_request(number, name, password))
@@ -90,7 +90,7 @@ class LdapConnection:
     async def search(
         self, base: str, filter_: bytes, attributes: Sequence[str], *, size_limit: int, seconds: int
     ) -> tuple[list[LdapEntry], LdapResult]:
-        """Return at most `size_limit` entries, ignoring referrals. Raises DirectoryRefused if the server sends more."""
+        """Return at most `size_limit` entries, without referrals. Raises DirectoryRefused if the server sends more."""
         number = self._next()
         await self._send(
             messages.search_request(number, base, filter_, attributes, size_limit=size_limit, seconds=seconds)
@@ -154,7 +154,7 @@ class LdapConnection:
 
 
 async def _connect_to_first(places: Sequence[Destination]) -> socket.socket:
-    """Connect to the first address that accepts."""
+    """Connect to the first address that accepts the connection."""
     loop = asyncio.get_running_loop()
     last: OSError | None = None
     for family, address in places:
@@ -174,7 +174,7 @@ async def _connect_to_first(places: Sequence[Destination]) -> socket.socket:
 
 
 async def _start_tls(sock: socket.socket) -> None:
-    """Request StartTLS on the bare socket. Data that an attacker injects in the clear breaks the TLS handshake."""
+    """Request StartTLS before TLS begins. Data that an attacker injects before TLS breaks the handshake."""
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_sendall(sock, messages.start_tls_request(1))
@@ -202,7 +202,7 @@ async def _receive(sock: socket.socket, most: int) -> bytes:
 
 
 def _error_text(exc: Exception) -> str:
-    # An SSLError's number is OpenSSL's, not the system's.
+    # The number of an SSLError is from OpenSSL, not from the system.
     if isinstance(exc, OSError) and exc.errno and not isinstance(exc, ssl.SSLError):
         return os.strerror(exc.errno)
     return str(exc) or type(exc).__name__

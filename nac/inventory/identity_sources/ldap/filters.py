@@ -1,4 +1,4 @@
-"""Search filters (RFC 4515), parsed once. Values enter the encoded form (RFC 4511 4.5.1.7), never the text.
+"""Search filters (RFC 4515), parsed once. Values are inserted into the encoded filter (RFC 4511 4.5.1.7).
 
 A template can have placeholders in its values: `(&(objectClass=person)(uid={user}))`.
 """
@@ -62,7 +62,7 @@ class _Combination:
 
 
 class LdapFilter:
-    """A parsed filter. Raises FilterError if `text` is invalid or has a placeholder that is not in `placeholders`."""
+    """A parsed filter. Raises InvalidLdapFilter for invalid text, or a placeholder that is not in `placeholders`."""
 
     def __init__(self, text: str, *, placeholders: frozenset[str]) -> None:
         self._text = text
@@ -108,7 +108,7 @@ class LdapFilter:
 
 
 def _encode_value(part: str, values: Mapping[str, str]) -> bytes:
-    """Encode a value. Only the template has escapes; placeholder values are literal."""
+    """Encode a value. The template can contain escapes; values of placeholders are literal."""
     encoded = b""
     for place, text in enumerate(_PLACEHOLDER.split(part)):
         raw = text.encode()

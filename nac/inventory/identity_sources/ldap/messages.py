@@ -51,7 +51,7 @@ class LdapResult:
 @dataclass(frozen=True)
 class LdapEntry:
     dn: str
-    # By attribute description in lower case.
+    # Values by attribute description in lower case.
     attributes: dict[str, tuple[bytes, ...]]
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -66,10 +66,10 @@ class LdapMessage:
 
 
 def bind_request(number: int, name: str, password: bytes) -> bytes:
-    """Return a simple bind (RFC 4511 4.2).
+    """Return a simple bind request (RFC 4511 4.2).
 
-    Raises ValueError for an empty password, which proves nothing (RFC 4513 5.1.2), or one with NUL, where a server's
-    string would end.
+    Raises ValueError for an empty password, which would prove nothing (RFC 4513 5.1.2). Also raises it for a password
+    with NUL, because a server may ignore the text after it.
     """
     if not name or not password or b"\0" in password:
         raise ValueError("a bind needs a name and a password")
@@ -85,7 +85,7 @@ def unbind_request(number: int) -> bytes:
 def search_request(
     number: int, base: str, filter_: bytes, attributes: Sequence[str], *, size_limit: int, seconds: int
 ) -> bytes:
-    """Return a search of the whole subtree of `base` (RFC 4511 4.5.1). Aliases are not followed."""
+    """Return a request to search the whole subtree of `base` (RFC 4511 4.5.1). Aliases are not followed."""
     return _encode_message(
         number,
         ber.sequence(
@@ -110,7 +110,7 @@ def start_tls_request(number: int) -> bytes:
 
 
 def parse_message(data: bytes) -> LdapMessage:
-    """Parse a message. Raises Malformed."""
+    """Parse a message. Raises MalformedBer."""
     inside = BerReader(data).inside(ber.SEQUENCE)
     number = inside.number()
     kind, content = inside.any()
@@ -118,7 +118,7 @@ def parse_message(data: bytes) -> LdapMessage:
 
 
 def parse_result(content: bytes) -> LdapResult:
-    """Parse an LDAPResult (RFC 4511 4.1.9). Raises Malformed."""
+    """Parse an LDAPResult (RFC 4511 4.1.9). Raises MalformedBer."""
     reader = BerReader(content)
     code = reader.number(ber.ENUMERATED)
     reader.of(ber.OCTET_STRING)
@@ -127,7 +127,7 @@ def parse_result(content: bytes) -> LdapResult:
 
 
 def parse_entry(content: bytes) -> LdapEntry:
-    """Parse a SearchResultEntry (RFC 4511 4.5.2). Raises Malformed."""
+    """Parse a SearchResultEntry (RFC 4511 4.5.2). Raises MalformedBer."""
     reader = BerReader(content)
     try:
         dn = reader.of(ber.OCTET_STRING).decode()
