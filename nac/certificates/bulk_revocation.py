@@ -57,7 +57,8 @@ def issued_to_clause(
 ) -> ColumnElement[bool]:
     """Return the SQL condition for certificates of the endpoint `mac` or, without `mac`, of the user.
 
-    Raises NotFound if the endpoint or user does not exist."""
+    Raises NotFound if the endpoint or user does not exist.
+    """
     if mac is not None:
         return Certificate.endpoint_id == require_by_mac(session, tenant_id=tenant_id, mac=mac).id
     return Certificate.user_id == require_by_name(session, tenant_id=tenant_id, name=user_name or "").id
@@ -97,7 +98,8 @@ def revoke_authority(
 ) -> RevocationResult:
     """Revoke an authority, all authorities below it, and all certificates of these authorities, permanently.
 
-    The tenant stops trusting the authority if it is external."""
+    The tenant stops trusting the authority if it is external.
+    """
     tenant = repository.lock_tenant(session, tenant_id)
     authority = require_authority(session, tenant_id=tenant_id, which=which)
     if authority.status == "revoked":
@@ -132,7 +134,8 @@ def _revoke_cross_certificates(
 ) -> list[AuthorityIntent]:
     """Revoke the cross-certificates of these authorities, and return their intents.
 
-    With a valid cross-certificate, devices that trust the old root would still accept the chain."""
+    With a valid cross-certificate, devices that trust the old root would still accept the chain.
+    """
     intents_ = []
     for row in rows:
         if row.cross_der is not None:

@@ -93,7 +93,8 @@ def list_expiring(
 ) -> list[ExpiringItem]:
     """List valid certificates that expire within `within_days`, earliest expiry first (latest first with `last_first`).
 
-    `after` is the last item of the previous page."""
+    `after` is the last item of the previous page.
+    """
     parameters = _parameters(tenant_id, now, within_days) | {
         "kinds": list(kinds),
         "after_end": after.not_after if after else None if last_first else now,
@@ -117,7 +118,8 @@ def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> d
 def record_warnings(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> list[ExpiryNotice]:
     """Record and return new warnings: at most one per certificate and window.
 
-    A certificate in several windows gets only the warning of the smallest window."""
+    A certificate in several windows gets only the warning of the smallest window.
+    """
     parameters = _parameters(tenant_id, now, EXPIRY_WINDOW_DAYS[0]) | {"windows": list(EXPIRY_WINDOW_DAYS)}
     rows = session.execute(_WARN_SQL, parameters).all()
     warnings = [ExpiryNotice(ExpiringItem(*row[:-1]), row.days) for row in rows]

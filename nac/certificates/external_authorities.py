@@ -173,7 +173,8 @@ def delete_authority(
 ) -> Sequence[CertificateAuthority]:
     """Stop trusting an external authority, and authorities below it that no other trusted authority signed.
 
-    Returns all authorities that are no longer trusted."""
+    Returns all authorities that are no longer trusted.
+    """
     tenant = repository.lock_tenant(session, tenant_id)
     first = require_external_authority(session, tenant_id=tenant_id, which=which)
     gone = [first]
@@ -248,7 +249,8 @@ def _find_parents(certificate: x509.Certificate, candidates: Iterable[x509.Certi
 def _link_parents(session: Session, tenant_id: TenantId, *, without: Iterable[UUID] = ()) -> list[CertificateAuthority]:
     """Link each external authority to its issuer. Returns the intermediates whose issuer is not trusted.
 
-    If several trusted authorities could be the issuer, uses the one that expires last."""
+    If several trusted authorities could be the issuer, uses the one that expires last.
+    """
     excluded = set(without)
     rows = [row for row in repository.list_authorities(session, tenant_id) if row.id not in excluded]
     trusted = {row.certificate_der: row for row in rows if _is_trusted(row)}

@@ -152,7 +152,8 @@ def _store_crl(
 def _rollback_reason(source: StatusSource, fetched: ExternalRevocationList) -> str:
     """Return an error if the fetched revocation list is older than the stored list, otherwise "".
 
-    Without this check, an attacker could undo a revocation by sending an old list."""
+    Without this check, an attacker could undo a revocation by sending an old list.
+    """
     if source.crl_this_update is not None and fetched.this_update < source.crl_this_update:
         return f"The fetched list is from {fetched.this_update:%Y-%m-%d %H:%M} UTC, older than the stored list."
     if source.crl_number is not None and (fetched.number is None or fetched.number < source.crl_number):
@@ -291,7 +292,8 @@ _UNSYNCHRONISED = {"synchronize_session": False}
 def _is_due(at: InstrumentedAttribute[datetime], now: datetime) -> ColumnElement[bool]:
     """Return the condition for due rows, where `at` is the time of the next fetch.
 
-    A time later than `_next_check` can return comes from a wrong clock, so such a row is due, too."""
+    A time later than `_next_check` can return comes from a wrong clock, so such a row is due, too.
+    """
     return or_(at <= now, at > now + _MAX_INTERVAL)
 
 

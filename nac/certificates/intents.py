@@ -101,7 +101,8 @@ def list_tenants_with_stale_intents(session: Session) -> Sequence[TenantId]:
 def abandon_stale_intents(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> AbandonedIntents:
     """Abandon the tenant's intents that are older than ABANDON_AFTER.
 
-    If an authority's key is in a PKCS#11 token, an administrator must delete it there."""
+    If an authority's key is in a PKCS#11 token, an administrator must delete it there.
+    """
     certificates = abandon_intents(
         session, actor=actor, tenant_id=tenant_id, which=true(), now=now, older_than=ABANDON_AFTER
     )

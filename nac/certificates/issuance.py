@@ -188,9 +188,7 @@ def sign_certificate(
     if row.status != "intended":
         raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is already signed.", place="serial")
     if not intent.authority_signs:
-        raise AuthorityNotFound(
-            "The authority was retired or revoked.", place="authority", remedy="Try again."
-        )
+        raise AuthorityNotFound("The authority was retired or revoked.", place="authority", remedy="Try again.")
     with translate_pki_errors():
         certificate = issue(
             reservation.rules,

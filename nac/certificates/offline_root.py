@@ -27,7 +27,8 @@ def export_root_key(
 ) -> tuple[CertificateAuthority, bytes]:
     """Return the active root, and its key as PKCS#8 PEM encrypted with `passphrase`.
 
-    Admit keeps its copy of the key until `forget_root_key`."""
+    Admit keeps its copy of the key until `forget_root_key`.
+    """
     root = _require_root(session, tenant_id)
     if root.key_store != "sealed":
         raise KeyStoreRefused("The key is in a PKCS#11 token and cannot be exported.", place="key store")

@@ -1,6 +1,7 @@
 """Public data of a tenant's authorities: certificate, revocation list, and their URLs.
 
-Requires a session in AuthorityScope, because public requests name an authority and not a tenant."""
+Requires a session in AuthorityScope, because public requests name an authority and not a tenant.
+"""
 
 from datetime import datetime
 from typing import NamedTuple

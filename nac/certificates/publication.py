@@ -191,7 +191,8 @@ class _Publisher:
     def reserve_number(self, *, scheduled: bool) -> int | None:
         """Reserve the number of the next revocation list.
 
-        Returns None if the last list is younger than MIN_LIST_INTERVAL. Then the worker's next turn signs the list."""
+        Returns None if the last list is younger than MIN_LIST_INTERVAL. Then the worker's next turn signs the list.
+        """
         row = _lock_list_row(self._session, self._authority.tenant_id, self._authority.id)
         # A list with a time in the future comes from a wrong clock. Do not wait for that time.
         if (
@@ -236,7 +237,8 @@ class _Publisher:
     def _entries(self, last_scheduled: datetime | None) -> Iterator[tuple[bytes, Revocation]]:
         """Yield revoked certificates (serial number, revocation).
 
-        Omits expired certificates that were on a scheduled list after their expiry (RFC 5280 3.3)."""
+        Omits expired certificates that were on a scheduled list after their expiry (RFC 5280 3.3).
+        """
         row = Certificate
         query = (
             select(row.serial, row.revoked_at, row.revocation_reason)

@@ -71,7 +71,8 @@ class SigningContext:
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
         """Open the authority's key.
 
-        Raises AuthorityKeyAway if Admit does not store the key, KeyStoreRefused or KeyStoreUnavailable."""
+        Raises AuthorityKeyAway if Admit does not store the key, KeyStoreRefused or KeyStoreUnavailable.
+        """
         if authority.key_sealed is None:
             raise AuthorityKeyAway(
                 f"The key of {authority.name} is not stored here.",

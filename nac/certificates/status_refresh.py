@@ -46,7 +46,8 @@ class OcspState:
 def request_refresh(session: Session, *, tenant_id: TenantId, which: str | None, now: datetime) -> RefreshRequest:
     """Make all status sources due, of the external authority `which` or, with None, of all external authorities.
 
-    Raises AuthorityNotFound or InvalidInput."""
+    Raises AuthorityNotFound or InvalidInput.
+    """
     if which is not None:
         authorities: Sequence[CertificateAuthority] = [
             require_external_authority(session, tenant_id=tenant_id, which=which)

@@ -35,7 +35,8 @@ def find_repeated_enrolment(
 ) -> IssuedCertificate | None:
     """Return the certificate issued within REPEAT_WINDOW with `secret` for the request's key, or None.
 
-    The caller holds the lock of `secret`."""
+    The caller holds the lock of `secret`.
+    """
     digest = public_key_digest(request.public_key)
     row = repository.find_issued_with_secret(session, secret, public_key_sha256=digest, since=now - REPEAT_WINDOW)
     return _load_repeated(session, row, request)
@@ -46,7 +47,8 @@ def find_repeated_renewal(
 ) -> IssuedCertificate | None:
     """Return the renewal of `old` issued within REPEAT_WINDOW for the request's key, or None.
 
-    `old` comes from `require_renewable`."""
+    `old` comes from `require_renewable`.
+    """
     digest = public_key_digest(request.public_key)
     row = repository.find_issued_to_renew(session, old, public_key_sha256=digest, since=now - REPEAT_WINDOW)
     return _load_repeated(session, row, request)
@@ -55,7 +57,8 @@ def find_repeated_renewal(
 def _load_repeated(session: Session, row: Certificate | None, request: SigningRequest) -> IssuedCertificate | None:
     """Return the certificate of `row`; None if the request has other names.
 
-    Raises AnswerUnderWay while another process signs the certificate."""
+    Raises AnswerUnderWay while another process signs the certificate.
+    """
     if row is not None and row.status == "intended":
         raise AnswerUnderWay
     if row is None or request.common_name not in ("", row.common_name):
@@ -271,7 +274,8 @@ def record_renewal_refusal(
 ) -> None:
     """Record the refusal in the audit log.
 
-    Call it in a transaction of its own, because the refusal rolls back the transaction of the renewal."""
+    Call it in a transaction of its own, because the refusal rolls back the transaction of the renewal.
+    """
     audit.append(
         session,
         actor=actor,

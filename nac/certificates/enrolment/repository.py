@@ -24,7 +24,8 @@ ORDERS = SortOrders(
 def lock_by_name(session: Session, tenant_id: TenantId, name: str) -> EnrolmentSecret | None:
     """Return and lock the secret with the public id or name `name`.
 
-    A concurrent redemption waits for the lock and then sees the new number of uses."""
+    A concurrent redemption waits for the lock and then sees the new number of uses.
+    """
     query = _by_name_query(tenant_id, name).with_for_update().execution_options(populate_existing=True)
     return session.scalar(query.limit(1))
 

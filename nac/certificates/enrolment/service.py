@@ -198,7 +198,8 @@ def lock_secret(
 ) -> LockedSecret:
     """Check and lock the secret like `redeem_secret`, without using it.
 
-    Also returns a correct secret that is used up or expired. Raises SecretRefused for any other reason."""
+    Also returns a correct secret that is used up or expired. Raises SecretRefused for any other reason.
+    """
     certificates.lock_tenant_shared(session, tenant_id)
     row = repository.lock_by_name(session, tenant_id, name) if name.isprintable() and len(name) <= 64 else None
     why = _find_refusal_reason(session, row, kind, secret, now)
@@ -235,7 +236,8 @@ def _find_refusal_reason(
 ) -> RefusalReason | None:
     """Return the reason to refuse the secret, or None.
 
-    Checks the secret's text first, because only its holder may learn the other reasons."""
+    Checks the secret's text first, because only its holder may learn the other reasons.
+    """
     if row is None:
         return "unknown"
     if not EnrolmentSecretText(row.public_id, secret).is_of(row.secret_sha256):

@@ -34,7 +34,8 @@ def ensure_registration_authority(
 ) -> Sequence[Certificate]:
     """Return the tenant's valid registration authorities, the current one first. Creates one if needed.
 
-    Raises Conflict if the tenant has no issuing authority."""
+    Raises Conflict if the tenant has no issuing authority.
+    """
     rows = certificates.list_usable_by_profile(session, tenant_id, PROFILE, now)
     if not _is_current(session, tenant_id, rows, now):
         certificates.lock_tenant(session, tenant_id)

@@ -187,7 +187,8 @@ def enrol_with_secret(
 ) -> x509.Certificate:
     """Issue a certificate for `secret`, which the caller redeemed in this transaction.
 
-    Raises NameRefused, DuplicateKey or CertificateRefused."""
+    Raises NameRefused, DuplicateKey or CertificateRefused.
+    """
     issued = enrol(session, actor=actor, secret=secret, request=opened.signing_request, signing=signing, now=now)
     _record_transaction(session, secret.tenant_id, opened, issued.serial, renews_id=None)
     return issued.certificate

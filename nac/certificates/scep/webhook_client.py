@@ -176,7 +176,8 @@ def _format_time(moment: datetime) -> str:
 def sign_body(secret: bytes, body: bytes, *, at: int) -> str:
     """Return the signature header `t=<at>,v1=<mac>`. `at` is in epoch seconds.
 
-    The MAC is the hexadecimal HMAC-SHA-256 of `at`, a dot and the body."""
+    The MAC is the hexadecimal HMAC-SHA-256 of `at`, a dot and the body.
+    """
     return f"t={at},v1={hmac.new(secret, f'{at}.'.encode() + body, hashlib.sha256).hexdigest()}"
 
 

@@ -22,7 +22,8 @@ class InvalidNetwork(InvalidInput):
 class SupplicantNetwork:
     """A network with EAP-TLS. Devices accept servers named in `server_names` with certificates below `anchors`.
 
-    Create it with `describe_network`."""
+    Create it with `describe_network`.
+    """
 
     tenant_id: UUID
     organisation: str
@@ -40,7 +41,8 @@ class SupplicantNetwork:
     def stable_uuid(self, part: str) -> UUID:
         """Return the UUID of a part of the network.
 
-        It is the same at each export, so that a new file replaces the settings from an older file."""
+        It is the same at each export, so that a new file replaces the settings from an older file.
+        """
         return uuid5(self.tenant_id, f"{self.ssid}\0{part}")
 
 
@@ -86,7 +88,8 @@ def require_files(files: IdentityFiles) -> IdentityFiles:
 def require_identity(identity: str) -> str:
     """Check the identity that the device sends in its first EAP packet (RFC 3748 5.1).
 
-    Decisions depend on the certificate and not on this identity."""
+    Decisions depend on the certificate and not on this identity.
+    """
     if not identity or len(identity.encode()) > 253 or not identity.isprintable() or identity != identity.strip():
         raise InvalidNetwork(
             f"Invalid identity {identity!r}.", place="identity", remedy="Use 1 to 253 octets of printable text."

@@ -32,7 +32,8 @@ def describe_network(
 ) -> SupplicantNetwork:
     """Return the tenant's network; without an SSID, a wired network.
 
-    Devices accept the names in the tenant's server certificates and also `server_names`."""
+    Devices accept the names in the tenant's server certificates and also `server_names`.
+    """
     tenant = session.get(Tenant, tenant_id)
     if tenant is None:
         raise NotFound("The tenant does not exist.", place="tenant")

@@ -30,7 +30,7 @@ from nac.logs.events.parts import (
 from nac.models import AccountingLog
 from nac.sessions.decisions.recorded_requests import to_microseconds
 
-# Action and Elastic Common Schema types by Acct-Status-Type.
+# Event action and event types (Elastic Common Schema), by Acct-Status-Type.
 _ACTIONS_BY_STATUS = {
     "Start": ("session-started", "start"),
     "Interim-Update": ("session-reported", "info"),
@@ -42,9 +42,9 @@ _OTHER_ACTION = ("accounting-received", "info")
 
 
 class AccountingRequest(NamedTuple):
-    """An Accounting-Request; None or "" for missing values."""
+    """An Accounting-Request. None and "" mean that the request lacks the value."""
 
-    # Epoch microseconds.
+    # Time in epoch microseconds.
     at: int
     site_id: UUID | str | None
     nas_id: UUID | str | None
@@ -58,7 +58,7 @@ class AccountingRequest(NamedTuple):
     input_octets: int | None
     output_octets: int | None
     terminate_cause: str
-    # As printed by radiusd: (name, value), in order.
+    # All attributes in their order: (name, value) as radiusd prints them.
     attributes: Iterable[tuple[str, str]]
 
 

@@ -1,4 +1,4 @@
-"""Events of finished requests to NASes about live sessions (RFC 5176)."""
+"""Events of finished CoA-Requests and Disconnect-Requests (RFC 5176)."""
 
 from nac.kit.mac import display_mac
 from nac.logs.events.document import VERSION, Coa, Event, EventPart, SessionPart

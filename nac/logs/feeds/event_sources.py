@@ -1,4 +1,4 @@
-"""Sources of feeds: log tables and notes, with their conversion to events."""
+"""Sources of feeds: log tables and notes, with the functions that convert their rows to events."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from nac.logs.events.document import Event
 from nac.logs.events.event_values import EventTenant
 from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
 
-# A feed needs the permissions to read its events. By kind of event.
+# By kind of event: the permission that users need to read such events, and to create a feed of them.
 PERMISSION_BY_KIND: Final[Mapping[str, Permission]] = {
     "authentication": Permission.LOG_READ,
     "accounting": Permission.LOG_READ,
@@ -30,7 +30,7 @@ PERMISSION_BY_KIND: Final[Mapping[str, Permission]] = {
 
 
 class PartlyReadMark(NamedTuple):
-    """A partly read mark and its last row."""
+    """A mark that the feed has read partly, and the last row that it has read."""
 
     mark: int
     at: datetime
@@ -39,17 +39,17 @@ class PartlyReadMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    # `admit.kind` of the events.
+    # Kind of the events, in `admit.kind`.
     kind: str
     model: Any
-    # Column to find the rows of a mark.
+    # Column with the time of a row. A mark has the first and last time of its rows.
     at: InstrumentedAttribute[datetime]
     event: Callable[[Any, EventTenant], Event]
-    # Values of `event.outcome`; empty if the events have none.
+    # Possible values of `event.outcome`; empty if the events have no outcome.
     outcomes: tuple[str, ...] = ()
-    # Columns that no event uses; not loaded, for speed.
+    # Columns that events do not use. They are not loaded, to save time.
     unused: tuple[str, ...] = ()
-    # Condition on rows of a shared table.
+    # Condition for the rows of this source, if several sources share a table.
     only: ColumnElement[bool] | None = None
 
     def rows(
@@ -61,7 +61,10 @@ class EventSource:
         begun: PartlyReadMark | None,
         most: int,
     ) -> Iterator[tuple[int, datetime, int, Any]]:
-        """Yield (mark, time, id, row) in order, after the row of `begun`."""
+        """Yield the rows of `marks` in order as (id of the mark, time, id of the row, row).
+
+        Starts after the row of `begun`, if the feed has read a mark partly.
+        """
         behind = [_start_after(mark, begun) for mark in marks]
         mark = (
             func.unnest(
@@ -83,7 +86,7 @@ class EventSource:
         key = self.model.id
         named = and_(
             self.model.tenant_id == tenant_id,
-            # The first condition excludes partitions, the second uses the index.
+            # The time range excludes partitions. The next condition selects the rows by the index.
             self.at.between(mark.c.behind_at, mark.c.last_at),
             tuple_(self.at, key) > tuple_(mark.c.behind_at, mark.c.behind_row),
             key.between(mark.c.first_row, mark.c.last_row),
@@ -98,7 +101,7 @@ class EventSource:
 
 
 def _start_after(mark: Row[Any], begun: PartlyReadMark | None) -> tuple[datetime, int]:
-    """Return time and id of the row after which to continue."""
+    """Return time and id of the row after which reading continues."""
     if begun is not None and begun.mark == mark.id:
         return begun.at, begun.row
     return mark.first_at, mark.first_row - 1
@@ -110,7 +113,7 @@ def _note_source(kind: str, event: Callable[..., Event]) -> EventSource:
     )
 
 
-# By the name in marks: table or kind of note.
+# Sources by the name in marks, which is a table or a kind of note.
 EVENT_SOURCES = {
     "auth_log": EventSource(
         "authentication",
@@ -144,7 +147,7 @@ EVENT_KINDS = tuple(source.kind for source in EVENT_SOURCES.values())
 
 
 def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the sources for events of these kinds and outcomes (empty: all)."""
+    """Return the names of the sources of these kinds and outcomes. Without outcomes, all sources of the kinds match."""
     return [
         name
         for name, source in EVENT_SOURCES.items()
@@ -153,6 +156,6 @@ def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str
 
 
 def list_kinds_without_events(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the kinds of which nothing is sent, because no event has one of the outcomes."""
+    """Return the kinds whose events never have one of these outcomes. A feed would send nothing of these kinds."""
     heard = {EVENT_SOURCES[name].kind for name in list_source_names(kinds, outcomes)}
     return [kind for kind in kinds if kind not in heard]
