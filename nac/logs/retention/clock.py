@@ -13,7 +13,7 @@ from nac.kit.db import PlatformScope, session_scope
 from nac.logs.retention.terms import NOTICE_PERIOD
 from nac.models import RetentionClock
 
-# Retention runs every few minutes. A longer gap means that no worker ran, or that somebody set the clock.
+# Retention runs every few minutes. A longer gap means that no worker ran, or that an administrator set the clock.
 MAX_GAP = timedelta(days=1)
 # Maximum difference between the worker's clock, which exports use, and the database's clock.
 MAX_CLOCK_SKEW = timedelta(minutes=5)
@@ -51,7 +51,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
             )
             row.doubted_until = now + NOTICE_PERIOD
         elif row.doubted_until is not None and not now < row.doubted_until <= now + NOTICE_PERIOD:
-            # Trust the clock again: NOTICE_PERIOD is over, or somebody set the clock back.
+            # Trust the clock again: NOTICE_PERIOD is over, or the clock was set back.
             row.doubted_until = None
         if row.doubted_until is None:
             alarms.clear_alarm(session, code=CLOCK_JUMPED)

@@ -1,6 +1,6 @@
-"""Reads untrusted tenant files. Every length is bounded, and no content is used as a path.
+"""Reads tenant files, which are not trusted. Limits every length, and uses no content as a path.
 
-The whole file and its checksums are verified before any row is returned.
+Verifies the whole file and its checksums before it returns a row.
 """
 
 import hashlib
@@ -25,17 +25,17 @@ from nac.onboarding.tenant_files.writer import FORMAT, MANIFEST, VERSION, encode
 
 MAX_FILE_BYTES = 512 << 20
 MAX_UNPACKED_BYTES = 4 << 30
-# JSON lines usually compress to a tenth.
+# Maximum compression ratio. JSON lines usually compress to a tenth of their size.
 MAX_RATIO = 200
 MAX_ROWS = 10_000_000
 _MAX_MANIFEST_BYTES = 1 << 20
 _MAX_LINE_BYTES = 8 << 20
-# Per row: each object, list and number needs a multiple of its characters in memory.
+# Maximum JSON values per row. In memory, an object, list or number needs several times its length in the file.
 _MAX_VALUES = 200_000
 _CHUNK_BYTES = 1 << 16
-# Maximum of one read by zipfile. The list of entries is one read; ours has 3 KB.
+# Maximum size of one read by zipfile. It reads the archive's list of entries at once, which has about 3 KB.
 _MAX_PIECE_BYTES = 1 << 17
-# Errors of zipfile for invalid data.
+# Errors that zipfile raises for invalid data.
 _ZIP_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError),
     *(ValueError, LookupError, OverflowError),
@@ -48,16 +48,19 @@ class TenantFileRefused(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    # By column, without tenant_id.
+    # Values by column, without tenant_id.
     values: dict[str, Any]
-    # Decrypted values of sealed columns.
+    # Decrypted values of sealed columns, by column.
     secrets: dict[str, bytes]
     # Size of the row in the file.
     size_bytes: int
 
 
 class _BoundedFile:
-    """A file whose reads are bounded: zipfile reads as much as the archive claims, and needs a multiple in memory."""
+    """A file that limits the size of reads.
+
+    Without it, zipfile would read as many bytes as the archive claims, and need several times as much memory.
+    """
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -74,7 +77,7 @@ class _BoundedFile:
 
 
 class TenantFile:
-    """A verified tenant file. Raises TenantFileRefused and PassphraseRefused."""
+    """A verified tenant file. The constructor raises TenantFileRefused and PassphraseRefused."""
 
     def __init__(self, source: IO[bytes], *, passphrase: str = "") -> None:
         size = source.seek(0, 2)
@@ -95,7 +98,7 @@ class TenantFile:
 
     @property
     def tenant_id(self) -> UUID:
-        """The tenant's id in the original installation."""
+        """Id of the tenant in the installation that wrote the file."""
         return _parse_uuid(self.manifest["tenant"].get("id"), "id")
 
     @property
@@ -104,12 +107,12 @@ class TenantFile:
 
     @property
     def count(self) -> int:
-        """Total number of rows that `rows` returns."""
+        """Number of rows in all tables, as `rows` returns them."""
         files: Mapping[str, Any] = self.manifest["files"]
         return sum(told["rows"] for name, told in files.items() if name.startswith("tables/"))
 
     def settings(self) -> dict[str, Any]:
-        """Return the columns of the tenant's own row."""
+        """Return the columns of the row in the table `tenants`."""
         given = self.manifest["settings"]
         unknown = given.keys() - set(tables.TENANT_COLUMNS)
         if unknown:
@@ -262,7 +265,7 @@ class TenantFile:
             raise TenantFileRefused("The number of rows differs from the manifest.", place=name)
 
     def _chunks(self, name: str, most: int) -> Iterator[bytes]:
-        """Yield at most `most` bytes, whatever the archive claims."""
+        """Yield the content of an entry in chunks. Raises TenantFileRefused if it has more than `most` bytes."""
         left = most
         try:
             with self._archive.open(name) as entry:

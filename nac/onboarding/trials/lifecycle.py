@@ -1,4 +1,4 @@
-"""Life cycle of trials: reminders, limits, end and deletion; conversion and extension by operators."""
+"""Life cycle of trials: reminders, limits, end and deletion, and the conversion and extension by operators."""
 
 import logging
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
 
 _log = logging.getLogger(__name__)
-# Days before the end with a reminder.
+# Admit sends a reminder when this number of days is left.
 REMINDER_DAYS = (7, 3, 1)
-# Time from the mail about an exceeded limit to the suspension.
+# Time between the mail about an exceeded limit and the suspension of the tenant.
 OVER_GRACE = timedelta(days=1)
 _DAY = timedelta(days=1)
 _MAX_UNFINISHED = 10
@@ -42,7 +42,7 @@ class TrialEnvironment:
 
 
 def process_trials(keeper: TrialEnvironment, *, now: datetime | None = None, engine: Engine | None = None) -> None:
-    """Do what is due for all trials. The worker calls this."""
+    """Create tenants of confirmed sign-ups, and process all trials. The worker calls this regularly."""
     now = now or utc_now()
     with session_scope(PlatformScope(), engine=engine) as session:
         repository.delete_sign_ups(session, before=now - SIGN_UP_RETENTION)
@@ -82,7 +82,7 @@ def process_trial(
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         most = require_trial(session, tenant_id=tenant_id).most_authentications
-        # Count beyond the limit, so that the mail shows by how much it is exceeded.
+        # Count more than the limit, so that the mail can show the real number.
         counted = repository.count_authentications(session, tenant_id, now - _DAY, most=10 * most)
     with session_scope(PlatformScope(), engine=engine) as session:
         trial = repository.get(session, tenant_id, lock=True)
@@ -95,7 +95,7 @@ def process_trial(
         if trial.state == "running":
             kept.check_limit(counted)
         if trial.state == "ended" and trial.purged_at <= now and tenant.status != "deleting":
-            # The tenant is deleted like any other: a file is written first (nac.onboarding.tenant_purge).
+            # The usual deletion of a tenant, which first writes a tenant file (nac.onboarding.tenant_purge).
             tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id, purge_at=now)
 
 
@@ -115,7 +115,7 @@ class _TrialTurn:
             self._mail("trial-ended", "", purged=f"{trial.purged_at:%Y-%m-%d}")
             return
         due = [days for days in REMINDER_DAYS if left <= timedelta(days=days)]
-        # Only the latest of several due reminders is sent.
+        # If several reminders are due, send only the latest.
         if due and due[-1] not in trial.reminded:
             trial.reminded = [*trial.reminded, *(days for days in due if days not in trial.reminded)]
             self._mail("trial-ending", f":{due[-1]}", days=due[-1], until=f"{trial.ends_at:%Y-%m-%d}")
@@ -161,9 +161,9 @@ def _queue_mail(
 
 
 def convert_trial(session: Session, desk: SignUpContext, *, actor: str, tenant_id: TenantId, msp: str = "") -> Trial:
-    """Convert a trial to an ordinary tenant, and move it to the MSP `msp`, if set.
+    """Convert a trial to an ordinary tenant, and resume the tenant if it is suspended.
 
-    Resumes the tenant if it is suspended. Use in PlatformScope.
+    `msp` is the slug of the MSP that gets the tenant; "" keeps the MSP. Requires a session in PlatformScope.
     """
     trial = require_trial(session, tenant_id=tenant_id, lock=True)
     if trial.state == "converted":
@@ -186,7 +186,7 @@ def convert_trial(session: Session, desk: SignUpContext, *, actor: str, tenant_i
 
 
 def extend_trial(session: Session, *, actor: str, tenant_id: TenantId, days: int) -> Trial:
-    """Extend a trial by `days` from its end, or from now if it has ended. Use in PlatformScope."""
+    """Extend a trial by `days`, from its end, or from now if it has ended. Requires a session in PlatformScope."""
     if not 1 <= days <= MAX_EXTENSION_DAYS:
         raise InvalidInput(f"Invalid number of days {days}.", place="days", remedy=f"Use 1 to {MAX_EXTENSION_DAYS}.")
     trial = require_trial(session, tenant_id=tenant_id, lock=True)

@@ -1,4 +1,4 @@
-"""Public mail domains. Limits for a domain do not apply, because its users are unrelated."""
+"""Public mail domains. The limit of sign-ups per domain does not apply to them, because their users are unrelated."""
 
 PUBLIC_DOMAINS = frozenset(
     {
