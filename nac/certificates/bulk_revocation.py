@@ -34,7 +34,7 @@ AUTHORITY_REVOCATION_REASONS: tuple[AuthorityRevocationReason, ...] = (*REVOCATI
 
 @dataclass(slots=True)
 class RevocationResult:
-    """Counts of a bulk change."""
+    """Numbers of certificates, authorities and sessions that a bulk change affected."""
 
     authorities: int = 0
     certificates: int = 0

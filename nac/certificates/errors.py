@@ -34,7 +34,7 @@ class CertificateRefused(InvalidInput):
 
 
 class CertificateStatusConflict(Conflict):
-    """The certificate's status does not allow this."""
+    """The status of the certificate does not allow this operation."""
 
 
 class DuplicateKey(Conflict):

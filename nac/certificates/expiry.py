@@ -66,7 +66,7 @@ EXPIRY_WINDOW_DAYS = (60, 30, 14, 7, 1)
 class ExpiringItem:
     kind: ExpiringKind
     id: UUID
-    # Hexadecimal; "" for an authority.
+    # Serial number in hexadecimal; "" for an authority.
     serial: str
     name: str
     # Certificate profile; for an authority, the kind of the authority.

@@ -50,7 +50,7 @@ IssuableProfile = ClientProfile | Literal["radsec-server"]
 
 @dataclass(frozen=True, slots=True)
 class CertificateReservation:
-    """A serial number recorded for a certificate to sign."""
+    """A certificate that Admit has recorded with its serial number, but not signed."""
 
     tenant_id: TenantId
     serial: bytes

@@ -27,7 +27,7 @@ class ProfileNotFound(NotFound):
 
 
 class ProfileRefused(InvalidInput):
-    """The certificate profile cannot be changed like this."""
+    """The changes of the certificate profile are not valid."""
 
 
 @dataclass(frozen=True, slots=True)

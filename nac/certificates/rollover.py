@@ -91,7 +91,7 @@ def plan_rollover(
         )
 
     if root is not None and not of_root:
-        # Fail before a key is created.
+        # Open the root's key now: if this fails, no new key exists yet.
         signing.authority_key(root)
     elif root is not None and server_from is None and root.status == "active" and root.key_sealed is None:
         raise AuthorityKeyAway(

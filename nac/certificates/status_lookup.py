@@ -19,7 +19,7 @@ _TIMEOUT_OPTION = "-c statement_timeout=5000"
 
 class StatusRow(NamedTuple):
     serial: bytes
-    # intended | abandoned | valid | suspended | revoked
+    # One of: intended, abandoned, valid, suspended, revoked.
     status: str
     revoked_at: datetime | None
     revocation_reason: str

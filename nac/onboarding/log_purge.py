@@ -128,16 +128,16 @@ def _delete_batch(session: Session, tenant_id: TenantId) -> tuple[int, int]:
         if rows:
             places = [row.place for row in rows]
             found += len(rows)
-            given = {"tenant": tenant_id, "first": rows[0].at, "last": rows[-1].at, "places": places}
+            parameters = {"tenant": tenant_id, "first": rows[0].at, "last": rows[-1].at, "places": places}
             with force_ctid_scan(session):
-                deleted += _execute_and_count(session, take, given)
+                deleted += _execute_and_count(session, take, parameters)
     for unreferenced in _UNREFERENCED_TABLES:
         gone = _execute_and_count(session, delete(unreferenced).where(unreferenced.tenant_id == tenant_id))
         found, deleted = found + gone, deleted + gone
     return found, deleted
 
 
-def _execute_and_count(session: Session, statement: Executable, given: Mapping[str, object] | None = None) -> int:
-    result = session.execute(statement, given, execution_options={"synchronize_session": False})
+def _execute_and_count(session: Session, statement: Executable, parameters: Mapping[str, object] | None = None) -> int:
+    result = session.execute(statement, parameters, execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)
     return result.rowcount

@@ -62,9 +62,9 @@ def delete_msp(session: Session, *, actor: str, msp_id: MspId) -> None:
     msp = require_msp(session, msp_id=msp_id, lock=True)
     there, leaving = repository.count_tenants(session, msp_id)
     if there:
-        told = f"MSP {msp.slug!r} has tenants: {there}"
-        told += f", {leaving} of them being deleted." if leaving else "."
-        raise MspHasTenants(told, place="msp", remedy="Delete them first and wait until they are removed.")
+        detail = f"MSP {msp.slug!r} has tenants: {there}"
+        detail += f", {leaving} of them being deleted." if leaving else "."
+        raise MspHasTenants(detail, place="msp", remedy="Delete them first and wait until they are removed.")
     _audit(session, actor, msp, "delete", {"name": msp.name, "status": msp.status}, None)
     session.delete(msp)
     session.flush()

@@ -69,9 +69,9 @@ def provision_tenant(
 ) -> Tenant:
     """Create a tenant with a slot, a first site, authorities and a server certificate.
 
-    Requires a session in PlatformScope, and enters the tenant. The tenant rejects all devices until it has a policy;
-    `has_policy` assigns the standard policy. `label` selects the cell. Calls `note` with the tenant's id before the
-    first commit; if this process dies, `finish_tenant` needs the id.
+    Requires a session in PlatformScope, and changes it to the tenant's scope. The tenant rejects all devices until
+    it has a policy; `has_policy` assigns the standard policy. `label` selects the cell. Calls `note` with the
+    tenant's id before the first commit; if this process dies, `finish_tenant` needs the id.
     """
     tenant = tenants.create_tenant(session, actor=actor, slug=slug, msp_id=msp_id, name=name, label=label)
     note(tenant.id)
@@ -89,7 +89,8 @@ def finish_tenant(
 ) -> Tenant | None:
     """Complete a tenant whose `provision_tenant` was interrupted. Returns None if the tenant no longer exists.
 
-    Requires a session in PlatformScope, and enters the tenant. Raises Conflict while the tenant is being deleted.
+    Requires a session in PlatformScope, and changes it to the tenant's scope. Raises Conflict while the tenant is
+    being deleted.
     """
     if tenant_id is None:
         return None

@@ -70,12 +70,12 @@ class LockedSecret:
 
     row: EnrolmentSecret
     # Reason why the secret issues no further certificate; None if it can.
-    spent: RefusalReason | None
+    refusal: RefusalReason | None
 
     def take(self, now: datetime) -> EnrolmentSecret:
         """Use the secret once. Raises SecretRefused if no use is left."""
-        if self.spent is not None:
-            raise SecretRefused(self.spent)
+        if self.refusal is not None:
+            raise SecretRefused(self.refusal)
         self.row.uses += 1
         self.row.last_used_at = now
         return self.row

@@ -1,4 +1,4 @@
-"""SCEP requests: decryption, checks, and a certificate or a failure."""
+"""Handles SCEP requests: decrypts and checks them, then issues a certificate or reports a failure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ class OpenedMessage:
     """The decrypted content of a PKCSReq or RenewalReq."""
 
     message: scep.ScepRequest
-    # PKCS#10, DER.
+    # Certificate request (PKCS#10, DER).
     certificate_request: bytes
     signing_request: SigningRequest
     challenge: str = field(repr=False)

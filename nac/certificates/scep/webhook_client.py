@@ -58,9 +58,9 @@ class WebhookEnrolment:
 
     tenant: str
     transaction_id: str
-    # PKCS#10, DER.
+    # Certificate request (PKCS#10, DER).
     certificate_request: bytes = field(repr=False)
-    # Address of the device.
+    # IP address of the device.
     address: str
 
     def members(self, event: str) -> dict[str, object]:

@@ -195,9 +195,9 @@ class Session(AdmitPart, frozen=True, kw_only=True, tag="session"):
 class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
     """A finished CoA-Request or Disconnect-Request (RFC 5176)."""
 
-    # disconnect | reauthenticate | bounce | change
+    # One of: disconnect, reauthenticate, bounce, change.
     request: Text
-    # acknowledged | refused | unanswered | unreachable | withdrawn | expired
+    # One of: acknowledged, refused, unanswered, unreachable, withdrawn, expired.
     state: Text
     cause: Text = ""
     asked_by: Text = ""

@@ -52,7 +52,7 @@ class EventFilter:
     kinds: frozenset[str] = frozenset()
     # If true, only rejects match.
     rejects: bool = False
-    # permit | quarantine | deny
+    # "permit", "quarantine" or "deny".
     verdict: str = ""
     # MAC address in the format of events: AA-BB-CC-DD-EE-FF.
     mac: str = ""
@@ -140,7 +140,7 @@ class _TenantStream:
         self.id = tenant_id
         # Expected sequence number of the next event, by writer.
         self.next: dict[bytes, int] = {}
-        self.heard_at = now
+        self.last_entry_at = now
         # None until the first entry arrives, or until silence is reported.
         self.is_silent: bool | None = None
 
@@ -153,7 +153,7 @@ class ListenerState:
             raise ValueError(f"a listener needs 1 to {MAX_TENANTS} tenants")
         self._tenants = {events_key(UUID(str(each))).encode(): _TenantStream(each, now) for each in tenants}
         self._wanted = wanted
-        self._said_at = float("-inf")
+        self._renewed_at = float("-inf")
         self._is_lost = False
         # Position of the last entry that was read, by stream.
         self.positions: dict[Any, Any] = {}
@@ -164,9 +164,9 @@ class ListenerState:
 
     def interest(self, now: float) -> list[str]:
         """Return the interest keys to set now, with the expiry INTEREST_SECONDS; [] if a renewal is not due."""
-        if now - self._said_at < INTEREST_SECONDS / 3:
+        if now - self._renewed_at < INTEREST_SECONDS / 3:
             return []
-        self._said_at = now
+        self._renewed_at = now
         return [interest_key(each.id) for each in self._tenants.values()]
 
     def begin(self, newest: Sequence[bytes | None]) -> None:
@@ -183,14 +183,14 @@ class ListenerState:
                 self.positions[stream] = position
                 yield from self._entry(tenant, fields, now)
         for tenant in self._tenants.values():
-            if now - tenant.heard_at > SILENT_SECONDS and not tenant.is_silent:
+            if now - tenant.last_entry_at > SILENT_SECONDS and not tenant.is_silent:
                 tenant.is_silent = True
                 yield StreamNotice("silent", tenant.id)
 
     def _entry(
         self, tenant: _TenantStream, fields: Mapping[bytes, bytes], now: float
     ) -> Iterator[LiveEvent | StreamNotice]:
-        tenant.heard_at = now
+        tenant.last_entry_at = now
         try:
             writer, first, lines = fields[b"writer"], int(fields[b"first"]), _decode_lines(fields[b"events"])
         except (KeyError, ValueError, RecursionError):
@@ -224,7 +224,7 @@ class ListenerState:
         if not self._is_lost:
             self._is_lost = True
             # Set the interest keys again at once, because a restarted Redis has lost them.
-            self._said_at = float("-inf")
+            self._renewed_at = float("-inf")
             yield StreamNotice("lost")
 
 
@@ -275,8 +275,8 @@ async def listen_async(
                 yield None
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            for heard in state.take(reply, time.monotonic()):
-                yield heard
+            for item in state.take(reply, time.monotonic()):
+                yield item
             yield None
 
 

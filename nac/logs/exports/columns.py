@@ -29,10 +29,10 @@ class ExportedColumn:
     # "text" is free text, "name" an id or address, "json" a text that contains JSON.
     kind: ColumnKind
 
-    def plain(self, given: Column[object]) -> sql.Composable:
+    def plain(self, table_column: Column[object]) -> sql.Composable:
         """Return the SQL expression for the column's value."""
         column = sql.Identifier(self.name)
-        if isinstance(given.type, HostAddress):
+        if isinstance(table_column.type, HostAddress):
             return sql.SQL("abbrev({})").format(column)
         return sql.SQL("{}::text").format(column) if self.kind in ("name", "json") else column
 

@@ -140,16 +140,16 @@ class _ExportRun:
                 look=self._renew,
             )
         with self._scope() as session:
-            mine = repository.lock_job(session, self._tenant_id, self._job_id)
-            if mine is None or mine.state != "running" or mine.done_until != job.done_until:
+            locked = repository.lock_job(session, self._tenant_id, self._job_id)
+            if locked is None or locked.state != "running" or locked.done_until != job.done_until:
                 if written is not None:
                     written.path.unlink(missing_ok=True)
                 raise _JobLost
             if written is not None:
-                mine.parts = [*mine.parts, _move_into_place(written, since, until)]
-                mine.rows, mine.bytes = mine.rows + written.rows, mine.bytes + written.bytes
-            mine.done_until, mine.due_at, mine.error = until, utc_now() + LEASE, ""
-        return mine
+                locked.parts = [*locked.parts, _move_into_place(written, since, until)]
+                locked.rows, locked.bytes = locked.rows + written.rows, locked.bytes + written.bytes
+            locked.done_until, locked.due_at, locked.error = until, utc_now() + LEASE, ""
+        return locked
 
     def _require_quota(self, session: Session, job: ExportJob) -> None:
         most = self._limits.tenant_max_bytes
@@ -182,18 +182,18 @@ class _ExportRun:
 
     def _change(self, job: ExportJob, **values: object) -> None:
         with self._scope() as session:
-            mine = repository.lock_job(session, self._tenant_id, self._job_id)
-            if mine is None or mine.state != "running" or mine.done_until != job.done_until:
+            locked = repository.lock_job(session, self._tenant_id, self._job_id)
+            if locked is None or locked.state != "running" or locked.done_until != job.done_until:
                 raise _JobLost
             for name, value in values.items():
-                setattr(mine, name, value)
+                setattr(locked, name, value)
 
-    def fail(self, told: str, *, for_good: bool = False) -> None:
+    def fail(self, message: str, *, for_good: bool = False) -> None:
         with self._scope() as session:
             job = repository.lock_job(session, self._tenant_id, self._job_id)
             if job is None or job.state != "running":
                 return
-            job.error = told[:500]
+            job.error = message[:500]
             if job.standing or (job.failures < len(_RETRY_AFTER) and not for_good):
                 job.state = "queued"
                 job.due_at = utc_now() + _RETRY_AFTER[min(job.failures, len(_RETRY_AFTER) - 1)]

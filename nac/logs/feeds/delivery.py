@@ -80,7 +80,7 @@ async def deliver_feed(tenant_id: TenantId, feed_id: UUID, ways: DeliveryContext
         failure = exc
     except Unavailable:
         raise
-    except Exception:  # house-rule: an error of one feed becomes its failure, and it is retried
+    except Exception:  # house-rule: an error of one feed must not stop the others
         _log.exception("feed %s of tenant %s cannot be delivered", feed.slug, tenant_id)
         failure = SendFailed(_INTERNAL_ERROR)
     await asyncio.to_thread(_store_failure, feed, failure, ways)
@@ -116,7 +116,7 @@ def _build_sender(feed: Feed, ways: DeliveryContext) -> FeedSender:
 
 
 class _BatchFate(Enum):
-    """Result of a batch."""
+    """Result of sending a batch."""
 
     TAKEN = auto()
     # Nothing was delivered. Try again with fewer events.

@@ -22,7 +22,7 @@ class HoldNotFound(NotFound):
 
 
 class HoldInForce(Conflict):
-    """A hold prevents the deletion."""
+    """A legal hold prevents the deletion."""
 
 
 def create_hold(

@@ -100,8 +100,8 @@ def add_early_deletion(session: Session, tenant_id: TenantId, log: str, day: dat
 
 def take_early_deletions(session: Session, tenant_id: TenantId, log: str, day: date) -> int:
     """Return the day's number of early deleted rows, and reset it."""
-    mine = (EarlyDeletion.tenant_id == tenant_id, EarlyDeletion.log == log, EarlyDeletion.day == day)
-    return session.scalar(delete(EarlyDeletion).where(*mine).returning(EarlyDeletion.rows)) or 0
+    matches = (EarlyDeletion.tenant_id == tenant_id, EarlyDeletion.log == log, EarlyDeletion.day == day)
+    return session.scalar(delete(EarlyDeletion).where(*matches).returning(EarlyDeletion.rows)) or 0
 
 
 def lock_holds_shared(session: Session) -> None:

@@ -193,16 +193,21 @@ def delete_batch(
 
     With `before`, deletes only rows that transactions before this id wrote.
     """
-    given: dict[str, object] = {"tenant": tenant_id, "first": first, "last": midnight(day + _DAY), "most": BATCH_ROWS}
+    parameters: dict[str, object] = {
+        "tenant": tenant_id,
+        "first": first,
+        "last": midnight(day + _DAY),
+        "most": BATCH_ROWS,
+    }
     only = ""
     if before is not None:
-        only, given["before"] = _ONLY_EXPORTED, before
+        only, parameters["before"] = _ONLY_EXPORTED, before
     pick, take = _STATEMENTS[log, only]
-    places = session.scalars(pick, given).all()
+    places = session.scalars(pick, parameters).all()
     if not places:
         return DeletionBatch(0, 0, first)
     with force_ctid_scan(session):
-        gone, last = session.execute(take, given | {"places": places}).one()
+        gone, last = session.execute(take, parameters | {"places": places}).one()
     return DeletionBatch(len(places), gone, last if log in _ORDERED_LOGS and last is not None else first)
 
 

@@ -121,20 +121,20 @@ def _require_days(days: int | DefaultChoice | None, limits: LogLimits) -> None:
         )
 
 
-def _require_bytes(given: int | DefaultChoice | None, limits: LogLimits) -> None:
-    if not isinstance(given, int):
+def _require_bytes(chosen: int | DefaultChoice | None, limits: LogLimits) -> None:
+    if not isinstance(chosen, int):
         return
-    if given < MIN_BYTES or given > (limits.ceiling_bytes or 1 << 60):
+    if chosen < MIN_BYTES or chosen > (limits.ceiling_bytes or 1 << 60):
         most = f" to {limits.ceiling_bytes}" if limits.ceiling_bytes else " or more"
-        raise InvalidInput(f"Invalid budget: {given} bytes.", place="bytes", remedy=f"Use {MIN_BYTES}{most}, or none.")
+        raise InvalidInput(f"Invalid budget: {chosen} bytes.", place="bytes", remedy=f"Use {MIN_BYTES}{most}, or none.")
 
 
-def _require_export(given: str | None, log: LogName) -> None:
-    if given not in (None, "none", *EXPORT_FORMATS):
+def _require_export(chosen: str | None, log: LogName) -> None:
+    if chosen not in (None, "none", *EXPORT_FORMATS):
         raise InvalidInput(
-            f"Unknown format {given!r}.", place="export", remedy=f"Use one of: {', '.join(EXPORT_FORMATS)}, none."
+            f"Unknown format {chosen!r}.", place="export", remedy=f"Use one of: {', '.join(EXPORT_FORMATS)}, none."
         )
-    if given not in (None, "none") and log not in EXPORTED_LOGS:
+    if chosen not in (None, "none") and log not in EXPORTED_LOGS:
         raise InvalidInput(
             f"The log {log} cannot be exported.", place="export", remedy=f"Use one of: {', '.join(EXPORTED_LOGS)}."
         )

@@ -88,24 +88,24 @@ def run_bulk(
     `given` is the JSON of the request: `items` and options, or `macs` and `groups`. Returns the number of rows by
     outcome. Raises RowsRefused, UnknownGroup or GroupByRule.
     """
-    who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
+    owner: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
     match operation.partition(".")[::2]:
         case "endpoints", "put":
             options = _pick_options(endpoints.EndpointBulkOptions, given)
             plan = endpoints.plan_endpoints(session, tenant_id=tenant_id, lines=_number_lines(given), options=options)
             _require_no_mistakes(plan.mistakes)
             with report_missing_at("items"):
-                endpoints.store_endpoints(session, **who, plan=plan, tell=tell)
+                endpoints.store_endpoints(session, **owner, plan=plan, tell=tell)
             return _count_actions(each.action for each in plan.planned)
         case "endpoints", "delete":
-            return {"removed": bulk_actions.delete_endpoints(session, **who, macs=given["macs"], tell=tell)}
+            return {"removed": bulk_actions.delete_endpoints(session, **owner, macs=given["macs"], tell=tell)}
         case "endpoints", "block":
-            return {"blocked": bulk_actions.block_endpoints(session, **who, macs=given["macs"], tell=tell)}
+            return {"blocked": bulk_actions.block_endpoints(session, **owner, macs=given["macs"], tell=tell)}
         case "endpoints", "unblock":
-            return {"unblocked": bulk_actions.unblock_endpoints(session, **who, macs=given["macs"], tell=tell)}
+            return {"unblocked": bulk_actions.unblock_endpoints(session, **owner, macs=given["macs"], tell=tell)}
         case "endpoints", ("set-groups" | "join-groups" | "leave-groups") as how:
             changed = bulk_actions.update_endpoint_groups(
-                session, **who, macs=given["macs"], groups=given["groups"], how=how, tell=tell
+                session, **owner, macs=given["macs"], groups=given["groups"], how=how, tell=tell
             )
             return {"changed": changed}
         case "users", "put":
@@ -117,7 +117,7 @@ def run_bulk(
             )
             _require_no_mistakes(of_users.mistakes)
             with report_missing_at("items"):
-                users.store_users(session, **who, plan=of_users, seal=seal, tell=tell)
+                users.store_users(session, **owner, plan=of_users, seal=seal, tell=tell)
             return _count_actions(each.action for each in of_users.planned)
         case "nases", "put":
             of_nases = nases.plan_nases(
@@ -129,7 +129,7 @@ def run_bulk(
             )
             _require_no_mistakes(of_nases.mistakes)
             with report_missing_at("items"):
-                nases.store_nases(session, **who, plan=of_nases, seal=seal, tell=tell)
+                nases.store_nases(session, **owner, plan=of_nases, seal=seal, tell=tell)
             return _count_actions(each.action for each in of_nases.planned)
     raise ValueError(f"unknown bulk operation {operation!r}")
 

@@ -137,11 +137,11 @@ def _mistakes_to_leave_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
 def _plan_all(
     session: Session, tenant_id: TenantId, document: ImportDocument, options: ImportOptions, seal: Seal
 ) -> ImportPlan:
-    given = (options.make_groups, options.allow_random, options.existing)
+    arguments = (options.make_groups, options.allow_random, options.existing)
     return ImportPlan(
         document,
         endpoints.plan_endpoints(
-            session, tenant_id=tenant_id, lines=document.endpoints, options=endpoints.EndpointBulkOptions(*given)
+            session, tenant_id=tenant_id, lines=document.endpoints, options=endpoints.EndpointBulkOptions(*arguments)
         ),
         nases.plan_nases(
             session,
@@ -172,14 +172,14 @@ def store_plan(
     """Store the planned changes. Calls `tell` with the number of stored rows. Raises RowsRefused with every mistake."""
     if plan.mistakes:
         raise RowsRefused(plan.mistakes, place=lambda mistake: mistake.in_line)
-    who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
-    endpoints.store_endpoints(session, **who, plan=plan.endpoints, tell=tell)
+    owner: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
+    endpoints.store_endpoints(session, **owner, plan=plan.endpoints, tell=tell)
     of_endpoints = len(plan.endpoints.planned)
-    nases.store_nases(session, **who, plan=plan.nases, seal=seal, tell=lambda done: tell(of_endpoints + done))
+    nases.store_nases(session, **owner, plan=plan.nases, seal=seal, tell=lambda done: tell(of_endpoints + done))
     before_users = of_endpoints + len(plan.nases.planned)
     tell(before_users)
-    users.store_users(session, **who, plan=plan.users, seal=seal, tell=lambda done: tell(before_users + done))
-    audit.append(session, **who, action="import.run", target=FORMATS[form].title, after=count_rows(plan))
+    users.store_users(session, **owner, plan=plan.users, seal=seal, tell=lambda done: tell(before_users + done))
+    audit.append(session, **owner, action="import.run", target=FORMATS[form].title, after=count_rows(plan))
 
 
 def count_rows(plan: ImportPlan) -> dict[str, Any]:

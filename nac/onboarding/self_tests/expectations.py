@@ -71,14 +71,14 @@ def expect_certificate(session: Session, tenant: Tenant, *, mac: str, shown: x50
     return _expect_decision(session, tenant, mac, request)
 
 
-def _expect_decision(session: Session, tenant: Tenant, mac: str, asked: dict[str, object]) -> ExpectedReply:
+def _expect_decision(session: Session, tenant: Tenant, mac: str, request: dict[str, object]) -> ExpectedReply:
     packet = {
         "mac": mac,
         "nas.identifier": NAS_IDENTIFIER,
         "radius.Calling-Station-Id": display_mac(mac),
         "radius.NAS-Port-Type": "Ethernet",
     }
-    answer = simulate(session, tenant_id=tenant.id, request=packet | asked)
+    answer = simulate(session, tenant_id=tenant.id, request=packet | request)
     decision = answer.decision
     text = "reject"
     if decision.permitted:

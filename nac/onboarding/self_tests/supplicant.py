@@ -129,10 +129,10 @@ def run_conversation(server: RadiusServer, supplicant: Supplicant, attributes: b
         )
         if reply is None or reply.code != ACCESS_CHALLENGE:
             return EapConversation(reply, supplicant.complaint, supplicant.tls_version)
-        asked, state = join_values(reply.octets, EAP_MESSAGE), join_values(reply.octets, STATE)
-        if len(asked) < 5 or asked[0] != _EAP_REQUEST:
+        eap_request, state = join_values(reply.octets, EAP_MESSAGE), join_values(reply.octets, STATE)
+        if len(eap_request) < 5 or eap_request[0] != _EAP_REQUEST:
             return EapConversation(reply, "the server sent a challenge without an EAP request")
-        eap = supplicant.answer(asked)
+        eap = supplicant.answer(eap_request)
     return EapConversation(None, "the conversation does not end")
 
 

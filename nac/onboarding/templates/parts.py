@@ -195,5 +195,5 @@ class _PartWriter:
             case _:
                 self._do(tenants.update_silence, **{name.removeprefix("silent_"): value})
 
-    def _do(self, service: Callable[..., object], **given: object) -> None:
-        service(self.session, actor=self.actor, tenant_id=self.tenant_id, **given)
+    def _do(self, service: Callable[..., object], **arguments: object) -> None:
+        service(self.session, actor=self.actor, tenant_id=self.tenant_id, **arguments)

@@ -320,10 +320,10 @@ def _can_roll_back(row: RolloutTenant) -> bool:
 def _lock_both(session: Session, work: JobRun, row: RolloutTenant, state: str) -> tuple[Rollout, RolloutTenant] | None:
     """Return and lock the roll-out and the tenant's row; None if another process changed one of them."""
     rollout = repository.get_rollout(session, row.msp_id, row.rollout_id, lock=True)
-    mine = session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
-    if rollout is None or mine is None or mine.state != state or not _is_run_by_job(rollout, work):
+    fresh = session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
+    if rollout is None or fresh is None or fresh.state != state or not _is_run_by_job(rollout, work):
         return None
-    return rollout, mine
+    return rollout, fresh
 
 
 def _leave_out_reason(follower: TemplateTenant | None, rollout: Rollout, tenant: Tenant) -> str:
@@ -339,20 +339,20 @@ def _apply_to_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
         locked = _lock_both(session, work, row, "waiting")
         if locked is None:
             return False
-        rollout, mine = locked
+        rollout, fresh = locked
         template = session.get_one(Template, rollout.template_id)
         version = require_version(session, template=template, number=rollout.version)
         follower = repository.lock_follower(session, rollout.msp_id, row.tenant_id)
         enter_tenant(session, row.tenant_id)
         if why := _leave_out_reason(follower, rollout, tenants.require_tenant(session, tenant_id=row.tenant_id)):
-            mine.state, mine.detail = "left-out", why
+            fresh.state, fresh.detail = "left-out", why
             return True
         assert follower is not None
         parsed = read_template(version.document)
         now = utc_now()
-        watched = timedelta(minutes=rollout.stages[mine.stage])
-        heard = repository.count_devices(session, row.tenant_id, now - watched, now)
-        mine.rejected_before, mine.devices_before = heard
+        watched = timedelta(minutes=rollout.stages[fresh.stage])
+        counts = repository.count_devices(session, row.tenant_id, now - watched, now)
+        fresh.rejected_before, fresh.devices_before = counts
         try:
             with session.begin_nested():
                 before = apply_parts(
@@ -365,11 +365,11 @@ def _apply_to_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
         except Unavailable:
             raise
         except AdmitError as error:
-            mine.state, mine.detail = "failed", str(error)[:2000]
+            fresh.state, fresh.detail = "failed", str(error)[:2000]
             _end_rollout(rollout, "stopped", f"Cannot update tenant {tenant.slug!r}: {error}"[:2000])
             return False
-        mine.state, mine.detail, mine.applied_at = "applied", "", now
-        mine.before, mine.before_version = before, follower.version
+        fresh.state, fresh.detail, fresh.applied_at = "applied", "", now
+        fresh.before, fresh.before_version = before, follower.version
         follower.version, follower.applied_at = rollout.version, now
         # Save the progress after each tenant, so that crashes of a worker count only for the tenant they occur at.
         work.save_place(session, work.place)
@@ -382,24 +382,24 @@ def _roll_back_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
         locked = _lock_both(session, work, row, "applied")
         if locked is None:
             return False
-        rollout, mine = locked
+        rollout, fresh = locked
         follower = repository.lock_follower(session, rollout.msp_id, row.tenant_id)
         enter_tenant(session, row.tenant_id)
         if why := _leave_out_reason(follower, rollout, tenants.require_tenant(session, tenant_id=row.tenant_id)):
-            mine.state, mine.detail = "left-out", why
+            fresh.state, fresh.detail = "left-out", why
             return True
         assert follower is not None
         try:
             with session.begin_nested():
-                unchanged = _unchanged_parts(session, rollout, mine)
+                unchanged = _unchanged_parts(session, rollout, fresh)
                 apply_parts(session, actor=work.actor, tenant_id=row.tenant_id, wanted=unchanged, names={})
         except Unavailable:
             raise
         except AdmitError as error:
-            mine.detail = f"Cannot roll back tenant {tenant.slug!r}: {error}"[:2000]
+            fresh.detail = f"Cannot roll back tenant {tenant.slug!r}: {error}"[:2000]
             return True
-        mine.state, mine.detail = "rolled-back", ""
-        follower.version, follower.applied_at = mine.before_version, utc_now()
+        fresh.state, fresh.detail = "rolled-back", ""
+        follower.version, follower.applied_at = fresh.before_version, utc_now()
         work.save_place(session, work.place)
     return True
 
@@ -415,7 +415,7 @@ def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> 
 
 
 def _finish_stage(work: JobRun, rollout_id: UUID, msp_id: MspId) -> timedelta:
-    """Check the current stage. After its watch time, begin the next one. Returns the delay of the next turn."""
+    """Check the current stage. When its watch time ends, begin the next stage. Returns the delay of the next turn."""
     with work.transaction() as session:
         rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
         if not _is_run_by_job(rollout, work):

@@ -233,10 +233,10 @@ def list_followers(
 
 
 def find_drift(session: Session, row: TemplateTenant, wanted: Mapping[str, Any]) -> list[DriftedPart]:
-    """Return the parts of a tenant that differ from `wanted`. Requires a session that has entered the tenant."""
-    mine = exclude_overrides(wanted, row.overrides)
-    has = read_parts(session, row.tenant_id, mine)
-    return [DriftedPart(name, value, has[name]) for name, value in mine.items() if has[name] != value]
+    """Return the parts of a tenant that differ from `wanted`. Requires a session in the tenant's scope."""
+    parts = exclude_overrides(wanted, row.overrides)
+    has = read_parts(session, row.tenant_id, parts)
+    return [DriftedPart(name, value, has[name]) for name, value in parts.items() if has[name] != value]
 
 
 def exclude_overrides(wanted: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

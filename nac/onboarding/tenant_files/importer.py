@@ -74,7 +74,7 @@ def import_tenant(
     tell: Callable[[int, int], None] = lambda done, total: None,
     note: Callable[[TenantImportResult], None] = lambda done: None,
 ) -> TenantImportResult:
-    """Create a tenant from the file `source`, and enter the tenant.
+    """Create a tenant from the file `source`, and change the session to the tenant's scope.
 
     Calls `tell` with the numbers of imported and of all rows. An error in `tell` stops the import. If the file has no
     authorities, commits and signs new authorities at the end (`create_tenant_authorities`); if that fails, the worker

@@ -109,17 +109,17 @@ class TenantFile:
     def count(self) -> int:
         """Number of rows in all tables, as `rows` returns them."""
         files: Mapping[str, Any] = self.manifest["files"]
-        return sum(told["rows"] for name, told in files.items() if name.startswith("tables/"))
+        return sum(listed["rows"] for name, listed in files.items() if name.startswith("tables/"))
 
     def settings(self) -> dict[str, Any]:
         """Return the columns of the row in the table `tenants`."""
-        given = self.manifest["settings"]
-        unknown = given.keys() - set(tables.TENANT_COLUMNS)
+        values = self.manifest["settings"]
+        unknown = values.keys() - set(tables.TENANT_COLUMNS)
         if unknown:
             raise TenantFileRefused(f"Unknown setting {sorted(unknown)[0][:40]!r}.", place="settings")
         columns = Base.metadata.tables["tenants"].c
         try:
-            return {name: build_reader(columns[name])(value) for name, value in given.items()}
+            return {name: build_reader(columns[name])(value) for name, value in values.items()}
         except ValueError as exc:
             raise TenantFileRefused(f"{exc}.", place="settings") from exc
 
@@ -214,8 +214,8 @@ class TenantFile:
         return manifest
 
     def _read_key(self, passphrase: str) -> FileKey | None:
-        told = self.manifest["secrets"]
-        if told is None:
+        secret_header = self.manifest["secrets"]
+        if secret_header is None:
             return None
         if not passphrase:
             raise PassphraseRefused(
@@ -224,7 +224,7 @@ class TenantFile:
                 remedy="Enter the passphrase of the file.",
             )
         try:
-            salt = bytes.fromhex(told.get("salt"))
+            salt = bytes.fromhex(secret_header.get("salt"))
         except (TypeError, ValueError):
             salt = b""
         if len(salt) != SALT_BYTES:
@@ -243,25 +243,25 @@ class TenantFile:
         if files.keys() != self._sizes.keys() - {MANIFEST}:
             raise TenantFileRefused("The entries of the archive differ from the manifest.", place=MANIFEST)
         total = rows = 0
-        for told in files.values():
-            if not isinstance(told, dict) or not all(_is_number(told.get(each)) for each in ("rows", "bytes")):
+        for listed in files.values():
+            if not isinstance(listed, dict) or not all(_is_number(listed.get(each)) for each in ("rows", "bytes")):
                 raise TenantFileRefused("The manifest is incomplete.", place=MANIFEST)
-            total, rows = total + told["bytes"], rows + told["rows"]
+            total, rows = total + listed["bytes"], rows + listed["rows"]
         if total > min(MAX_UNPACKED_BYTES, MAX_RATIO * size + _MAX_MANIFEST_BYTES) or rows > MAX_ROWS:
             raise TenantFileRefused("The uncompressed file is too large.", place="file")
-        for name, told in files.items():
-            self._verify_entry(name, told)
+        for name, listed in files.items():
+            self._verify_entry(name, listed)
 
-    def _verify_entry(self, name: str, told: Mapping[str, Any]) -> None:
+    def _verify_entry(self, name: str, listed: Mapping[str, Any]) -> None:
         digest, lines, length, last = hashlib.sha256(), 0, 0, b"\n"
-        for chunk in self._chunks(name, told["bytes"]):
+        for chunk in self._chunks(name, listed["bytes"]):
             digest.update(chunk)
             lines += chunk.count(b"\n")
             length += len(chunk)
             last = chunk[-1:]
-        if digest.hexdigest() != told.get("sha256") or length != told["bytes"]:
+        if digest.hexdigest() != listed.get("sha256") or length != listed["bytes"]:
             raise TenantFileRefused("Wrong checksum.", place=name)
-        if lines != told["rows"] or last != b"\n":
+        if lines != listed["rows"] or last != b"\n":
             raise TenantFileRefused("The number of rows differs from the manifest.", place=name)
 
     def _chunks(self, name: str, most: int) -> Iterator[bytes]:

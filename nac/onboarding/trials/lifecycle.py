@@ -36,12 +36,12 @@ MAX_EXTENSION_DAYS = 365
 
 @dataclass(frozen=True, slots=True)
 class TrialEnvironment:
-    desk: SignUpContext
+    context: SignUpContext
     signing: SigningContext
     radius_host: str
 
 
-def process_trials(keeper: TrialEnvironment, *, now: datetime | None = None, engine: Engine | None = None) -> None:
+def process_trials(environment: TrialEnvironment, *, now: datetime | None = None, engine: Engine | None = None) -> None:
     """Create tenants of confirmed sign-ups, and process all trials. The worker calls this regularly."""
     now = now or utc_now()
     with session_scope(PlatformScope(), engine=engine) as session:
@@ -51,7 +51,11 @@ def process_trials(keeper: TrialEnvironment, *, now: datetime | None = None, eng
     for sign_up_id in unfinished:
         try:
             provision_trial(
-                sign_up_id, keeper.desk, signing=keeper.signing, radius_host=keeper.radius_host, engine=engine
+                sign_up_id,
+                environment.context,
+                signing=environment.signing,
+                radius_host=environment.radius_host,
+                engine=engine,
             )
         except DatabaseUnavailable:
             raise
@@ -63,7 +67,7 @@ def process_trials(keeper: TrialEnvironment, *, now: datetime | None = None, eng
             _fail_after_last_attempt(sign_up_id, engine)
     for tenant_id in open_trials:
         try:
-            process_trial(keeper, tenant_id, now=now, engine=engine)
+            process_trial(environment, tenant_id, now=now, engine=engine)
         except DatabaseUnavailable:
             raise
         except Exception:  # house-rule: an error in one trial does not stop the others
@@ -78,7 +82,7 @@ def _fail_after_last_attempt(sign_up_id: UUID, engine: Engine | None) -> None:
 
 
 def process_trial(
-    keeper: TrialEnvironment, tenant_id: TenantId, *, now: datetime, engine: Engine | None = None
+    environment: TrialEnvironment, tenant_id: TenantId, *, now: datetime, engine: Engine | None = None
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         most = require_trial(session, tenant_id=tenant_id).most_authentications
@@ -89,7 +93,7 @@ def process_trial(
         if trial is None or trial.state == "converted":
             return
         tenant = tenants.require_tenant(session, tenant_id=tenant_id)
-        kept = _TrialTurn(session, keeper.desk, trial, tenant, now)
+        kept = _TrialTurn(session, environment.context, trial, tenant, now)
         if trial.state == "running":
             kept.check_end()
         if trial.state == "running":
@@ -100,9 +104,9 @@ def process_trial(
 
 
 class _TrialTurn:
-    def __init__(self, session: Session, desk: SignUpContext, trial: Trial, tenant: Tenant, now: datetime) -> None:
+    def __init__(self, session: Session, context: SignUpContext, trial: Trial, tenant: Tenant, now: datetime) -> None:
         self._session = session
-        self._desk = desk
+        self._context = context
         self._trial = trial
         self._tenant = tenant
         self._now = now
@@ -125,25 +129,25 @@ class _TrialTurn:
         if counted <= trial.most_authentications:
             trial.over_since = None
             return
-        told = {"authentications": counted, "most": trial.most_authentications}
+        usage = {"authentications": counted, "most": trial.most_authentications}
         if trial.over_since is None:
             trial.over_since = self._now
-            self._mail("trial-limit", f":{self._now:%Y-%m-%d}", **told)
+            self._mail("trial-limit", f":{self._now:%Y-%m-%d}", **usage)
         elif self._now - trial.over_since >= OVER_GRACE and self._tenant.status == "active":
             self._suspend()
-            self._mail("trial-suspended", f":{self._now:%Y-%m-%d}", **told)
+            self._mail("trial-suspended", f":{self._now:%Y-%m-%d}", **usage)
 
     def _suspend(self) -> None:
         if self._tenant.status == "active":
             tenants.suspend_tenant(self._session, actor=ACTOR, tenant_id=self._trial.tenant_id)
 
     def _mail(self, template: str, which: str, **values: int | str) -> None:
-        _queue_mail(self._session, self._desk, self._trial, self._tenant.slug, template, which, values)
+        _queue_mail(self._session, self._context, self._trial, self._tenant.slug, template, which, values)
 
 
 def _queue_mail(
     session: Session,
-    desk: SignUpContext,
+    context: SignUpContext,
     trial: Trial,
     slug: str,
     template: str,
@@ -156,11 +160,11 @@ def _queue_mail(
         template=template,
         recipient=trial.email,
         values={"organisation": trial.organisation, "tenant": slug, **values},
-        seal=desk.seal,
+        seal=context.seal,
     )
 
 
-def convert_trial(session: Session, desk: SignUpContext, *, actor: str, tenant_id: TenantId, msp: str = "") -> Trial:
+def convert_trial(session: Session, context: SignUpContext, *, actor: str, tenant_id: TenantId, msp: str = "") -> Trial:
     """Convert a trial to an ordinary tenant, and resume the tenant if it is suspended.
 
     `msp` is the slug of the MSP that gets the tenant; "" keeps the MSP. Requires a session in PlatformScope.
@@ -181,7 +185,7 @@ def convert_trial(session: Session, desk: SignUpContext, *, actor: str, tenant_i
         tenants.resume_tenant(session, actor=actor, tenant_id=tenant_id)
     after = {"state": trial.state, "msp": str(tenant.msp_id)}
     _audit(session, actor, tenant, "convert", before=before, after=after)
-    _queue_mail(session, desk, trial, tenant.slug, "trial-converted", "", {})
+    _queue_mail(session, context, trial, tenant.slug, "trial-converted", "", {})
     return trial
 
 

@@ -40,7 +40,7 @@ LEASE = timedelta(minutes=2)
 
 
 def provision_trial(
-    sign_up_id: UUID, desk: SignUpContext, *, signing: SigningContext, radius_host: str, engine: Engine | None = None
+    sign_up_id: UUID, context: SignUpContext, *, signing: SigningContext, radius_host: str, engine: Engine | None = None
 ) -> str:
     """Create the sign-up's tenant with the standard policy, and start a self-test. Returns the tenant's slug."""
     with session_scope(PlatformScope(), engine=engine) as session:
@@ -62,7 +62,7 @@ def provision_trial(
             assign_standard_policy(session, actor=ACTOR, tenant_id=tenant_id)
         _ensure_admin(session, row.email, tenant_id)
     with session_scope(PlatformScope(), engine=engine) as session:
-        _finish_sign_up(session, desk, sign_up_id, tenant_id, radius_host)
+        _finish_sign_up(session, context, sign_up_id, tenant_id, radius_host)
     return slug
 
 
@@ -99,12 +99,12 @@ def _ensure_admin(session: Session, email: str, tenant_id: TenantId) -> None:
 
 
 def _finish_sign_up(
-    session: Session, desk: SignUpContext, sign_up_id: UUID, tenant_id: TenantId, radius_host: str
+    session: Session, context: SignUpContext, sign_up_id: UUID, tenant_id: TenantId, radius_host: str
 ) -> None:
     row = repository.lock_sign_up(session, sign_up_id)
     if row is None or row.state == "done":
         return
-    now, terms = utc_now(), desk.terms
+    now, terms = utc_now(), context.terms
     ends_at = now + timedelta(days=terms.days)
     session.add(
         Trial(
@@ -133,11 +133,11 @@ def _finish_sign_up(
             "radius_host": cells.advertised_address(session, slot=slot, usual=radius_host),
             "auth_port": slot.auth_port,
             "acct_port": slot.acct_port,
-            "portal_url": desk.portal_url,
+            "portal_url": context.portal_url,
             "endpoints": terms.endpoints,
             "authentications": terms.authentications_a_day,
         },
-        seal=desk.seal,
+        seal=context.seal,
     )
     # Start the self-test in this transaction, because Admit does not retry a finished sign-up. If the tenant is
     # suspended, no self-test is possible.

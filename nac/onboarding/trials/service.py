@@ -91,18 +91,18 @@ class SignUpContext:
 
 
 def request_sign_up(
-    session: Session, desk: SignUpContext, *, email: str, organisation: str, address: str | None
+    session: Session, context: SignUpContext, *, email: str, organisation: str, address: str | None
 ) -> None:
     """Mail a link for the confirmation or, if the address has an account, a notice about this.
 
     Raises InvalidInput, TooManySignUps and TrialsNotOffered.
     """
-    desk.require_offered()
+    context.require_offered()
     email, organisation = validation.require_email(email), _require_organisation(organisation)
     now = utc_now()
     domain, source = email.rpartition("@")[2], _source_address(address)
     repository.lock_sign_ups(session)
-    _require_room(session, desk.terms, domain, source)
+    _require_room(session, context.terms, domain, source)
     is_known = people.has_account(session, email=email)
     token = secrets.token_urlsafe(32)
     row = SignUp(
@@ -122,7 +122,7 @@ def request_sign_up(
         return
     link = {
         "organisation": organisation,
-        "link": f"{desk.portal_url}/sign-up/{token}",
+        "link": f"{context.portal_url}/sign-up/{token}",
         "until": f"{row.expires_at:%Y-%m-%d %H:%M}",
     }
     mail.queue_mail(
@@ -130,28 +130,28 @@ def request_sign_up(
         key=f"sign-up:{row.id}",
         template="sign-up-known" if is_known else "sign-up-confirm",
         recipient=email,
-        values={"portal_url": desk.portal_url} if is_known else link,
-        seal=desk.seal,
+        values={"portal_url": context.portal_url} if is_known else link,
+        seal=context.seal,
     )
 
 
-def require_open_sign_up(session: Session, desk: SignUpContext, *, token: str) -> SignUp:
+def require_open_sign_up(session: Session, context: SignUpContext, *, token: str) -> SignUp:
     """Return the sign-up of a link, without using the link. Raises LinkRefused."""
-    desk.require_offered()
+    context.require_offered()
     return _require_sign_up(session, token, lock=False)
 
 
-def confirm_sign_up(session: Session, desk: SignUpContext, *, token: str, password: str, name: str = "") -> SignUp:
+def confirm_sign_up(session: Session, context: SignUpContext, *, token: str, password: str, name: str = "") -> SignUp:
     """Use the link and set the password. Then `nac.onboarding.trials.provisioning` creates the tenant.
 
     Raises LinkRefused and InvalidInput. Raises NoTrialLeft if no trial is available; the link remains valid.
     """
-    desk.require_offered()
+    context.require_offered()
     row = _require_sign_up(session, token, lock=True)
     people.require_password(password, email=row.email)
     repository.lock_sign_ups(session)
-    _require_room_to_confirm(session, desk.terms, row.domain)
-    if repository.count_open(session) >= desk.terms.most:
+    _require_room_to_confirm(session, context.terms, row.domain)
+    if repository.count_open(session) >= context.terms.most:
         raise NoTrialLeft(remedy="Try again tomorrow. The link works until it expires.")
     if people.has_account(session, email=row.email):
         # Another link or an invitation created the account meanwhile.
