@@ -11,8 +11,8 @@ from nac.models import Tenant
 from pki.names import San, build_san, read_sans
 
 SERVER_PROFILE = "eap-server"
-# radiusd's attribute parser unescapes the names that OpenSSL prints (a backslash before n, r, t, " or three digits).
-# radiusd's Python module escapes them again. Names that Admit creates avoid all such characters.
+# radiusd's attribute parser removes escapes from names that OpenSSL prints (a backslash before n, r, t, " or digits).
+# Its Python module escapes the names again. Names that Admit creates avoid all such characters.
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 .,&()'-]+")
 # With this limit, "<name> Issuing CA" fits into the 64 characters of a common name.
 _MAX_PLAIN_LENGTH = 48

@@ -202,7 +202,7 @@ def _require_open_intent(session: Session, tenant_id: TenantId, intent_id: UUID)
         raise CertificateStatusConflict("The authority is already signed.", place="authority")
     if intent.abandoned_at is not None:
         raise CertificateStatusConflict(
-            "The authority was abandoned meanwhile.", place="authority", remedy="Try again."
+            "Admit abandoned the unfinished authority.", place="authority", remedy="Try again."
         )
     return intent
 

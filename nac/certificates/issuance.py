@@ -184,7 +184,9 @@ def sign_certificate(
         raise CertificateNotFound(f"Serial number {reservation.serial.hex()} is not reserved.", place="serial")
     row = intent.row
     if row.status == "abandoned":
-        raise CertificateStatusConflict("The certificate was abandoned meanwhile.", place="serial", remedy="Try again.")
+        raise CertificateStatusConflict(
+            "Admit abandoned the unfinished certificate.", place="serial", remedy="Try again."
+        )
     if row.status != "intended":
         raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is already signed.", place="serial")
     if not intent.authority_signs:

@@ -143,7 +143,7 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
 
 
 def get_signer(session: Session, tenant_id: TenantId, now: datetime) -> TenantSigner | None:
-    """Return the tenant's newest active issuing authority whose key Admit stores, with the data to sign."""
+    """Return the tenant's newest active issuing authority whose key Admit stores, with data for signatures."""
     signer = session.execute(_SIGNER, {"tenant_id": tenant_id, "now": now}).one_or_none()
     return None if signer is None else TenantSigner(signer[0], signer[1], signer[2] or {}, signer[3])
 

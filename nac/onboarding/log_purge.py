@@ -90,7 +90,7 @@ def _delete_rows_of_tenant(tenant_id: TenantId, deadline: float, engine: Engine 
 
 
 def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) -> tuple[int, bool]:
-    """Delete ended sessions and usage, one partition after the other, then rows in the default partitions.
+    """Delete ended sessions and usage: one partition after the other, then the few remaining rows at once.
 
     Returns the number of deleted rows, and whether no rows are left.
     """

@@ -115,7 +115,9 @@ def create_secret(
         if common_name is not None:
             subject_name(common_name)
     if kind == "link" and common_name is None:
-        raise InvalidEnrolmentSecret("A link needs a name.", place="common_name", remedy="Set the common name.")
+        raise InvalidEnrolmentSecret(
+            "An enrolment link needs a name.", place="common_name", remedy="Set the common name."
+        )
     is_bound = common_name is not None or bool(names)
     _require_name_binding(is_bound=is_bound, uses=uses, any_name=any_name)
     require_no_server_name(

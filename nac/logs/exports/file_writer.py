@@ -156,7 +156,7 @@ def _one_line(line: str) -> bytes:
 
 
 def _write_parquet(connection: psycopg.Connection, source: LogSource, stretch: ExportRange, to: _MeasuredFile) -> int:
-    # Imported on first use, because the import takes a third of a second and 60 MB, and most exports do not need it.
+    # Imported on first use, because it takes a third of a second and 60 MB, and most exports do not need it.
     from nac.logs.exports.parquet import ParquetTable
 
     rows = 0

@@ -7,8 +7,8 @@ If a receiver always rejects one event, the feed isolates this event. After SEAR
 a row, it halves a batch until the receiver rejects a single event. The feed skips this event only if the receiver
 accepts other events. If the receiver rejects everything, the feed skips nothing.
 
-If a batch times out, the next attempt has half as many events (`Feed.at_once`), because it would time out again. The
-limit grows again with each accepted batch.
+If a batch times out, a batch of the same size would time out again. So the next attempt has half as many events
+(`Feed.at_once`). The limit grows again with each accepted batch.
 """
 
 import asyncio

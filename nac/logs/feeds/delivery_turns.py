@@ -1,8 +1,9 @@
 """Scheduling of feeds. On each machine, one process delivers feeds, and only one machine delivers each feed.
 
 PostgreSQL advisory locks ensure this. They belong to the transaction of a turn, so they end with the transaction, or
-if the process or machine fails. A mark is a range of a tenant's new events (`batch_reader`); a note is the stored
-content of an event that no log table contains.
+if the process or machine fails.
+
+A mark is a range of a tenant's new events (`batch_reader`). A note stores an event that no log table contains.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ _MAX_DOUBLINGS = 10
 # Report a failure only after this time, because a restart of the receiver needs no report.
 REPORT_FAILURE_AFTER = timedelta(minutes=15)
 _MAX_FAILURE_LENGTH = 500
-# Maximum ids of skipped events in a report. The number in the report is complete.
+# Maximum ids of skipped events in a report. The report also has the number of all skipped events.
 _MAX_IDS = 20
 _random = SystemRandom()
 

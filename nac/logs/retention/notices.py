@@ -132,14 +132,14 @@ def _change_notice(log: LogPlan, cleared: Sequence[RetentionHold]) -> DueNotice:
     for hold in cleared:
         assert hold.cleared_at is not None
         dates.append(hold.cleared_at)
-        changes.append(f"from {_in_force_on(hold.cleared_at)} on hold {hold.id} no longer applies")
+        changes.append(f"from {_in_force_on(hold.cleared_at)} on, hold {hold.id} no longer applies")
     for name, part in log.terms.announced.items():
         assert part.announced is not None
         assert part.announced_at is not None
         dates.append(part.announced_at)
         before = part.value
         changes.append(
-            f"from {_in_force_on(part.announced_at)} on "
+            f"from {_in_force_on(part.announced_at)} on, "
             + {
                 "days": f"{part.announced} days are kept instead of {before}",
                 "floor": f"a budget keeps at least the last {part.announced} days instead of {before}",

@@ -17,8 +17,8 @@ from nac.logs.retention import measurement, repository
 from nac.logs.retention.notices import RETENTION_ACTOR
 from nac.logs.retention.plan import TenantPlan
 
-# With more exported rows, retention deletes the day by rows. To drop the partition, it would have to check these rows
-# under a lock, and delay the shipping of log records for more than some seconds.
+# With more exported rows, retention deletes the day by rows. A drop of the partition would check these rows under a
+# lock, and delay new log records by more than some seconds.
 MAX_SCANNED_ROWS = 5_000_000
 
 

@@ -1,7 +1,7 @@
 """The effective retention of a tenant's logs: settings within the platform's limits, budget, holds and exports.
 
-Days are UTC days. With N days, rows from before the UTC midnight N days ago are deleted, so every row is kept for at
-least N times 24 hours.
+Days are UTC days. With N days, retention deletes rows from before the UTC midnight N days ago. So every row is kept
+for at least N times 24 hours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -222,7 +222,7 @@ def midnight(day: date) -> datetime:
 def first_kept_day(sizes: Mapping[date, int], *, since: date, budget: int) -> date:
     """Return the first day to keep, so that this day and all newer days fit into `budget` (bytes).
 
-    Returns `since` if all days since then fit, and the day after the newest day if even the newest day does not fit.
+    Returns `since` if all days fit. If even the newest day does not fit, returns the day after it.
     """
     room = budget
     first = since

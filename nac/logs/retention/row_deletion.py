@@ -33,8 +33,8 @@ _TRANSACTION_SETTINGS = text(
     "SELECT set_config('lock_timeout', '200ms', true), set_config('synchronous_commit', 'off', true)"
 )
 _ONLY_EXPORTED = "AND is_written_before(xmin, :before)"
-# The rows of a day are in one partition, so a ctid is unique. If the table has an index of the time, each batch starts
-# after the previous batch and does not scan its dead rows.
+# The rows of a day are in one partition, so a ctid is unique. In tables with an index of the time, each batch starts
+# after the previous batch, and scans no dead rows.
 _PICK_SQL = "SELECT ctid::text FROM :table WHERE :those :order LIMIT :most"
 _DELETE_SQL = """
 WITH gone AS (DELETE FROM :table WHERE :those AND ctid = ANY (CAST(:places AS tid[])) RETURNING :key AS moment)

@@ -71,8 +71,8 @@ def start_rollout(
     """Start a roll-out. The last stage contains all remaining tenants.
 
     If the share of rejections at a tenant changes by more than `most_moved`, the roll-out stops or, with
-    `back_when_moved`, rolls back. Raises Conflict if a roll-out is running or all tenants have the version, and
-    PermissionMissing if the caller cannot change the parts at one of the tenants.
+    `back_when_moved`, rolls back. Raises Conflict if a roll-out is running or all tenants have the version.
+    Raises PermissionMissing if the caller cannot change the parts at one of the tenants.
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     version = require_version(session, template=template, number=number)

@@ -74,8 +74,8 @@ def _check_endpoint(values: Mapping[str, Any]) -> None:
 def check_contents(session: Session, *, actor: str, tenant: Tenant, sealer: Sealer) -> None:
     """Check the imported rows, in the transaction of the import.
 
-    Raises TenantFileRefused or SeveralMistakes, with the row in `place`. Raises DictionaryMissing if no cell has
-    published its RADIUS dictionary, which the check of policies needs.
+    Raises TenantFileRefused or SeveralMistakes, with the row in `place`. Raises DictionaryMissing if the
+    tenant's cell has not published its RADIUS dictionary, which the check of policies needs.
     """
     mistakes = MistakeCollector()
     count = 0
@@ -154,7 +154,10 @@ def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: T
 
 
 def _iter_current_versions(session: Session, tenant_id: TenantId) -> Iterator[tuple[str, PolicyVersion]]:
-    """Yield policy versions that are published or newer. Admit checks an older version when a user restores it."""
+    """Yield the draft and the published version of each policy, with the policy's slug.
+
+    Admit checks any other version when a user restores it.
+    """
     query = (
         select(Policy.slug, PolicyVersion)
         .join(Policy, Policy.id == PolicyVersion.policy_id)
