@@ -73,7 +73,7 @@ class LockedSecret:
     refusal: RefusalReason | None
 
     def take(self, now: datetime) -> EnrolmentSecret:
-        """Use the secret once. Raises SecretRefused if no use is left."""
+        """Use the secret once. Raises SecretRefused if the secret is used up or expired."""
         if self.refusal is not None:
             raise SecretRefused(self.refusal)
         self.row.uses += 1

@@ -233,7 +233,7 @@ def _find_references(table: Table) -> dict[str, str]:
 
 
 def _order_by_generation(rows: list[dict[str, Any]], parents: Sequence[str]) -> list[list[dict[str, Any]]]:
-    """Group rows into batches, so that each row comes after the rows that its columns `parents` refer to.
+    """Group rows into batches. A row comes after the rows whose ids are in its columns `parents`.
 
     Raises TenantFileRefused if rows refer to each other in a cycle.
     """
