@@ -1,8 +1,8 @@
 """A tenant's authorities and the certificates they issue.
 
-Own authorities: `authorities`, `hierarchy`, `rollover`, `offline_root`; `signing` opens their keys.
-Certificates: `profiles`, `holders`, `issuance`, `server_renewal`, `expiry`; `repository` has rows.
-Status: `service` changes one certificate, `bulk_revocation` many; `status_changes` has the effects.
-Public: `publication` (CRLs, OCSP signers), `ocsp_responder`, `status_lookup`, `status_listener`, `public_lookups`.
-Authorities of customers: `external_authorities`; `external_status` is fetched by the worker.
+Authorities that Admit creates: `authorities`, `hierarchy`, `rollover`, `offline_root`. `signing` opens their keys.
+Certificates: `profiles`, `holders`, `issuance`, `server_renewal`, `expiry`. `repository` reads and writes the rows.
+Status: `service` changes one certificate, `bulk_revocation` many. `status_changes` publishes each change.
+Public data: `publication` (CRLs, OCSP signers), `ocsp_responder`, `status_lookup`, `status_listener`, `public_lookups`.
+Authorities that customers upload: `external_authorities`. The worker fetches their status with `external_status`.
 """

@@ -45,14 +45,15 @@ def create_tenant_authorities(
     name: str = "",
     server_names: Sequence[str] = (),
 ) -> TenantAuthorities:
-    """Create the root, issuing authority and EAP server certificate of a tenant. Needs a scope that sees the tenant.
+    """Create the root, issuing authority and EAP server certificate of a tenant.
 
-    Commits the session before each signature. If the process dies in between, the worker completes the rest
-    (`finish_tenant_authorities`; for the server certificate `nac.certificates.server_renewal`).
+    The session needs a scope that sees the tenant. The function commits it before each signature. If the process
+    dies in between, the worker creates the authorities again (`finish_tenant_authorities`) or issues the missing
+    server certificate (`nac.certificates.server_renewal`).
 
-    `name` is the organisation in the subjects (default: the tenant's name). `server_names` are the DNS names of the
-    server certificate, which devices check (default: `radius.<slug>.admit.example`). Raises AlreadyExists if the
-    tenant has authorities.
+    `name` is the organisation in the certificates' subjects (default: the tenant's name). `server_names` are the DNS
+    names of the server certificate, which devices check (default: `radius.<slug>.admit.example`). Raises
+    AlreadyExists if the tenant has authorities.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     if repository.get_active_issuing(session, tenant_id) is not None:
@@ -60,7 +61,7 @@ def create_tenant_authorities(
     organisation = subject_organisation(tenant, name)
     unique = generate_unique_number(tenant.slug)
     names = tuple(server_names) or tuple(first_server_names(session, tenant))
-    # Check before the commit, which cannot be undone.
+    # Check the names before the commit, because the commit cannot be undone.
     require_server_names(session, tenant_id=tenant_id, dns_names=names)
     reserved_root, reserved_issuing = (
         reserve_authority(
@@ -70,7 +71,7 @@ def create_tenant_authorities(
             organisation=organisation,
             unique=unique,
             signing=signing,
-            # `finish_tenant_authorities` reads them after a crash.
+            # `finish_tenant_authorities` reads the names after a crash.
             server_names=names if kind == "issuing" else (),
         )
         for kind in OWN_AUTHORITY_KINDS
@@ -88,9 +89,9 @@ def create_tenant_authorities(
 def finish_tenant_authorities(
     session: Session, *, actor: str, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> TenantAuthorities | None:
-    """Create the authorities again after an interrupted first attempt (`nac.certificates.intents`).
+    """Create a tenant's authorities if the first attempt was interrupted and abandoned (`nac.certificates.intents`).
 
-    Returns None if there is nothing to do. Commits in between.
+    Returns None if there is nothing to do. Commits the session before each signature.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     if tenant.status == "deleting" or not repository.has_abandoned_setup(session, tenant_id):
@@ -101,9 +102,10 @@ def finish_tenant_authorities(
 def complete_tenant_authorities(
     session: Session, *, actor: str, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> None:
-    """Create missing authorities and the server certificate at once, after an attempt that is known to have died.
+    """Create missing authorities or a missing server certificate, without waiting for an earlier attempt.
 
-    Raises AlreadyExists if another process was faster. Commits in between.
+    Call it only if the process of that attempt has ended. Raises AlreadyExists if another process was faster. Commits
+    the session before each signature.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     arguments: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id, "signing": signing, "now": now}
@@ -114,24 +116,24 @@ def complete_tenant_authorities(
 
 
 def first_server_names(session: Session, tenant: Tenant) -> Sequence[str]:
-    """Return the names for a tenant's first server certificate: the requested ones, or the default name."""
+    """Return the DNS names for a tenant's first server certificate: the requested names, or the default name."""
     return repository.list_requested_server_names(session, TenantId(tenant.id)) or (default_server_name(tenant),)
 
 
 def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[CertificateAuthority]:
-    """List all authorities: roots first, newest first within a kind."""
+    """List all authorities of the tenant: roots first, then by kind; the newest of each kind first."""
     return repository.list_authorities(session, tenant_id)
 
 
 def list_authority_page(
     session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", kind: str = "", status: str = ""
 ) -> Sequence[CertificateAuthority]:
-    """List one page. `text` is a part of name or subject."""
+    """List one page of authorities. `text` filters by a part of the name or subject."""
     return repository.list_authority_page(session, tenant_id, span=span, text=text, kind=kind, status=status)
 
 
 def list_own_authority_certificates(session: Session, *, tenant_id: TenantId) -> list[x509.Certificate]:
-    """Return the tenant's own authorities that are not revoked, active or retired, roots first."""
+    """Return the active and retired authorities that Admit created for the tenant, roots first."""
     authorities = repository.list_authorities(session, tenant_id)
     return [
         x509.load_der_x509_certificate(authority.certificate_der)
@@ -141,7 +143,7 @@ def list_own_authority_certificates(session: Session, *, tenant_id: TenantId) ->
 
 
 def require_authority(session: Session, *, tenant_id: TenantId, which: str, lock: bool = False) -> CertificateAuthority:
-    """Find an authority by id, or the newest active one of a kind ("root", "issuing").
+    """Return the authority with the id `which`, or the newest active authority of the kind `which` ("root", "issuing").
 
     `lock` locks all authorities of the tenant. Raises AuthorityNotFound.
     """

@@ -1,6 +1,6 @@
-"""Revocation of many certificates: of a device, a user or an authority. One transaction, in batches.
+"""Revocation of all certificates of a device, a user or an authority, in one transaction with batches.
 
-Suspends and reinstates certificates of a device or user likewise.
+Also suspends and reinstates all certificates of a device or user.
 """
 
 from collections.abc import Sequence
@@ -27,23 +27,23 @@ from nac.sessions.coa_requests import request_queue
 from pki.serials import serial_bytes
 
 BATCH_SIZE = 1_000
-# RFC 5280 5.3.1: cACompromise is only for authorities.
+# Only authorities can be revoked because of cACompromise (RFC 5280 5.3.1).
 AuthorityRevocationReason = RevocationReason | Literal["cACompromise"]
 AUTHORITY_REVOCATION_REASONS: tuple[AuthorityRevocationReason, ...] = (*REVOCATION_REASONS, "cACompromise")
 
 
 @dataclass(slots=True)
 class RevocationResult:
-    """Counts of a bulk change."""
+    """Numbers of certificates, authorities and sessions that a bulk change affected."""
 
     authorities: int = 0
     certificates: int = 0
-    # Live sessions that NASes are requested to end.
+    # Number of live sessions that Admit requests NASes to end.
     disconnects: int = 0
 
 
 class _StatusChange(NamedTuple):
-    """A status change: from statuses, to status, reason, and time (None for a reinstatement)."""
+    """Statuses to replace, new status, reason, and time of the change (None for a reinstatement)."""
 
     verb: str
     before: tuple[str, ...]
@@ -55,7 +55,10 @@ class _StatusChange(NamedTuple):
 def issued_to_clause(
     session: Session, *, tenant_id: TenantId, mac: str | None = None, user_name: str | None = None
 ) -> ColumnElement[bool]:
-    """Return the condition for certificates of the endpoint or, without `mac`, of the user. Raises NotFound."""
+    """Return the SQL condition for certificates of the endpoint `mac` or, without `mac`, of the user.
+
+    Raises NotFound if the endpoint or user does not exist.
+    """
     if mac is not None:
         return Certificate.endpoint_id == require_by_mac(session, tenant_id=tenant_id, mac=mac).id
     return Certificate.user_id == require_by_name(session, tenant_id=tenant_id, name=user_name or "").id
@@ -70,21 +73,21 @@ def revoke_all(
     now: datetime,
     reason: str = "unspecified",
 ) -> RevocationResult:
-    """Revoke certificates permanently; `which` comes from `issued_to`."""
+    """Revoke certificates permanently. `issued_to_clause` builds the condition `which`."""
     return _revoke_where(session, actor, tenant_id, which, now, _require_reason(reason))
 
 
 def suspend_all(
     session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool], now: datetime
 ) -> RevocationResult:
-    """Suspend certificates until `reinstate_all`; `which` comes from `issued_to`."""
+    """Suspend certificates until `reinstate_all`. `issued_to_clause` builds the condition `which`."""
     return _change_where(
         session, actor, tenant_id, which, _StatusChange("suspend", ("valid",), "suspended", HOLD_REASON, now)
     )
 
 
 def reinstate_all(session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool]) -> RevocationResult:
-    """Reinstate all suspended certificates, however they were suspended. Revoked ones stay revoked."""
+    """Reinstate suspended certificates, whichever operation suspended them. Revoked certificates stay revoked."""
     return _change_where(
         session, actor, tenant_id, which, _StatusChange("reinstate", ("suspended",), "valid", "", None)
     )
@@ -93,7 +96,10 @@ def reinstate_all(session: Session, *, actor: str, tenant_id: TenantId, which: C
 def revoke_authority(
     session: Session, *, actor: str, tenant_id: TenantId, which: str, now: datetime, reason: str = "unspecified"
 ) -> RevocationResult:
-    """Revoke the authority, those below it and all their certificates permanently; stop trusting an external one."""
+    """Revoke an authority, all authorities below it, and all certificates of these authorities, permanently.
+
+    The tenant stops trusting the authority if it is external.
+    """
     tenant = repository.lock_tenant(session, tenant_id)
     authority = require_authority(session, tenant_id=tenant_id, which=which)
     if authority.status == "revoked":
@@ -110,7 +116,7 @@ def revoke_authority(
             tenant_id=tenant_id,
             after={"id": str(row.id), "subject": row.subject, "reason": checked},
         )
-    # radiusd forgets them later; policies reject them at once.
+    # Policies reject the certificates at once. radiusd trusts the authorities until the agent restarts it.
     tenant.trust_generation += 1
     record_status_change(
         session,
@@ -126,7 +132,10 @@ def revoke_authority(
 def _revoke_cross_certificates(
     session: Session, rows: Sequence[CertificateAuthority], now: datetime, reason: str
 ) -> list[AuthorityIntent]:
-    """Revoke the cross-certificates, too; with them, devices that trust the old root would still accept the chain."""
+    """Revoke the cross-certificates of these authorities, and return their intents.
+
+    With a valid cross-certificate, devices that trust the old root would still accept the chain.
+    """
     intents_ = []
     for row in rows:
         if row.cross_der is not None:
@@ -165,7 +174,7 @@ def _change_where(
     session: Session, actor: str, tenant_id: TenantId, which: ColumnElement[bool], change: _StatusChange
 ) -> RevocationResult:
     if change.since is not None:
-        # Waits for running signatures and abandons the rest.
+        # Wait for running signatures, then abandon the certificates that nobody is signing.
         intents.abandon_intents(session, actor=actor, tenant_id=tenant_id, which=which, now=change.since)
     done = RevocationResult()
     authorities: dict[UUID, UUID] = {}

@@ -11,19 +11,19 @@ from nac.models import Tenant
 from pki.names import San, build_san, read_sans
 
 SERVER_PROFILE = "eap-server"
-# radiusd's attribute parser unescapes OpenSSL's names (a backslash before n, r, t, " or three digits), and its Python
-# module escapes them again. Our own names avoid all such characters.
+# radiusd's attribute parser removes escapes from names that OpenSSL prints (a backslash before n, r, t, " or digits).
+# Its Python module escapes the names again. Names that Admit creates avoid all such characters.
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 .,&()'-]+")
-# Keeps "<name> Issuing CA" within the 64 characters of a common name.
+# With this limit, "<name> Issuing CA" fits into the 64 characters of a common name.
 _MAX_PLAIN_LENGTH = 48
 
 
 def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None, sans: Iterable[San]) -> None:
     """Check that no name belongs to the RADIUS servers whose certificates are `servers`.
 
-    Devices recognise their server by its name below the tenant's root. Not all check the usage of the certificate, so
-    any other certificate with that name could imitate the server. Raises CertificateRefused also for names below a
-    server name: some devices compare only the end of a name.
+    Devices recognise the RADIUS server by its DNS name. Some do not check the certificate's usage, so any certificate
+    with that name could imitate the server. Some compare only the end of a name, so subdomains of a server name are
+    reserved, too. Raises CertificateRefused.
     """
     names = [item.value for item in sans if item.kind == "dns"]
     if common_name is not None:
@@ -39,17 +39,17 @@ def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None,
 
 
 def subject_organisation(tenant: Tenant, name: str = "") -> str:
-    """Return the organisation for the subjects: `name`, or the tenant's name, or its slug."""
+    """Return the organisation for certificate subjects: `name`, the tenant's name, or the tenant's slug."""
     return _to_plain(name or tenant.name) or tenant.slug[:_MAX_PLAIN_LENGTH]
 
 
 def default_server_name(tenant: Tenant) -> str:
-    """Return the default DNS name of the server certificate."""
+    """Return the default DNS name of the tenant's server certificate."""
     return f"radius.{tenant.slug}.admit.example"
 
 
 def add_dns_name(name: str, names: Sequence[San]) -> tuple[San, ...]:
-    """Add `name` to the alternative names: RadSec clients check the server name there (RFC 6614 2.3)."""
+    """Add `name` to the alternative names `names`, where RadSec clients look for the server name (RFC 6614 2.3)."""
     with translate_pki_errors():
         own = build_san("dns", name)
     return tuple(names) if own in names else (own, *names)

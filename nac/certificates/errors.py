@@ -14,7 +14,7 @@ class AuthorityNotFound(NotFound):
 
 
 class AuthorityKeyAway(Conflict):
-    """The private key of the certificate authority is not stored here."""
+    """Admit does not store the private key of the certificate authority."""
 
 
 class ListNotFound(NotFound):
@@ -34,7 +34,7 @@ class CertificateRefused(InvalidInput):
 
 
 class CertificateStatusConflict(Conflict):
-    """The certificate's status does not allow this."""
+    """The status of the certificate does not allow this operation."""
 
 
 class DuplicateKey(Conflict):
@@ -43,7 +43,7 @@ class DuplicateKey(Conflict):
 
 @contextmanager
 def translate_pki_errors() -> Iterator[None]:
-    """Convert errors of `pki` to errors of this package."""
+    """Convert errors of the package `pki` to errors of this package."""
     try:
         yield
     except TokenRefused as exc:

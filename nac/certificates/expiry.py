@@ -1,7 +1,8 @@
-"""Certificates that expire soon: counts and lists for a dashboard, and one warning per window.
+"""Certificates that expire soon: lists, counts, and one warning for each window of EXPIRY_WINDOW_DAYS.
 
-Covers authorities (own and external), server certificates and client certificates. A certificate with a successor of
-the same name and profile does not count. A window longer than half of a certificate's life is skipped.
+Covers authorities (created by Admit or uploaded), server certificates and client certificates. A certificate is not
+listed if a newer certificate has the same name and profile. Admit does not warn in a window that is longer than half
+of the certificate's life.
 """
 
 from collections.abc import Iterator, Sequence
@@ -57,7 +58,7 @@ WITH given AS (
 SELECT s.kind, s.id, s.serial, s.name, s.profile, s.not_after, g.days
 FROM given g JOIN expiring s ON s.id = g.subject_id ORDER BY s.kind, g.days, s.not_after, s.id
 """)
-# Days before the expiry.
+# Number of days before the expiry at which each window begins.
 EXPIRY_WINDOW_DAYS = (60, 30, 14, 7, 1)
 
 
@@ -65,10 +66,10 @@ EXPIRY_WINDOW_DAYS = (60, 30, 14, 7, 1)
 class ExpiringItem:
     kind: ExpiringKind
     id: UUID
-    # Hexadecimal; "" for an authority.
+    # Serial number in hexadecimal; "" for an authority.
     serial: str
     name: str
-    # For an authority, its kind.
+    # Certificate profile; for an authority, the kind of the authority.
     profile: str
     not_after: datetime
 
@@ -90,7 +91,10 @@ def list_expiring(
     limit: int = 1000,
     last_first: bool = False,
 ) -> list[ExpiringItem]:
-    """List valid certificates by expiry, earliest first (latest first with `last_first`). `after` continues a page."""
+    """List valid certificates that expire within `within_days`, earliest expiry first (latest first with `last_first`).
+
+    `after` is the last item of the previous page.
+    """
     parameters = _parameters(tenant_id, now, within_days) | {
         "kinds": list(kinds),
         "after_end": after.not_after if after else None if last_first else now,
@@ -103,7 +107,7 @@ def list_expiring(
 
 
 def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> dict[ExpiringKind, dict[int, int]]:
-    """Count by kind and window (days). A larger window includes the smaller ones."""
+    """Count expiring certificates by kind and window (days). A larger window includes the smaller ones."""
     counts: dict[ExpiringKind, dict[int, int]] = {kind: dict.fromkeys(EXPIRY_WINDOW_DAYS, 0) for kind in EXPIRING_KINDS}
     parameters = _parameters(tenant_id, now, EXPIRY_WINDOW_DAYS[0]) | {"windows": list(EXPIRY_WINDOW_DAYS)}
     for kind, days, count in session.execute(_COUNT_SQL, parameters):
@@ -112,7 +116,10 @@ def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> d
 
 
 def record_warnings(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> list[ExpiryNotice]:
-    """Record and return new warnings: one per subject and window, for the smallest window it is in."""
+    """Record and return new warnings: at most one per certificate and window.
+
+    A certificate in several windows gets only the warning of the smallest window.
+    """
     parameters = _parameters(tenant_id, now, EXPIRY_WINDOW_DAYS[0]) | {"windows": list(EXPIRY_WINDOW_DAYS)}
     rows = session.execute(_WARN_SQL, parameters).all()
     warnings = [ExpiryNotice(ExpiringItem(*row[:-1]), row.days) for row in rows]
@@ -124,7 +131,7 @@ def record_warnings(session: Session, *, actor: str, tenant_id: TenantId, now: d
 
 
 def _iter_audit_entries(warnings: Sequence[ExpiryNotice]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield one audit entry per authority and server certificate, and one per window for all clients."""
+    """Yield one audit entry per authority or server certificate, and one per window for all client certificates."""
     for (kind, days), group in groupby(warnings, lambda warning: (warning.subject.kind, warning.days)):
         subjects = [warning.subject for warning in group]
         if kind == "client":

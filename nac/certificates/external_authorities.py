@@ -1,4 +1,4 @@
-"""External authorities that a tenant uploaded. Trusted only in its slot, for device certificates."""
+"""External authorities: uploaded by a tenant. radiusd trusts them only for certificates of this tenant's devices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,14 +32,14 @@ from pki.uploads import (
     read_certificates,
 )
 
-# Each one is a file for radiusd and a record that each certificate decision reads.
+# Each authority is a file for radiusd, and a record that every decision about a certificate reads.
 MAX_AUTHORITIES = 100
-# Authorities of one name: a new certificate is checked against each.
+# Maximum authorities with equal names. Admit checks a new certificate against each of them.
 MAX_SAME_NAME = 8
 
 
 class UploadMistake(NamedTuple):
-    # File name and position of the certificate.
+    # Name of the uploaded file, and position of the certificate in this file.
     place: str
     message: str
 
@@ -62,10 +62,10 @@ class InvalidUpload(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class AuthorityImportResult:
-    """The authorities of an upload, including those already trusted."""
+    """The authorities of an upload, including authorities that the tenant already trusted."""
 
     authorities: tuple[CertificateAuthority, ...]
-    # True if radiusd must be replaced before the new ones are trusted.
+    # True if radiusd trusts the new authorities only after the agent restarts it.
     needs_exchange: bool
 
 
@@ -75,7 +75,7 @@ class _AuthorityUpload:
     tenant_id: TenantId
     now: datetime
     mistakes: list[UploadMistake] = field(default_factory=list)
-    # Each certificate once, with its place.
+    # By DER: each certificate once, with its file name and position.
     certificates: dict[bytes, tuple[x509.Certificate, str]] = field(default_factory=dict)
 
     def read(self, name: str, data: bytes) -> None:
@@ -97,7 +97,7 @@ class _AuthorityUpload:
             if self.session.scalar(select(func.is_made_here(compute_key_identifier(certificate)))):
                 found.append("Admit created this authority. It is trusted already and cannot be uploaded.")
             elif subject_line(certificate) in own:
-                found.append("It has the name of an authority that Admit created for this tenant.")
+                found.append("This authority has the name of an authority that Admit created for the tenant.")
             if (
                 has_strong_signature(certificate)
                 and not is_root(certificate)
@@ -130,9 +130,10 @@ def import_authorities(
     crl_url: str = "",
     ocsp_url: str = "",
 ) -> AuthorityImportResult:
-    """Trust the roots and intermediates of `files`, (name, content). Raises InvalidUpload with every mistake.
+    """Trust the roots and intermediates in `files`: pairs of file name and content.
 
-    The URLs apply to all of them; "" uses the URLs in the certificates.
+    The URLs apply to all of these authorities. With "", Admit uses the URLs in device certificates. Raises
+    InvalidUpload with every mistake.
     """
     for name, url in (("crl_url", crl_url), ("ocsp_url", ocsp_url)):
         if url:
@@ -159,7 +160,7 @@ def import_authorities(
     _link_parents(session, tenant_id)
     for row in rows:
         _audit(session, actor, row, "import")
-    # OpenSSL does not look for a second authority of a name that it has loaded.
+    # Once OpenSSL has loaded an authority, it ignores new files of authorities with the same name.
     needs_exchange = any(row.subject in names_held for row in fresh)
     tenant.trusts_external = True
     tenant.trust_generation += needs_exchange
@@ -170,7 +171,10 @@ def import_authorities(
 def delete_authority(
     session: Session, *, actor: str, tenant_id: TenantId, which: str
 ) -> Sequence[CertificateAuthority]:
-    """Stop trusting an external authority and those below it without another parent. Returns all of them."""
+    """Stop trusting an external authority, and authorities below it that no other trusted authority signed.
+
+    Returns all authorities that are no longer trusted.
+    """
     tenant = repository.lock_tenant(session, tenant_id)
     first = require_external_authority(session, tenant_id=tenant_id, which=which)
     gone = [first]
@@ -183,7 +187,7 @@ def delete_authority(
     ids = [row.id for row in gone]
     session.execute(delete(ExternalCertificate).where(ExternalCertificate.authority_id.in_(ids)))
     session.execute(delete(CertificateAuthority).where(CertificateAuthority.id.in_(ids)))
-    # radiusd forgets it later; policies reject it at once.
+    # Policies reject the certificates at once. radiusd trusts the authority until the agent restarts it.
     tenant.trust_generation += 1
     session.flush()
     return gone
@@ -192,7 +196,7 @@ def delete_authority(
 def update_status_sources(
     session: Session, *, actor: str, tenant_id: TenantId, which: str, crl_url: str | None, ocsp_url: str | None
 ) -> CertificateAuthority:
-    """Set the status URLs of an external authority; None keeps a URL."""
+    """Set the CRL URL and OCSP URL of an external authority. None keeps the current URL."""
     for name, url in (("crl_url", crl_url), ("ocsp_url", ocsp_url)):
         if url:
             require_web_address(url, place=name)
@@ -207,8 +211,10 @@ def update_status_sources(
 def require_external_authority(
     session: Session, *, tenant_id: TenantId, which: str, lock: bool = False
 ) -> CertificateAuthority:
-    """Find an external authority. `lock` locks all authorities of the tenant. Raises InvalidInput if Admit created
-    it."""
+    """Return the external authority `which`. `lock` locks all authorities of the tenant.
+
+    Raises AuthorityNotFound, or InvalidInput if Admit created the authority.
+    """
     if lock:
         repository.lock_tenant(session, tenant_id)
     row = require_authority(session, tenant_id=tenant_id, which=which)
@@ -227,7 +233,7 @@ def get_status_source(session: Session, *, tenant_id: TenantId, authority_id: UU
 
 
 def status_sources_by_authority(session: Session, *, tenant_id: TenantId) -> dict[UUID, StatusSource]:
-    """Return all sources by authority."""
+    """Return the status sources (CRL and OCSP URLs) of the tenant's external authorities, by authority id."""
     rows = session.scalars(select(StatusSource).where(StatusSource.tenant_id == tenant_id))
     return {row.authority_id: row for row in rows}
 
@@ -241,7 +247,10 @@ def _find_parents(certificate: x509.Certificate, candidates: Iterable[x509.Certi
 
 
 def _link_parents(session: Session, tenant_id: TenantId, *, without: Iterable[UUID] = ()) -> list[CertificateAuthority]:
-    """Link each external authority to the parent that lasts longest. Returns those without a parent."""
+    """Link each external authority to its issuer. Returns the intermediates whose issuer is not trusted.
+
+    If several trusted authorities could be the issuer, uses the one that expires last.
+    """
     excluded = set(without)
     rows = [row for row in repository.list_authorities(session, tenant_id) if row.id not in excluded]
     trusted = {row.certificate_der: row for row in rows if _is_trusted(row)}
@@ -288,7 +297,7 @@ def _update_status_source(
         source.crl_url = crl_url
     if ocsp_url is not None:
         source.ocsp_url = ocsp_url
-    # The worker fetches at once.
+    # The revocation list becomes due, so the worker fetches it at once.
     source.crl_due_at = func.now()
     session.flush()
 

@@ -1,7 +1,7 @@
 """Revocation status from external authorities, fetched by the worker and never during a login.
 
-Each step reads due work in one transaction, fetches outside of transactions, and stores in another. No row is locked
-while a remote server responds.
+Each step reads the due sources in one transaction, fetches without a transaction, and stores the responses in another
+transaction. So no row is locked while a remote server responds.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from pki.external_status import (
     read_ocsp,
 )
 
-# Fetch again after half the validity, between 5 minutes and 1 hour.
+# Fetch a status again after half of its remaining validity, but after 5 minutes at least and 1 hour at most.
 _MAX_INTERVAL, _MIN_INTERVAL = timedelta(hours=1), timedelta(minutes=5)
-# Stop fetching for a certificate that no device used for this long, and delete it later.
+# The worker stops OCSP queries about a certificate that no device used for this time (deletion: FORGET_AFTER).
 _QUERY_WHILE_SEEN = timedelta(days=30)
 FORGET_AFTER = timedelta(days=90)
 MAX_CERTIFICATES = 10_000
-# Per tenant and round, so that no tenant delays the others.
+# Maximum OCSP queries per tenant and turn of the worker, so that no tenant delays the others.
 _MAX_QUERIES_PER_TURN = 200
 _MAX_PARALLEL = 8
 _MAX_LISTS = 3
@@ -56,24 +56,24 @@ class OcspQuery(NamedTuple):
     certificate: x509.Certificate
     serial: bytes
     urls: tuple[str, ...]
-    # From the previous response; older responses are ignored.
+    # Time of the previous response. Admit ignores older responses.
     this_update: datetime | None
 
 
 def list_tenants(session: Session) -> Sequence[UUID]:
-    """List tenants that trust an external authority. As admit_worker."""
+    """List tenants that trust an external authority. Requires the database role admit_worker."""
     return session.scalars(text("SELECT tenants_with_external_authorities()")).all()
 
 
 def try_lock_refresh(session: Session) -> bool:
-    """Take the lock for refreshing until the transaction ends. Returns False if another worker has it."""
+    """Lock the fetching of statuses until the transaction ends. Returns False if another worker has the lock."""
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(func.hashtext("external_status")))))
 
 
 async def refresh_tenant_status(
     tenant_id: TenantId, web: HttpClient, *, now: datetime, engine: Engine | None = None
 ) -> None:
-    """Fetch due lists of the tenant's external authorities, then the status of single certificates by OCSP."""
+    """Fetch the tenant's due revocation lists of external authorities, then due OCSP statuses of certificates."""
     scope = TenantScope(tenant_id)
     with session_scope(scope, engine=engine) as session:
         sources = list_due_crls(session, now)
@@ -107,7 +107,7 @@ def list_due_crls(session: Session, now: datetime) -> list[CrlSource]:
 
 
 def _crl_urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
-    """Return the list URLs that most certificates of the authority name."""
+    """Return the CRL URLs that occur in most certificates of the authority, at most _MAX_LISTS."""
     url = func.unnest(ExternalCertificate.crl_urls).label("url")
     seen = select(url).where(ExternalCertificate.authority_id == authority_id).subquery()
     query = select(seen.c.url).group_by(seen.c.url).order_by(func.count().desc(), seen.c.url).limit(_MAX_LISTS)
@@ -115,7 +115,7 @@ def _crl_urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
 
 
 async def _fetch_crl(source: CrlSource, web: HttpClient, now: datetime) -> ExternalRevocationList | str:
-    """Return the list, or the reason for the failure."""
+    """Fetch and check the revocation list. Returns the list, or the reasons why no URL supplied a valid list."""
     whys = []
     for url in source.urls:
         try:
@@ -132,7 +132,7 @@ def _store_crl(
     session: Session, tenant_id: TenantId, authority_id: UUID, fetched: ExternalRevocationList | str, now: datetime
 ) -> None:
     source = session.get(StatusSource, authority_id, with_for_update=True)
-    # Removed meanwhile.
+    # A user deleted the authority during the fetch.
     if source is None:
         return
     source.crl_checked_at = now
@@ -150,11 +150,14 @@ def _store_crl(
 
 
 def _rollback_reason(source: StatusSource, fetched: ExternalRevocationList) -> str:
-    """Return an error for a list older than the stored one; replaying an old list must not undo a revocation."""
+    """Return an error if the fetched revocation list is older than the stored list, otherwise "".
+
+    Without this check, an attacker could undo a revocation by sending an old list.
+    """
     if source.crl_this_update is not None and fetched.this_update < source.crl_this_update:
-        return f"The fetched list is from {fetched.this_update:%Y-%m-%d %H:%M} UTC, older than the stored one."
+        return f"The fetched list is from {fetched.this_update:%Y-%m-%d %H:%M} UTC, older than the stored list."
     if source.crl_number is not None and (fetched.number is None or fetched.number < source.crl_number):
-        return f"The fetched list has number {fetched.number}, lower than the stored one."
+        return f"The fetched list has number {fetched.number}, lower than the stored list."
     return ""
 
 
@@ -184,7 +187,7 @@ def _store_listed_serials(
 
 
 def _queue_disconnects(session: Session, tenant_id: TenantId, authority_id: UUID, revoked: Sequence[bytes]) -> None:
-    """Disconnect sessions that use a revoked certificate."""
+    """Queue Disconnect-Requests for sessions that use one of the revoked certificates (serial numbers)."""
     for batch in _split_batches(revoked):
         seen = session.scalars(
             select(ExternalCertificate.serial).where(
@@ -196,7 +199,7 @@ def _queue_disconnects(session: Session, tenant_id: TenantId, authority_id: UUID
 
 
 def list_due_queries(session: Session, now: datetime) -> list[OcspQuery]:
-    """Return due certificates of authorities without a valid list."""
+    """Return due OCSP queries about certificates of authorities without a valid revocation list."""
     seen = ExternalCertificate
     rows = session.execute(
         select(seen, StatusSource.ocsp_url, CertificateAuthority.certificate_der)
@@ -272,7 +275,7 @@ def _store_ocsp_answer(
 
 
 def _delete_unseen(session: Session, tenant_id: TenantId, now: datetime) -> None:
-    """Delete certificates that were not used for long, and the oldest above the limit."""
+    """Delete certificates that no device used for FORGET_AFTER, and the least recently used above MAX_CERTIFICATES."""
     seen = ExternalCertificate
     newest = select(seen.authority_id, seen.serial).where(seen.tenant_id == tenant_id)
     beyond = newest.order_by(seen.last_seen_at.desc()).offset(MAX_CERTIFICATES)
@@ -287,12 +290,15 @@ _UNSYNCHRONISED = {"synchronize_session": False}
 
 
 def _is_due(at: InstrumentedAttribute[datetime], now: datetime) -> ColumnElement[bool]:
-    """Match due rows. A time later than `_due` can return comes from a wrong clock and is due, too."""
+    """Return the condition for due rows, where `at` is the time of the next fetch.
+
+    A time later than `_next_check` can return comes from a wrong clock, so such a row is due, too.
+    """
     return or_(at <= now, at > now + _MAX_INTERVAL)
 
 
 def _next_check(now: datetime, until: datetime) -> datetime:
-    """Return the time of the next fetch: half the remaining validity, within limits."""
+    """Return the time of the next fetch: after half of the validity until `until`, within the intervals above."""
     return now + min(max((until - now) / 2, _MIN_INTERVAL), _MAX_INTERVAL)
 
 

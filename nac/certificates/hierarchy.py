@@ -1,7 +1,7 @@
-"""Creation of authorities in two steps: `reserve_authority` records the signature to make, `sign_*` makes it.
+"""Creation of authorities in two steps: `reserve_authority` records an intent, `sign_*` signs the certificate.
 
-The caller commits in between (`nac.kit.db.commit_intent`). The record has key, name and serial number. So a key that a
-token made for an abandoned signature can be identified and removed.
+The caller commits between the steps (`nac.kit.db.commit_intent`). The intent has the key, name and serial number of
+the authority. If Admit abandons the intent, an administrator can find and delete its key in a PKCS#11 token.
 """
 
 import secrets
@@ -51,7 +51,7 @@ class CrossReservation:
 
 
 def generate_unique_number(slug: str) -> str:
-    """Return a number for authority names. It must be unique forever: cells recognise foreign authorities by name."""
+    """Return a unique suffix for authority names. No later authority may have it, because cells compare only names."""
     return f"{slug[:_MAX_SLUG_LENGTH]}-{secrets.token_hex(4)}"
 
 
@@ -65,8 +65,11 @@ def reserve_authority(
     signing: SigningContext,
     server_names: Sequence[str] = (),
 ) -> AuthorityReservation:
-    """Reserve an authority. `organisation` has at most 48 plain characters; `server_names` are for the server
-    certificate."""
+    """Record the intent to sign an authority, and create its key.
+
+    `organisation` has at most 48 characters (see `subject_organisation`). `server_names` are the DNS names for the
+    tenant's first server certificate.
+    """
     authority_id, serial = uuid4(), random_serial()
     chosen = get_certificate_settings(session, tenant_id)
     with translate_pki_errors():
@@ -123,7 +126,7 @@ def sign_issuing_authority(
 def reserve_cross_certificate(
     session: Session, *, tenant_id: TenantId, new: AuthorityReservation, old: CertificateAuthority
 ) -> CrossReservation:
-    """Reserve the cross-certificate for `cross_sign`."""
+    """Record the intent to sign a cross-certificate: a certificate of the root `new`, signed by the root `old`."""
     reservation = CrossReservation(uuid4(), random_serial())
     _create_intent(session, tenant_id, reservation.id, "cross", new.subject, reservation.serial, old.key_store, old.id)
     return reservation
@@ -140,7 +143,7 @@ def cross_sign(
     signing: SigningContext,
     now: datetime,
 ) -> None:
-    """Sign the new root's name and key with the old root (RFC 4210 4.4), for devices that trust only the old one."""
+    """Sign the reserved cross-certificate (RFC 4210 4.4), for devices that trust only the old root."""
     certificate = x509.load_der_x509_certificate(new.certificate_der)
     intent = _require_open_intent(session, tenant_id, reservation.id)
     with translate_pki_errors():
@@ -191,7 +194,7 @@ def _create_intent(
 
 
 def _require_open_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent:
-    """Lock a reservation for signing. Raises an error if it does not exist, is signed or was abandoned."""
+    """Return and lock an intent to sign it. Raises an error if it does not exist, is signed or was abandoned."""
     intent = repository.lock_authority_intent(session, tenant_id, intent_id)
     if intent is None:
         raise AuthorityNotFound("The authority is not reserved.", place="authority", remedy="Reserve it first.")
@@ -199,7 +202,7 @@ def _require_open_intent(session: Session, tenant_id: TenantId, intent_id: UUID)
         raise CertificateStatusConflict("The authority is already signed.", place="authority")
     if intent.abandoned_at is not None:
         raise CertificateStatusConflict(
-            "The authority was abandoned meanwhile.", place="authority", remedy="Try again."
+            "Admit abandoned the unfinished authority.", place="authority", remedy="Try again."
         )
     return intent
 

@@ -1,7 +1,7 @@
-"""Unfinished signatures, abandoned after a while and never valid.
+"""Intents: certificates that were recorded but not signed. Admit abandons old intents; they never become valid.
 
-An intent is committed before the key is used. Signing locks its row and stores the certificate only if the row is
-still `intended`. So a late signature of an abandoned intent is discarded.
+Admit commits an intent before it uses the authority's key. Signing locks the intent's row, and stores the certificate
+only if the row still has the status `intended`. So Admit discards a late signature of an abandoned intent.
 """
 
 from collections import Counter
@@ -18,10 +18,10 @@ from nac.core.audit import service as audit
 from nac.kit.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, EnrolmentSecret
 
-# Signing takes milliseconds, with a slow token seconds. Older intents are stale, and another request with the same
+# A signature takes milliseconds, or seconds with a slow token. Older intents are stale: another request with the same
 # secret or key can replace them.
 STALE_AFTER = timedelta(seconds=10)
-# The worker settles older intents.
+# The worker abandons intents that are older than this.
 ABANDON_AFTER = timedelta(minutes=1)
 BATCH_SIZE = 1_000
 
@@ -43,9 +43,10 @@ def abandon_intents(
     now: datetime,
     older_than: timedelta | None = None,
 ) -> int:
-    """Abandon the intents among `which` and release the uses of their secrets. Returns the number.
+    """Abandon the intents that match `which`, and give their secrets the uses back. Returns the number of intents.
 
-    With `older_than`, skips younger intents and those being signed now. Without it, waits for running signatures.
+    With `older_than`, skips younger intents, and intents that another process is signing. Without `older_than`, waits
+    for running signatures.
     """
     row, age = Certificate, older_than or timedelta()
     query = (
@@ -64,7 +65,7 @@ def abandon_intents(
 
 
 def wait_for_signatures(session: Session, *, tenant_id: TenantId, which: ColumnElement[bool]) -> None:
-    """Wait for running signatures among `which`."""
+    """Wait until no other process signs an intent that matches `which`."""
     row = Certificate
     young = row.created_at > func.now() - STALE_AFTER
     query = select(row.id).where(row.tenant_id == tenant_id, row.status == "intended", young, which)
@@ -87,18 +88,21 @@ def _abandon_rows(session: Session, actor: str, rows: Sequence[Certificate], now
     for secret_id in sorted(taken):
         secret = EnrolmentSecret
         session.execute(update(secret).where(secret.id == secret_id).values(uses=secret.uses - taken[secret_id]))
-    # Also on the revocation list: a signature may exist.
+    # Abandoned certificates are on the revocation list, because a signature may exist.
     record_status_change(session, *rows)
 
 
 def list_tenants_with_stale_intents(session: Session) -> Sequence[TenantId]:
-    """List tenants with intents to settle. In PlatformScope."""
+    """List tenants with intents older than ABANDON_AFTER. Requires a session in PlatformScope."""
     rows: Sequence[Row[Any]] = session.execute(_TENANTS_SQL, {"age": ABANDON_AFTER}).all()
     return [TenantId(row.tenant_id) for row in rows]
 
 
 def abandon_stale_intents(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> AbandonedIntents:
-    """Abandon unfinished intents. A key in a token stays there and must be removed by hand."""
+    """Abandon the tenant's intents that are older than ABANDON_AFTER.
+
+    If an authority's key is in a PKCS#11 token, an administrator must delete it there.
+    """
     certificates = abandon_intents(
         session, actor=actor, tenant_id=tenant_id, which=true(), now=now, older_than=ABANDON_AFTER
     )

@@ -1,7 +1,7 @@
-"""Issuing in two steps: `reserve` records the certificate, `sign` commits the record and signs.
+"""Issuing in two steps: `reserve_certificate` records an intent, `sign_certificate` commits the intent and signs it.
 
-A signature cannot be undone, so the row is committed first and survives any failure. Return the certificate to the
-client only after the second commit.
+A signature cannot be undone. So Admit commits the row before it signs, and a failure cannot lose the row. The caller
+must commit again before it returns the certificate to the client.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,36 +42,35 @@ from pki.profiles import CertificateProfile
 from pki.serials import random_serial, serial_bytes
 
 ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
-# The holder keeps its key private.
+# Profiles of certificates whose key only the holder has.
 CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
-# An administrator can also issue certificates for RADIUS servers of the tenant; nobody can enrol for these or renew
-# them.
+# Profiles that an administrator can issue. Holders can neither enrol for "radsec-server" nor renew it.
 IssuableProfile = ClientProfile | Literal["radsec-server"]
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateReservation:
-    """A serial number recorded for a certificate to sign."""
+    """A certificate that Admit has recorded with its serial number, but not signed."""
 
     tenant_id: TenantId
     serial: bytes
     profile: str
-    # The tenant's profile at the time of the reservation.
+    # The tenant's certificate profile at the time of the reservation.
     rules: CertificateProfile
     subject: x509.Name
     sans: tuple[San, ...]
     not_before: datetime
     not_after: datetime
-    # Its key is already open, so an unusable key leaves no intent behind.
+    # The issuing authority. Its key was opened before the reservation, so an unusable key leaves no intent behind.
     issuer: Issuer = field(repr=False)
     root: x509.Certificate
-    # The transaction of the reservation: not committed while the session is in it.
+    # Transaction of the reservation. While the session is still in this transaction, the intent is not committed.
     made_in: SessionTransaction | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedCertificate:
-    """A certificate for a device. The key is not stored: this is the only copy."""
+    """A signed certificate for a device. `key` is the only copy, because Admit does not store it."""
 
     serial: bytes
     profile: str
@@ -80,7 +79,7 @@ class IssuedCertificate:
     # Authorities between certificate and root, starting with the issuer.
     intermediates: tuple[x509.Certificate, ...]
     root: x509.Certificate
-    # None if the requester has it (PKCS#10).
+    # None if the requester created the key (PKCS#10).
     key: PrivateKey | None = field(repr=False)
 
 
@@ -102,9 +101,10 @@ def reserve_certificate(
     user_id: UUID | None = None,
     secret_id: UUID | None = None,
 ) -> CertificateReservation:
-    """Check the request and record it as `intended`. Raises CertificateRefused, or Conflict if there is no authority.
+    """Check the values, and record a certificate with the status `intended`.
 
-    `public_key`, if known, is reserved for this certificate.
+    `public_key`, if known, is reserved for this certificate. Raises CertificateRefused, or Conflict if the tenant has
+    no authority that can sign.
     """
     signer = repository.get_signer(session, tenant_id, now)
     if signer is None:
@@ -118,7 +118,7 @@ def reserve_certificate(
     with translate_pki_errors():
         subject = subject_name(common_name, organisation=read_organisation(issuer.certificate.subject))
         checked = check_sans(rules, sans)
-        # Reject here what `issue` would reject.
+        # Reject invalid names before the reservation, because `issue` would reject them after it.
         build_general_names(checked)
         if public_key is not None:
             require_acceptable(public_key)
@@ -171,24 +171,26 @@ def sign_certificate(
     signing: SigningContext,
     now: datetime,
 ) -> Certificate:
-    """Sign a reservation, once. Commits the transaction first if it contains the reservation.
+    """Sign a reserved certificate. Commits the session first if the reservation is not committed.
 
-    Raises CertificateStatusConflict if the intent was abandoned meanwhile.
+    Raises CertificateStatusConflict if the certificate is already signed, or was abandoned meanwhile.
     """
     if session.get_transaction() is reservation.made_in:
         commit_intent(session)
-    # Waits for a running revocation of the authority.
+    # The lock waits for a running revocation of the authority.
     repository.lock_tenant_shared(session, reservation.tenant_id)
     intent = repository.lock_intent(session, reservation.tenant_id, reservation.serial)
     if intent is None:
         raise CertificateNotFound(f"Serial number {reservation.serial.hex()} is not reserved.", place="serial")
     row = intent.row
     if row.status == "abandoned":
-        raise CertificateStatusConflict("The certificate was abandoned meanwhile.", place="serial", remedy="Try again.")
+        raise CertificateStatusConflict(
+            "Admit abandoned the unfinished certificate.", place="serial", remedy="Try again."
+        )
     if row.status != "intended":
         raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is already signed.", place="serial")
     if not intent.authority_signs:
-        raise AuthorityNotFound("The authority can no longer sign.", place="authority", remedy="Try again.")
+        raise AuthorityNotFound("The authority was retired or revoked.", place="authority", remedy="Try again.")
     with translate_pki_errors():
         certificate = issue(
             reservation.rules,
@@ -235,11 +237,11 @@ def issue_client(
     user_id: UUID | None = None,
     secret_id: UUID | None = None,
 ) -> IssuedCertificate:
-    """Issue a certificate for a key from a signing request, or for a new key, which is returned and not stored.
+    """Issue a certificate for `public_key`. Without it, the result contains a new key, which Admit does not store.
 
-    Commits in between, like `sign`. `not_before` and `not_after` (aware) override the validity of the profile; they
-    may be in the past or future. Raises DuplicateKey if another certificate has the key, except the one that this one
-    `renews`.
+    Commits the session before it signs. `not_before` and `not_after` (aware, in the past or future) override the
+    profile's validity. Raises DuplicateKey if another certificate has the key; only the certificate `renews` may have
+    it.
     """
     if public_key is not None:
         _require_new_key(session, actor, tenant_id, public_key_digest(public_key), renews, now)
@@ -280,12 +282,12 @@ def issue_client(
 def _require_new_key(
     session: Session, actor: str, tenant_id: TenantId, digest: bytes, renews: Certificate | None, now: datetime
 ) -> None:
-    """Raise DuplicateKey if another certificate has the key: two devices could not be told apart."""
+    """Raise DuplicateKey if another certificate has the key, because Admit could not distinguish the two devices."""
     if renews is not None and renews.public_key_sha256 == digest:
         return
     if not repository.is_key_certified(session, tenant_id, digest):
         return
-    # An unfinished intent: the device tries again and gets a new one.
+    # The other certificate may be a stale intent of the same device. Abandon it, so that the device can try again.
     same_key, age = Certificate.public_key_sha256 == digest, intents.STALE_AFTER
     intents.abandon_intents(session, actor=actor, tenant_id=tenant_id, which=same_key, now=now, older_than=age)
     if repository.is_key_certified(session, tenant_id, digest):
@@ -302,10 +304,10 @@ def issue_server(
     now: datetime,
     present_from: datetime | None = None,
 ) -> Certificate:
-    """Issue an EAP server certificate. Its key stays here, sealed, for the cell.
+    """Issue an EAP server certificate. Admit stores its sealed key for radiusd.
 
-    The cell presents the valid certificate with the latest `present_from` in the past (None: now). Commits in
-    between, like `sign`.
+    The cell presents the valid certificate with the latest `present_from` in the past; None means now. Commits the
+    session before it signs.
     """
     reservation = reserve_server(
         session, actor=actor, tenant_id=tenant_id, dns_names=dns_names, signing=signing, now=now
@@ -320,7 +322,7 @@ def issue_server(
 
 
 def require_server_names(session: Session, *, tenant_id: TenantId, dns_names: Sequence[str]) -> None:
-    """Raise CertificateRefused if `reserve_server` would reject the names."""
+    """Check the DNS names of a server certificate. Raises CertificateRefused."""
     rules = resolve_profile(SERVER_PROFILE, get_certificate_settings(session, tenant_id).profiles)
     try:
         build_general_names(check_sans(rules, [build_san("dns", name) for name in dns_names]))
@@ -337,10 +339,10 @@ def reserve_server(
     signing: SigningContext,
     now: datetime,
 ) -> CertificateReservation:
-    """Reserve a server certificate for `sign_server`."""
+    """Record a server certificate with the status `intended`. `sign_server` signs it."""
     with translate_pki_errors():
         sans = tuple(build_san("dns", name) for name in dns_names)
-    # A common name has at most 64 characters, an alternative name 253. Supplicants check the latter.
+    # A common name has at most 64 characters, an alternative name 253. Supplicants check the alternative names.
     common_name = next((item.value for item in sans if len(item.value) <= 64), "radius")
     return reserve_certificate(
         session,
@@ -371,13 +373,13 @@ def sign_server(
 
 
 def get_dns_names(server: Certificate) -> list[str]:
-    """Return the DNS names that devices can check."""
+    """Return the DNS names in the server certificate, which devices can check."""
     assert server.certificate_der is not None
     return [item.value for item in read_sans(x509.load_der_x509_certificate(server.certificate_der))]
 
 
 def load_with_chain(session: Session, row: Certificate, key: PrivateKey | None) -> IssuedCertificate:
-    """Return a signed certificate with the authorities above it."""
+    """Return a signed certificate with its intermediates and root."""
     if row.certificate_der is None:
         raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is not signed.", place="serial")
     authorities = []

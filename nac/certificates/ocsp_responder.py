@@ -1,7 +1,8 @@
-"""OCSP responses, with cached statuses and signatures.
+"""OCSP responder, with a cache of certificate statuses and signed responses.
 
-All cached data of an authority hangs on one object, which a status change of any of its certificates drops. Data that
-a slower thread caches later is dropped with it. The cache is not used while the status feed is down.
+Each cache entry refers to the `_CachedAuthority` object it was created with. A status change of any certificate of
+the authority removes this object, which invalidates all entries that refer to it. Threads that started before the
+change refer to the old object, too. While status changes do not arrive (`StatusListener`), the cache is not used.
 """
 
 import hashlib
@@ -30,15 +31,15 @@ from pki.keys import load_key
 from pki.ocsp import CertificateStatus, IssuerHashes, OcspRefusal, OcspRequest, OcspSigner, encode_refusal, read_request
 from pki.revocation import Revocation
 
-# RFC 5019 2.2.4: clients may use a response until then.
+# Validity of a response: clients may use it without asking again (RFC 5019 2.2.4).
 ANSWER_VALIDITY = timedelta(hours=1)
 # Cached authorities, signers and responses are reloaded after this time.
 _CACHE_SECONDS = 300.0
 _MAX_AUTHORITIES = 1_000
-# About 1.3 kB and 0.4 kB each.
+# A response takes about 1.3 kB of memory, a status 0.4 kB.
 _MAX_ANSWERS = 20_000
 _MAX_STATUSES = 50_000
-# Usual requests have about 80 bytes; longer ones are not cached.
+# Usual requests have about 80 bytes. Responses to longer requests are not cached.
 _MAX_CACHED_REQUEST_BYTES = 256
 
 _KeyT = TypeVar("_KeyT", bound=Hashable)
@@ -48,14 +49,14 @@ _ValueT = TypeVar("_ValueT")
 @dataclass(frozen=True, slots=True)
 class OcspResponse:
     der: bytes
-    # Both None if the response must not be cached: an error, a nonce, or an unknown certificate.
+    # Both times are None if the response must not be cached: an error, a nonce, or an unknown certificate.
     this_update: datetime | None = None
     next_update: datetime | None = None
-    # RFC 5019 6.2: hash of the response.
+    # SHA-256 of the response, for the ETag header (RFC 5019 6.2).
     etag: str = ""
 
     def holds(self, now: datetime) -> bool:
-        """Whether the response is valid at `now`; the clock may have been set back."""
+        """Whether the response is valid at `now`. False if the clock was set back before its beginning."""
         return (
             self.this_update is not None and self.next_update is not None and self.this_update <= now < self.next_update
         )
@@ -102,22 +103,22 @@ class _LruCache(Generic[_KeyT, _ValueT]):
             self._values.clear()
 
 
-# Compared by identity: an equal object was read at another time.
+# Compared by identity, because an object with equal values may have been read before a status change.
 @dataclass(frozen=True, slots=True, eq=False)
 class _CachedAuthority:
     hashes: IssuerHashes
     # The revocation of the authority itself, which applies to all its certificates.
     revoked: Revocation | None
-    # Authorities below, by serial number.
+    # Revocation of each authority below, by serial number; None if that authority is not revoked.
     below: Mapping[bytes, Revocation | None] = field(repr=False)
-    # None until the worker has created one.
+    # None until the worker has created an OCSP signer.
     signer: OcspSigner | None
-    # Monotonic clock.
+    # Time of the monotonic clock, in seconds, when the entry must be reloaded.
     kept_until: float
 
 
 class OcspResponder:
-    """OCSP responder for many authorities and threads. Caches only between `start` and `stop`."""
+    """OCSP responder for all authorities. Thread-safe. Uses its cache only between `start` and `stop`."""
 
     def __init__(self, engine: Engine, sealer: Sealer) -> None:
         self._engine = engine
@@ -129,7 +130,7 @@ class OcspResponder:
             _MAX_STATUSES
         )
         self._answers: _LruCache[tuple[UUID, bytes], tuple[_CachedAuthority, OcspResponse]] = _LruCache(_MAX_ANSWERS)
-        # Number of invalidations: data read before one may be stale.
+        # Number of invalidations. If it changes while a thread reads an authority, the thread must not cache it.
         self._forgotten = 0
         self._lock = threading.Lock()
 
@@ -141,7 +142,7 @@ class OcspResponder:
         self._look_up.close()
 
     def recall(self, authority_id: UUID, data: bytes, *, now: datetime) -> OcspResponse | None:
-        """Return a response from the cache only, without the database; None if the cache does not suffice."""
+        """Return the response to `data` (a DER request) without the database; None if the cache lacks a status."""
         authority = self._kept(authority_id)
         if authority is None:
             return None
@@ -161,7 +162,7 @@ class OcspResponder:
         return self._answer(authority_id, authority, data, request, statuses, now)
 
     def answer(self, authority_id: UUID, data: bytes, *, now: datetime) -> OcspResponse:
-        """Return the response to `data`, using the database. Raises errors of nac.kit.errors if it is not available."""
+        """Return the response to `data` (a DER request). Raises errors of nac.kit.errors if the database fails."""
         try:
             request = read_request(data)
         except OcspRequestMalformed:
@@ -173,7 +174,7 @@ class OcspResponder:
             authority_id, authority, {certificate.serial for certificate in request.certificates}
         )
         for serial, status in statuses.items():
-            # An unknown certificate may be signed at any time, without a notification.
+            # An unknown certificate may be issued at any time, and PostgreSQL sends no notification of that.
             if status != "unknown":
                 self._statuses.put((authority_id, serial), (authority, status))
         return self._answer(authority_id, authority, data, request, statuses, now)
@@ -258,7 +259,7 @@ def _read_authority(session: Session, authority_id: UUID, sealer: Sealer, now: d
 
 
 def _read_signer(session: Session, authority_id: UUID, sealer: Sealer, now: datetime) -> OcspSigner | None:
-    """Return the valid signer that ends last."""
+    """Return the authority's valid OCSP signer that expires last; None if no signer is valid."""
     row = OcspSignerRow
     query = select(row).where(
         row.authority_id == authority_id, row.certificate_der.is_not(None), row.not_before <= now, row.not_after > now

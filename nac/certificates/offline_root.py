@@ -1,4 +1,4 @@
-"""Offline root keys: exported under a passphrase, and imported again to sign an authority."""
+"""Offline root keys: an administrator exports and deletes the root's key, and imports it again to sign an authority."""
 
 from cryptography import x509
 from sqlalchemy.orm import Session
@@ -18,14 +18,17 @@ from nac.kit.ids import TenantId
 from nac.models import CertificateAuthority
 from pki.keys import encrypted_key_pem, is_same_public_key, load_encrypted_key
 
-# The key protects all certificates of a tenant, so the passphrase must resist offline guessing.
+# The root's key protects all certificates of a tenant, so the passphrase must resist offline guessing.
 _MIN_PASSPHRASE_LENGTH = 16
 
 
 def export_root_key(
     session: Session, *, actor: str, tenant_id: TenantId, passphrase: str, signing: SigningContext
 ) -> tuple[CertificateAuthority, bytes]:
-    """Return the active root and its key as PKCS#8 PEM. The key stays stored until `forget_root_key`."""
+    """Return the active root, and its key as PKCS#8 PEM encrypted with `passphrase`.
+
+    Admit keeps its copy of the key until `forget_root_key`.
+    """
     root = _require_root(session, tenant_id)
     if root.key_store != "sealed":
         raise KeyStoreRefused("The key is in a PKCS#11 token and cannot be exported.", place="key store")
@@ -39,7 +42,7 @@ def export_root_key(
 
 
 def forget_root_key(session: Session, *, actor: str, tenant_id: TenantId) -> CertificateAuthority:
-    """Delete the stored root key. Without it no issuing authority can be signed; everything else works."""
+    """Delete the stored root key. Without it Admit cannot sign issuing authorities; everything else works."""
     root = _require_root(session, tenant_id)
     if root.key_sealed is None:
         raise AuthorityKeyAway(f"The key of {root.name} is not stored here.", place="authority")
@@ -52,7 +55,7 @@ def forget_root_key(session: Session, *, actor: str, tenant_id: TenantId) -> Cer
 def import_root_key(
     session: Session, *, actor: str, tenant_id: TenantId, pem: bytes, passphrase: str, signing: SigningContext
 ) -> CertificateAuthority:
-    """Store the root key again. Raises CertificateRefused if the key or the passphrase is wrong."""
+    """Store the exported root key again. Raises CertificateRefused if the key or the passphrase is wrong."""
     root = _require_root(session, tenant_id)
     if root.key_sealed is not None:
         raise AlreadyExists(f"The key of {root.name} is already stored.", place="authority")

@@ -1,6 +1,6 @@
 """A tenant's overrides of certificate profiles (validity, key type) and its key store.
 
-Checked on writing and on reading, because a release may narrow the limits of a profile.
+Admit checks the overrides when it writes and when it reads them, because an update may narrow a profile's limits.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from nac.models import CertificateSettings
 from pki.errors import ProfileErrors
 from pki.profiles import PROFILES, CertificateProfile, adjust_profile
 
-# Where new authority keys are created: sealed in the database, or in a token; "" for the platform's default.
+# Where Admit creates keys of new authorities: sealed in the database, or in a PKCS#11 token.
 KeyStoreName = Literal["sealed", "pkcs11"]
 KeyStoreChoice = Literal["", "sealed", "pkcs11"]
 
@@ -27,7 +27,7 @@ class ProfileNotFound(NotFound):
 
 
 class ProfileRefused(InvalidInput):
-    """The certificate profile cannot be changed like this."""
+    """The changes of the certificate profile are not valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TenantCertificateSettings:
 
 
 def get_certificate_settings(session: Session, tenant_id: TenantId, *, lock: bool = False) -> TenantCertificateSettings:
-    """Return the tenant's settings. `lock` keeps them unchanged until the transaction ends."""
+    """Return the tenant's certificate settings. `lock` prevents changes until the transaction ends."""
     if lock:
         repository.lock_tenant(session, tenant_id)
     row = session.get(CertificateSettings, tenant_id, populate_existing=lock)
@@ -47,13 +47,15 @@ def get_certificate_settings(session: Session, tenant_id: TenantId, *, lock: boo
 
 
 def require_profile(session: Session, tenant_id: TenantId, name: str, *, lock: bool = False) -> CertificateProfile:
-    """Return the tenant's version of a profile. Raises ProfileNotFound, or ProfileRefused if an override is no longer
-    valid."""
+    """Return a profile with the tenant's overrides.
+
+    Raises ProfileNotFound, or ProfileRefused if a stored override is outside of the profile's current limits.
+    """
     return resolve_profile(name, get_certificate_settings(session, tenant_id, lock=lock).profiles)
 
 
 def resolve_profile(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> CertificateProfile:
-    """Apply the overrides in `profiles`. Raises the same errors as `require_profile`."""
+    """Return the profile `name` with its overrides in `profiles`. Raises ProfileNotFound or ProfileRefused."""
     return _apply_choice(name, profiles.get(name, {}))
 
 
@@ -80,7 +82,7 @@ def update_profile(
 
 
 def update_key_store(session: Session, *, actor: str, tenant_id: TenantId, store: KeyStoreChoice) -> None:
-    """Set the key store for new authorities."""
+    """Set the key store for the tenant's new authorities."""
     row = _get_or_create_row(session, tenant_id)
     before, row.key_store = row.key_store, store
     session.flush()
@@ -99,7 +101,7 @@ def _apply_choice(name: str, choice: Mapping[str, Any]) -> CertificateProfile:
 
 def _get_or_create_row(session: Session, tenant_id: TenantId) -> CertificateSettings:
     repository.lock_tenant(session, tenant_id)
-    # It may have been read and changed before the lock.
+    # The session may contain the row as it was before the lock, so read it again.
     row = session.get(CertificateSettings, tenant_id, populate_existing=True)
     if row is None:
         row = CertificateSettings(tenant_id=tenant_id)
@@ -116,7 +118,7 @@ def _audit(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> None:
-    """Audit the keys that changed, without those at their defaults."""
+    """Record the changed settings in the audit log, without settings at their default."""
     if changed := [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]:
         audit.append(
             session,

@@ -1,4 +1,7 @@
-"""Public data about a tenant's authorities. In AuthorityScope: requests name an authority, not a tenant."""
+"""Public data of a tenant's authorities: certificate, revocation list, and their URLs.
+
+Requires a session in AuthorityScope, because public requests name an authority and not a tenant.
+"""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -13,7 +16,7 @@ from pki.issuance import IssuerLocations
 
 
 def require_authority_certificate(session: Session, *, authority_id: UUID) -> bytes:
-    """Return the certificate as DER. Raises AuthorityNotFound."""
+    """Return the authority's certificate as DER. Raises AuthorityNotFound."""
     query = select(CertificateAuthority.certificate_der).where(CertificateAuthority.id == authority_id)
     der = session.scalar(query)
     if der is None:
@@ -28,7 +31,7 @@ class PublishedList(NamedTuple):
 
 
 def require_published_list(session: Session, *, authority_id: UUID) -> PublishedList:
-    """Return number and times of the published list. Raises ListNotFound."""
+    """Return number and times of the authority's published revocation list. Raises ListNotFound."""
     row = RevocationList
     query = select(row.number, row.this_update, row.next_update).where(
         row.authority_id == authority_id, row.crl_der.is_not(None)
@@ -40,7 +43,7 @@ def require_published_list(session: Session, *, authority_id: UUID) -> Published
 
 
 def require_revocation_list(session: Session, *, authority_id: UUID) -> tuple[PublishedList, bytes]:
-    """Return the published list as DER. Raises ListNotFound."""
+    """Return the authority's published revocation list: number and times, and the list as DER. Raises ListNotFound."""
     row = RevocationList
     query = select(row.number, row.this_update, row.next_update, row.crl_der).where(row.authority_id == authority_id)
     published = session.execute(query).one_or_none()
@@ -54,7 +57,7 @@ def _no_list_error() -> ListNotFound:
 
 
 def build_locations(public_url: str, authority_id: UUID) -> IssuerLocations:
-    """Return the public URLs of the authority's certificate, list and OCSP responder."""
+    """Return the public URLs of the authority's certificate, revocation list and OCSP responder."""
     return IssuerLocations(
         certificate=f"{public_url}/ca/{authority_id}.cer",
         ocsp=f"{public_url}/ocsp/{authority_id}",

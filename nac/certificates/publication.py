@@ -1,6 +1,6 @@
 """Publication of revocation lists and OCSP signers, by the worker.
 
-Retired authorities publish like active ones.
+Retired authorities continue to publish both.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,13 +31,13 @@ from pki.names import read_organisation, subject_name
 from pki.revocation import Revocation
 from pki.serials import random_serial, serial_bytes
 
-# A list is made daily and valid for a week, so the worker or a key store may fail for days.
+# The worker signs a revocation list daily. It is valid for a week, so the worker or a key store may fail for days.
 LIST_VALIDITY = timedelta(days=7)
 LIST_INTERVAL = timedelta(days=1)
-# The root's key may be offline for months (nac.certificates.offline_root), and its list rarely changes.
+# A root's key may be offline for months (nac.certificates.offline_root), and its revocation list rarely changes.
 ROOT_LIST_VALIDITY = timedelta(days=180)
 SIGNER_PROFILE = "ocsp-signer"
-# Lists have whole seconds; revocations in a burst share one list.
+# Minimum time between two lists of an authority, so that revocations in quick succession share one list.
 MIN_LIST_INTERVAL = timedelta(seconds=2)
 RETRY_AFTER = timedelta(minutes=1)
 
@@ -50,7 +50,7 @@ _DUE_SQL = text(
 class DuePublication(NamedTuple):
     tenant_id: UUID
     authority_id: UUID
-    # Because of a change, and because of the schedule.
+    # Whether a list is due because of a status change, or because of the schedule.
     list_due: bool
     list_scheduled: bool
     signer_due: bool
@@ -63,7 +63,7 @@ class PublicationResult:
 
 
 def list_due(session: Session, *, now: datetime, authority_id: UUID | None = None) -> Sequence[DuePublication]:
-    """List due work for all authorities of all tenants, or for one."""
+    """List due revocation lists and OCSP signers of all tenants' authorities, or of one authority."""
     parameters = {"moment": now, "list_every": LIST_INTERVAL, "which": authority_id}
     return [DuePublication(*row) for row in session.execute(_DUE_SQL, parameters)]
 
@@ -71,10 +71,10 @@ def list_due(session: Session, *, now: datetime, authority_id: UUID | None = Non
 def publish_status(
     session: Session, *, actor: str, tenant_id: TenantId, authority_id: UUID, signing: SigningContext, now: datetime
 ) -> PublicationResult:
-    """Publish what is due for the authority, unless another worker does. In the tenant's scope.
+    """Publish the authority's due revocation list and OCSP signer, unless another worker is publishing them.
 
-    Commits the list's number and the signer's row before it signs. A failure leaves a gap in the numbers or a row
-    without a certificate; the next turn repeats the work.
+    Requires a session in the tenant's scope. Commits the list's number and the signer's row before it signs. After a
+    failure, this number is missing or this row has no certificate. The worker's next turn repeats the work.
     """
     nothing = PublicationResult(revocation_list=False, signer=False)
     pending = list_due(session, now=now, authority_id=authority_id) if _try_lock(session, authority_id) else ()
@@ -98,14 +98,16 @@ def publish_status(
 
 
 def _try_lock(session: Session, authority_id: UUID) -> bool:
-    """Take the lock on this authority's publication until the transaction ends. Returns False if another worker has
-    it."""
+    """Take the lock on this authority's publication until the transaction ends.
+
+    Returns False if another worker has the lock.
+    """
     lock = func.pg_try_advisory_xact_lock(func.hashtext("status_work"), func.hashtext(str(authority_id)))
     return bool(session.scalar(select(lock)))
 
 
 def postpone_publication(session: Session, *, tenant_id: TenantId, authority_id: UUID, now: datetime) -> None:
-    """Retry the authority in a minute, after a failure."""
+    """Delay the authority's next publication by a minute, after a failure."""
     row = _lock_list_row(session, tenant_id, authority_id)
     row.retry_at = now + RETRY_AFTER
     session.flush()
@@ -124,7 +126,7 @@ def _lock_list_row(session: Session, tenant_id: TenantId, authority_id: UUID) ->
 
 
 class _Publisher:
-    """Publication for one authority at one time."""
+    """Publication of one authority's revocation list and OCSP signer."""
 
     def __init__(
         self, session: Session, actor: str, authority: CertificateAuthority, signing: SigningContext, now: datetime
@@ -133,12 +135,12 @@ class _Publisher:
         self._actor = actor
         self._authority = authority
         self._signing = signing
-        # Opened before anything is reserved.
+        # Open the authority's key before any reservation, so that an unusable key leaves nothing behind.
         self._issuer = build_issuer(authority, signing)
         self._now = now.replace(microsecond=0)
 
     def reserve_signer(self) -> OcspSignerRow:
-        """Add a row for a new signer. Deletes expired and unsigned signers."""
+        """Add a row for a new OCSP signer. Deletes expired and unsigned signers."""
         authority, row = self._authority, OcspSignerRow
         self._session.execute(delete(row).where(row.authority_id == authority.id, row.not_after < self._now))
         unsigned = delete(row).where(row.authority_id == authority.id, row.certificate_der.is_(None))
@@ -160,7 +162,7 @@ class _Publisher:
         return made
 
     def sign_signer(self, reserved: OcspSignerRow) -> bool:
-        """Sign the signer. Returns False if another worker deleted the row meanwhile."""
+        """Issue the signer's certificate. Returns False if another worker deleted the row meanwhile."""
         row = self._session.get(OcspSignerRow, reserved.id, with_for_update=True, populate_existing=True)
         if row is None:
             return False
@@ -182,14 +184,17 @@ class _Publisher:
         self._session.flush()
         after = {"serial": row.serial.hex(), "not_after": row.not_after.isoformat()}
         self._audit("authority.ocsp-signer", after)
-        # Responders load the newest signer.
+        # Notify OCSP responders, which then load the newest signer.
         self._session.execute(select(func.pg_notify(STATUS_CHANNEL, str(authority.id))))
         return True
 
     def reserve_number(self, *, scheduled: bool) -> int | None:
-        """Reserve the number of the next list. Returns None if the last list is too young; the next turn makes it."""
+        """Reserve the number of the next revocation list.
+
+        Returns None if the last list is younger than MIN_LIST_INTERVAL. Then the worker's next turn signs the list.
+        """
         row = _lock_list_row(self._session, self._authority.tenant_id, self._authority.id)
-        # A list in the future comes from a wrong clock; do not wait for it.
+        # A list with a time in the future comes from a wrong clock. Do not wait for that time.
         if (
             row.this_update is not None
             and row.this_update <= self._now < row.this_update + MIN_LIST_INTERVAL
@@ -201,14 +206,14 @@ class _Publisher:
         return row.reserved_number
 
     def make_list(self, number: int, *, scheduled: bool) -> bool:
-        """Sign the list. Returns False if another worker reserved a later number meanwhile."""
+        """Sign the revocation list. Returns False if another worker reserved a later number meanwhile."""
         authority = self._authority
         row = _lock_list_row(self._session, authority.tenant_id, authority.id)
         if row.reserved_number != number:
             return False
-        # Work that is added later belongs to a change that this list may not include.
+        # Delete the pending work before reading the revocations. A later change adds new work.
         self._session.execute(delete(RevocationWork).where(RevocationWork.authority_id == authority.id))
-        # Lists with the numbers in between may have been signed but were never published.
+        # Audit skipped numbers: Admit may have signed lists with these numbers, but did not publish them.
         gap = {} if row.number + 1 == number else {"last_published": row.number}
         row.number = number
         self._session.flush()
@@ -230,7 +235,10 @@ class _Publisher:
         return True
 
     def _entries(self, last_scheduled: datetime | None) -> Iterator[tuple[bytes, Revocation]]:
-        """Yield revoked certificates, except those that were on a scheduled list after they expired (RFC 5280 3.3)."""
+        """Yield revoked certificates (serial number, revocation).
+
+        Omits expired certificates that were on a scheduled list after their expiry (RFC 5280 3.3).
+        """
         row = Certificate
         query = (
             select(row.serial, row.revoked_at, row.revocation_reason)
@@ -258,18 +266,18 @@ class _Publisher:
 
 
 def signer_context(signer_id: UUID) -> str:
-    """Return the context that a signer's sealed key is bound to."""
+    """Return the context for sealing and opening the signer's key."""
     return f"ocsp-signer:{signer_id}"
 
 
 def list_subordinate_revocations(session: Session, authority_id: UUID) -> dict[bytes, Revocation | None]:
-    """Return the authorities below by serial number; None for those that are not revoked."""
+    """Return the revocation of each authority below, by serial number; None if that authority is not revoked."""
     row = CertificateAuthority
     query = select(row.certificate_der, row.status, row.revoked_at, row.revocation_reason, row.not_before)
     below: dict[bytes, Revocation | None] = {}
     for der, status, at, reason, not_before in session.execute(query.where(row.issuer_id == authority_id)):
         serial = serial_bytes(x509.load_der_x509_certificate(der).serial_number)
-        # An old revocation may lack time and reason; then the certificate was never reliable.
+        # If a revocation has no time, it applies from the beginning of the certificate.
         below[serial] = build_revocation(at or not_before, reason) if status == "revoked" else None
     cross = AuthorityIntent
     crossed = select(cross.serial, cross.revoked_at, cross.revocation_reason).where(

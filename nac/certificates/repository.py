@@ -28,7 +28,7 @@ from nac.kit.errors import NotFound
 from nac.kit.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, CertificateSettings, Tenant
 
-# Each has an index, because a tenant can have hundreds of thousands.
+# Each order has an index, because a tenant can have hundreds of thousands of certificates.
 ORDERS = SortOrders(
     {
         "serial": (Certificate.serial,),
@@ -48,9 +48,9 @@ AUTHORITY_ORDERS = SortOrders(
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant:
-    """Take the tenant's exclusive lock for creating or revoking authorities. Raises NotFound."""
-    # PostgreSQL prefers shared row locks to waiting exclusive ones, so steady enrolments would block a revocation
-    # forever. Advisory locks are granted in order.
+    """Return the tenant, with its exclusive lock for creating or revoking authorities. Raises NotFound."""
+    # PostgreSQL grants shared row locks although an exclusive lock waits, so steady enrolments would block a revocation
+    # forever. It grants advisory locks in the order of the requests.
     session.execute(select(func.pg_advisory_xact_lock(*_tenant_lock(tenant_id))))
     tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     if tenant is None:
@@ -105,7 +105,7 @@ _INSERT_CERTIFICATE = insert(cast(Table, Certificate.__table__)).inline()
 
 
 class TenantSigner(NamedTuple):
-    """The authority that signs for a tenant now."""
+    """The authority that signs for a tenant, with the data that every signature needs."""
 
     authority: CertificateAuthority
     root_der: bytes
@@ -117,17 +117,17 @@ class TenantSigner(NamedTuple):
 
 class LockedIntent(NamedTuple):
     row: Certificate
-    # Whether the authority can sign.
+    # Whether the authority can sign: it is active, and Admit stores its key.
     authority_signs: bool
 
 
 def lock_tenant_shared(session: Session, tenant_id: TenantId) -> None:
-    """Take the tenant's shared lock for issuing. Excludes `lock_tenant` until the transaction ends.
+    """Take the tenant's shared lock for issuing. Until the transaction ends, `lock_tenant` waits.
 
-    Call it before locking any other row of the tenant, to avoid deadlocks.
+    To avoid deadlocks, call it before locking any row of the tenant.
     """
     session.execute(select(func.pg_advisory_xact_lock_shared(*_tenant_lock(tenant_id))))
-    # The tenant is not purged meanwhile.
+    # Lock the tenant's row, so that it cannot be deleted meanwhile.
     session.execute(_SHARE_TENANT, {"tenant_id": tenant_id})
 
 
@@ -143,13 +143,13 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
 
 
 def get_signer(session: Session, tenant_id: TenantId, now: datetime) -> TenantSigner | None:
-    """Return the newest issuing authority whose key is stored here."""
+    """Return the tenant's newest active issuing authority whose key Admit stores, with data for signatures."""
     signer = session.execute(_SIGNER, {"tenant_id": tenant_id, "now": now}).one_or_none()
     return None if signer is None else TenantSigner(signer[0], signer[1], signer[2] or {}, signer[3])
 
 
 def list_server_certificates(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[bytes]:
-    """Return unexpired certificates of RADIUS servers, whatever their status."""
+    """Return unexpired certificates of the tenant's RADIUS servers as DER, including revoked certificates."""
     return [
         der for der in session.scalars(_SERVER_CERTIFICATES, {"tenant_id": tenant_id, "now": now}) if der is not None
     ]
@@ -167,7 +167,7 @@ def lock_intent(session: Session, tenant_id: TenantId, serial: bytes) -> LockedI
 
 
 def list_renewals(session: Session, certificate: Certificate, *, lock: bool = False) -> Sequence[Certificate]:
-    """Return direct renewals, oldest first."""
+    """Return the certificates that directly renew `certificate`, oldest first."""
     query = (
         select(Certificate)
         .where(
@@ -183,7 +183,7 @@ def list_renewals(session: Session, certificate: Certificate, *, lock: bool = Fa
 
 
 def is_key_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes) -> bool:
-    """Whether a certificate or intent has this key. Locks the key until the transaction ends."""
+    """Whether a certificate or intent of the tenant has this key. Locks the key until the transaction ends."""
     session.execute(_LOCK_KEY, {"key": int.from_bytes(public_key_sha256[:8], signed=True)})
     return session.scalar(_KEY_HOLDER, {"tenant_id": tenant_id, "digest": public_key_sha256}) is not None
 
@@ -209,17 +209,17 @@ def search_certificates(
 
     whose = [Certificate.tenant_id == tenant_id]
     if which is None and not (status or profile or name):
-        # Without filters every row matches: no search needed.
+        # Without filters every row matches, so the search cannot take long.
         return search_bounded(session, Certificate, [*whose, *filters(Certificate)], lambda _: (), span)
     if which is not None:
-        # A holder has few certificates.
+        # One holder has few certificates, so a full search is fast.
         query = select(Certificate).where(*whose, which, *filters(Certificate))
         return BoundedPage(session.scalars(span.of(query)).all(), None)
     return search_bounded(session, Certificate, whose, filters, span, in_full=in_full)
 
 
 def list_authorities(session: Session, tenant_id: TenantId) -> Sequence[CertificateAuthority]:
-    """List all authorities: roots first, newest first within a kind."""
+    """List all authorities of the tenant: roots first, then by kind; the newest of each kind first."""
     authority = CertificateAuthority
     query = select(authority).where(authority.tenant_id == tenant_id)
     return session.scalars(query.order_by(authority.kind.desc(), authority.not_before.desc(), authority.id)).all()
@@ -240,7 +240,7 @@ def list_authority_page(
 
 
 def get_active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
-    """Return the newest issuing authority whose key is stored here."""
+    """Return the tenant's newest active issuing authority whose key Admit stores."""
     authority = CertificateAuthority
     query = select(authority).where(
         authority.tenant_id == tenant_id,
@@ -252,7 +252,7 @@ def get_active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuth
 
 
 def get_authority(session: Session, tenant_id: TenantId, authority_id: UUID) -> CertificateAuthority | None:
-    """Return the authority, from the session if it was read before."""
+    """Return the authority, or None. Uses the copy in the session if the session has one."""
     authority = session.get(CertificateAuthority, authority_id)
     return authority if authority is not None and authority.tenant_id == tenant_id else None
 
@@ -263,7 +263,7 @@ def lock_authority_intent(session: Session, tenant_id: TenantId, intent_id: UUID
 
 
 def require_cross_intent(session: Session, tenant_id: TenantId, serial: bytes) -> AuthorityIntent:
-    """Return the intent of a signed cross-certificate."""
+    """Return the intent of the signed cross-certificate with this serial number."""
     intent = AuthorityIntent
     query = select(intent).where(intent.tenant_id == tenant_id, intent.kind == "cross", intent.serial == serial)
     return session.scalars(query).one()
@@ -278,7 +278,7 @@ def get_newest_root(session: Session, tenant_id: TenantId) -> CertificateAuthori
 
 
 def lock_own_authorities(session: Session, tenant_id: TenantId, *, status: str) -> Sequence[CertificateAuthority]:
-    """Return the tenant's own authorities, without external ones."""
+    """Return and lock the authorities with this status that Admit created for the tenant."""
     authority = CertificateAuthority
     query = select(authority).where(
         authority.tenant_id == tenant_id, authority.kind != "external", authority.status == status
@@ -287,20 +287,20 @@ def lock_own_authorities(session: Session, tenant_id: TenantId, *, status: str) 
 
 
 def has_own_authorities(session: Session, tenant_id: TenantId) -> bool:
-    """Whether the tenant has had authorities of its own, whatever their status."""
+    """Whether Admit ever created authorities for the tenant, including authorities that are now retired or revoked."""
     own = CertificateAuthority
     return bool(session.scalar(select(exists().where(own.tenant_id == tenant_id, own.kind != "external"))))
 
 
 def list_requested_server_names(session: Session, tenant_id: TenantId) -> Sequence[str]:
-    """Return the names requested with the last attempt to create authorities."""
+    """Return the server names requested in the last attempt to create the tenant's authorities."""
     intent = AuthorityIntent
     query = select(intent.server_names).where(intent.tenant_id == tenant_id, func.cardinality(intent.server_names) > 0)
     return session.scalar(query.order_by(intent.created_at.desc()).limit(1)) or ()
 
 
 def has_abandoned_setup(session: Session, tenant_id: TenantId) -> bool:
-    """Whether an attempt to create the first authorities was abandoned and none exist."""
+    """Whether the tenant has no authorities because Admit abandoned the attempt to create them."""
     own, begun = CertificateAuthority, AuthorityIntent
     intended = exists().where(begun.tenant_id == tenant_id, begun.signed_at.is_(None))
     made = exists().where(own.tenant_id == tenant_id, own.kind != "external")
@@ -320,8 +320,10 @@ def has_abandoned_setup(session: Session, tenant_id: TenantId) -> bool:
 def get_newest_server(
     session: Session, tenant_id: TenantId, profile: str, *, even_revoked: bool = False
 ) -> Certificate | None:
-    """Return the certificate that is presented last, now or later, and whose key is here. Same order as in the
-    replica."""
+    """Return the server certificate with the latest time of presentation, which may be in the future.
+
+    Considers only certificates whose key Admit stores. The replica uses the same order.
+    """
     query = select(Certificate).where(
         Certificate.tenant_id == tenant_id, Certificate.profile == profile, Certificate.key_sealed.is_not(None)
     )
@@ -333,7 +335,7 @@ def get_newest_server(
 
 
 def present_server(session: Session, server: Certificate, moment: datetime) -> None:
-    """Present the certificate from `moment` on. Cancels later presentations of others."""
+    """Present the server certificate from `moment` on. Cancels planned presentations of other certificates."""
     server.present_from = moment
     session.flush()
     later = update(Certificate).where(
@@ -345,7 +347,7 @@ def present_server(session: Session, server: Certificate, moment: datetime) -> N
 
 
 def list_usable_by_profile(session: Session, tenant_id: TenantId, profile: str, now: datetime) -> Sequence[Certificate]:
-    """Return valid certificates whose key is stored here, newest first."""
+    """Return the tenant's valid certificates of the profile whose key Admit stores, newest first."""
     query = select(Certificate).where(
         Certificate.tenant_id == tenant_id,
         Certificate.profile == profile,

@@ -1,6 +1,7 @@
-"""Rollover: new authorities sign, the old ones retire. Certificates of retired authorities stay valid.
+"""Rollover: new authorities replace a tenant's old authorities, which retire.
 
-In two steps: `plan_rollover` records the signatures to make, `carry_out` commits the plan and signs.
+Certificates of retired authorities stay valid. `plan_rollover` records intents, `execute_rollover` commits and signs
+them.
 """
 
 from dataclasses import dataclass
@@ -44,13 +45,13 @@ _MIN_GAIN = timedelta(days=1)
 class RolloverPlan:
     tenant_id: TenantId
     issuing: AuthorityReservation
-    # None if the root stays.
+    # The new root; None if the rollover replaces only the issuing authority.
     root: AuthorityReservation | None
-    # Certificate of the new root by the old one; None if the old one cannot sign.
+    # Certificate of the new root, signed by the old root; None if the old root cannot sign.
     cross: CrossReservation | None
-    # The issuing authority at the time of planning, if any.
+    # The issuing authority that the plan replaces; None if the tenant had none.
     succeeds: UUID | None
-    # When the cell starts to present the server certificate of the new root; None: now.
+    # When the cell starts to present a server certificate of the new root; None means now.
     server_from: datetime | None = None
 
 
@@ -59,7 +60,7 @@ class RolloverResult:
     root: CertificateAuthority
     issuing: CertificateAuthority
     retired: tuple[CertificateAuthority, ...]
-    # Issued for a new root, so that devices that trust only the new one accept the cell, or if no valid one was left.
+    # New server certificate; None if the old certificate stays in use. Devices that trust only a new root need it.
     server: Certificate | None
 
 
@@ -71,10 +72,10 @@ def plan_rollover(
     of_root: bool = False,
     server_from: datetime | None = None,
 ) -> RolloverPlan:
-    """Reserve a new issuing authority, with `of_root` below a new root. Raises AuthorityKeyAway if the root's key is
-    missing.
+    """Record intents for a new issuing authority and, with `of_root`, for a new root above it.
 
-    If the old root cannot certify the new one, `server_from` is required: the day by which devices have the new root.
+    If the old root cannot sign the new root, `server_from` is required: the time by which devices have the new root.
+    Raises AuthorityKeyAway if the old root's key is missing, and Conflict if there is no root.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     root = _get_last_root(session, tenant_id) if of_root else _require_root(session, tenant_id)
@@ -90,15 +91,15 @@ def plan_rollover(
         )
 
     if root is not None and not of_root:
-        # Fail before a key is created.
+        # Open the root's key now: if this fails, no new key exists yet.
         signing.authority_key(root)
     elif root is not None and server_from is None and root.status == "active" and root.key_sealed is None:
         raise AuthorityKeyAway(
             f"The key of {root.name} is not stored here. Devices that trust only this root would reject the cell.",
             place="authority",
             remedy=Advice(
-                "If it is lost, choose the day by which every device has the new root. The cell presents the current"
-                " server certificate until then. Import the key, or set the day.",
+                "Import the key. If it is lost, set the day by which every device has the new root. The cell presents"
+                " the current server certificate until that day.",
                 "importRootKey",
                 NextStep(parameters={"present_from": ""}),
             ),
@@ -115,10 +116,10 @@ def plan_rollover(
 def execute_rollover(
     session: Session, plan: RolloverPlan, *, actor: str, signing: SigningContext, now: datetime
 ) -> RolloverResult:
-    """Sign the plan and retire the previous authorities.
+    """Sign the planned authorities and retire the previous authorities.
 
-    The old root certifies a new one if its key is stored here. Then the cell's chain ends at either root. Devices
-    that trust only the old root must get the new one before the old one ends. Raises CertificateStatusConflict if
+    The old root signs a new root if Admit stores its key. Then devices that trust either root accept the cell. Devices
+    that trust only the old root need the new root before the old root expires. Raises CertificateStatusConflict if
     another process was faster.
     """
     commit_intent(session)
@@ -143,7 +144,7 @@ def execute_rollover(
     for authority in retiring:
         _retire(session, actor, authority)
     server = None
-    # No server certificate is left if the previous authority was revoked.
+    # If an administrator revoked the previous authority, its server certificates are revoked, too.
     if plan.root is not None or repository.get_newest_server(session, plan.tenant_id, SERVER_PROFILE) is None:
         server = _issue_successor_server(session, actor, plan, signing, now)
     return RolloverResult(root, issuing, tuple(retiring), server)
@@ -154,7 +155,7 @@ def _can_sign(root: CertificateAuthority, now: datetime) -> bool:
 
 
 def _get_last_root(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
-    """Return the active root or the newest former one; None if the first one was never finished."""
+    """Return the active root, otherwise the newest former root; None if the tenant never had a root."""
     roots = (row for row in repository.list_authorities(session, tenant_id) if row.kind == "root")
     return repository.get_newest_root(session, tenant_id) or next(roots, None)
 
@@ -187,7 +188,7 @@ def _retire(session: Session, actor: str, authority: CertificateAuthority) -> No
 def _issue_successor_server(
     session: Session, actor: str, plan: RolloverPlan, signing: SigningContext, now: datetime
 ) -> Certificate:
-    """Issue the server certificate, with the names that devices expect."""
+    """Issue a server certificate of the new authority, with the names that devices expect."""
     return issue_server(
         session,
         actor=actor,
@@ -200,9 +201,9 @@ def _issue_successor_server(
 
 
 def is_rollover_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
-    """Whether the issuing authority ends so soon that it would shorten client certificates.
+    """Whether the issuing authority expires so soon that new client certificates would be shorter than their profile.
 
-    False if a successor would end as soon, with the root.
+    False if a new issuing authority could not last longer, because the root also expires.
     """
     issuing = repository.get_active_issuing(session, tenant_id)
     root = repository.get_newest_root(session, tenant_id)

@@ -1,7 +1,8 @@
-"""Automatic renewal of the cell's server certificate, under the same names.
+"""Automatic renewal of a tenant's EAP server certificate, with the same names.
 
-A new certificate is issued when a third of the old one's life is left, at most 45 days before its end. The cell
-presents it after a third of the rest. Both are valid for weeks, so administrators who pin the certificate have time.
+Admit issues a new certificate when a third of the old certificate's life is left, at most 45 days before its end. The
+cell presents the new certificate after a third of this remaining time. Both are valid for weeks, so administrators
+who pin the certificate have time.
 """
 
 from dataclasses import dataclass
@@ -22,27 +23,27 @@ from nac.kit.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Tenant
 
 _MAX_LEAD = timedelta(days=45)
-# Skip a renewal that gains less.
+# Minimum time that a renewal must add.
 _MIN_GAIN = timedelta(hours=1)
-_NOT_SERVER_DETAIL = "The certificate is not a valid server certificate."
-_ISSUE_REMEDY = Advice("Issue another one.", "issueServerCertificate")
+_NOT_SERVER_DETAIL = "The certificate is not a valid EAP server certificate."
+_ISSUE_REMEDY = Advice("Issue another server certificate.", "issueServerCertificate")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerRenewalPlan:
     reservation: CertificateReservation
-    # Hexadecimal; "" if there was none.
+    # Serial number of the old certificate in hexadecimal; "" if the tenant had no certificate.
     succeeds: str
     present_from: datetime
 
 
 def renewal_lead(not_before: datetime, not_after: datetime) -> timedelta:
-    """Return how long before its end a server certificate is renewed."""
+    """Return the time before its end at which Admit renews a server certificate."""
     return min(_MAX_LEAD, (not_after - not_before) / 3)
 
 
 def expected_server_names(session: Session, tenant_id: TenantId) -> list[str]:
-    """Return the names that devices expect: those of the last server certificate, even if it is revoked."""
+    """Return the DNS names of the last server certificate, even if it is revoked, because devices expect them."""
     last = repository.get_newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True)
     return get_dns_names(last) if last else list(first_server_names(session, session.get_one(Tenant, tenant_id)))
 
@@ -50,7 +51,10 @@ def expected_server_names(session: Session, tenant_id: TenantId) -> list[str]:
 def plan_renewal(
     session: Session, *, actor: str, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> ServerRenewalPlan | None:
-    """Reserve the next server certificate. Returns None if it is not due or the authority ends as soon."""
+    """Reserve the tenant's next server certificate.
+
+    Returns None if a renewal is not due, would add no time, or needs an administrator's decision.
+    """
     repository.lock_tenant(session, tenant_id)
     old = repository.get_newest_server(session, tenant_id, SERVER_PROFILE)
     authority = repository.get_active_issuing(session, tenant_id)
@@ -65,16 +69,16 @@ def plan_renewal(
         staged = now + wait / 3
         present_from = staged if staged < old.not_after else now
     elif old is not None and root.cross_der is None:
-        # Devices that trust only the old root would reject it: a person decides when.
+        # Devices that trust only the old root would reject the new certificate: an administrator decides when.
         return None
-    # Otherwise the creation of the authorities was interrupted and the server certificate is missing.
+    # If `old` is None here, the creation of the authorities was interrupted.
     names = expected_server_names(session, tenant_id)
     reservation = reserve_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
     return ServerRenewalPlan(reservation, old.serial.hex() if old else "", present_from)
 
 
 def _had_server(session: Session, tenant_id: TenantId) -> bool:
-    """Whether the tenant had a server certificate. Then a person revoked it on purpose."""
+    """Whether the tenant ever had a server certificate. If none is valid now, an administrator revoked the last one."""
     return repository.get_newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True) is not None
 
 
@@ -105,7 +109,7 @@ def execute_renewal(
 
 
 def lock_server_certificate(session: Session, *, tenant_id: TenantId, serial: bytes) -> Certificate:
-    """Lock a server certificate and its presentation until the transaction ends."""
+    """Return and lock a server certificate. Prevents other changes of the presentation until the transaction ends."""
     repository.lock_tenant(session, tenant_id)
     row = repository.get_by_serial(session, tenant_id, serial, lock=True)
     if row is None or row.profile != SERVER_PROFILE:
@@ -116,7 +120,7 @@ def lock_server_certificate(session: Session, *, tenant_id: TenantId, serial: by
 def present_server_certificate(
     session: Session, *, actor: str, tenant_id: TenantId, serial: bytes, now: datetime
 ) -> Certificate:
-    """Present this server certificate now instead of any other."""
+    """Present this server certificate from now on, and cancel planned presentations of other certificates."""
     row = lock_server_certificate(session, tenant_id=tenant_id, serial=serial)
     if row.status != "valid" or row.key_sealed is None:
         raise CertificateStatusConflict(_NOT_SERVER_DETAIL, place="serial")
@@ -140,7 +144,7 @@ def present_server_certificate(
 
 @dataclass(frozen=True, slots=True)
 class RemovedServerNames:
-    """Names that are missing in a new certificate: devices that check one of these reject it."""
+    """Server names that a new certificate lacks. Devices that check one of these names reject the certificate."""
 
     names: tuple[str, ...]
     # Serial number (hexadecimal) of the previously presented certificate.
@@ -148,12 +152,12 @@ class RemovedServerNames:
 
 
 def get_presented_server(session: Session, *, tenant_id: TenantId) -> Certificate | None:
-    """Return the server certificate that the cell presents now or later."""
+    """Return the server certificate that the cell presents now, or the certificate planned to replace it."""
     return repository.get_newest_server(session, tenant_id, SERVER_PROFILE)
 
 
 def find_removed_names(before: Certificate | None, after: Certificate) -> RemovedServerNames | None:
-    """Compare the names. Returns None if `after` has all names of `before`."""
+    """Return the names of `before` that `after` lacks; None if it has all of them."""
     if before is None:
         return None
     kept = set(get_dns_names(after))

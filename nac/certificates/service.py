@@ -68,7 +68,7 @@ __all__ = [
     "sign_certificate",
     "suspend_certificate",
 ]
-# RFC 5280 5.3.1, without reasons for authorities and without the two for suspensions.
+# Revocation reasons of RFC 5280 5.3.1, without reasons for authorities and without the two for suspensions.
 RevocationReason = Literal[
     "unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"
 ]
@@ -86,16 +86,18 @@ def revoke_certificate(
     now: datetime,
     reason: RevocationReason = "unspecified",
 ) -> Certificate:
-    """Revoke a certificate permanently, with all its renewals: an attacker with the key may have renewed it.
+    """Revoke a certificate permanently, and all its renewals, because an attacker with the key may have renewed it.
 
-    With `superseded` the renewals stay. A revoked certificate keeps its first reason and time.
+    With the reason `superseded`, the renewals stay valid. A certificate that is already revoked keeps its reason and
+    time.
     """
     if reason not in REVOCATION_REASONS:
         raise InvalidInput(
             f"Unknown reason {reason!r}.", place="reason", remedy=f"Use {', '.join(REVOCATION_REASONS)}."
         )
     chain = [_require_signed(session, tenant_id, serial)]
-    # Each row is locked. So a running renewal has either ended, or will see the revocation or its abandoned intent.
+    # The rows are locked. So a concurrent renewal has either ended, or finds the old certificate revoked or its own
+    # intent abandoned.
     for row in chain:
         if row.status != "revoked":
             _change_status(session, actor, row, "revoke", "revoked", reason=reason, since=now)
@@ -109,7 +111,7 @@ def revoke_certificate(
 def suspend_certificate(
     session: Session, *, actor: str, tenant_id: TenantId, serial: str, now: datetime
 ) -> Certificate:
-    """Suspend a certificate until `reinstate`."""
+    """Suspend a certificate until `reinstate_certificate`."""
     row = _require_signed(session, tenant_id, serial)
     if row.status == "suspended":
         return row
@@ -119,7 +121,7 @@ def suspend_certificate(
 
 
 def reinstate_certificate(session: Session, *, actor: str, tenant_id: TenantId, serial: str) -> Certificate:
-    """End a suspension. Revocations are permanent (RFC 5280 5.3.1)."""
+    """End the suspension of a certificate. Raises CertificateStatusConflict if it is revoked."""
     row = _require_signed(session, tenant_id, serial)
     if row.status == "valid":
         return row
@@ -131,12 +133,12 @@ def reinstate_certificate(session: Session, *, actor: str, tenant_id: TenantId, 
 
 
 def require_by_serial(session: Session, *, tenant_id: TenantId, serial: str, lock: bool = False) -> Certificate:
-    """Find a certificate by serial number in hexadecimal; colons are allowed."""
+    """Return the certificate with this serial number (hexadecimal, colons allowed)."""
     return _require_certificate(session, tenant_id, serial, lock=lock)
 
 
 def list_renewals(session: Session, certificate: Certificate) -> Sequence[Certificate]:
-    """Return the renewals of a certificate."""
+    """Return the certificates that directly renew a certificate, oldest first."""
     return repository.list_renewals(session, certificate)
 
 
@@ -149,7 +151,7 @@ def list_certificates(
     name: str = "",
     span: PageSpan | None = None,
 ) -> Sequence[Certificate]:
-    """List certificates. `name` is a prefix of the common name."""
+    """List certificates. `name` filters by a prefix of the common name."""
     return repository.search_certificates(
         session,
         tenant_id,
@@ -172,8 +174,10 @@ def search_certificates(
     which: ColumnElement[bool] | None = None,
     span: PageSpan,
 ) -> BoundedPage[Certificate]:
-    """Search like `list_certificates`, within the time of one response (nac.kit.db.queries). `which` comes from
-    `revoking.issued_to`."""
+    """Search like `list_certificates`, but stop after a limited time (nac.kit.db.queries).
+
+    `bulk_revocation.issued_to_clause` builds the condition `which`.
+    """
     return repository.search_certificates(
         session, tenant_id, status=status, profile=profile, name=name, which=which, span=span
     )
@@ -201,7 +205,7 @@ def build_pem_files(issued: IssuedCertificate) -> dict[str, bytes]:
 
 
 def build_pkcs12_file(issued: IssuedCertificate, *, password: str, legacy: bool = False) -> bytes:
-    """Return a PKCS#12 file with key, certificate, intermediates and root; `legacy` uses 3DES instead of AES."""
+    """Return a PKCS#12 file with key, certificate, intermediates and root, encrypted with AES (`legacy`: 3DES)."""
     if issued.key is None:
         raise CertificateRefused(
             "The key is not available: the device that made the signing request has it.", place="key"

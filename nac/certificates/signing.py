@@ -1,7 +1,7 @@
 """Access to the private keys of authorities, for signing.
 
-A key is either sealed in the authority's row with the master key (a file), or in a PKCS#11 token; then the row seals
-its URI (RFC 7512).
+A key is either in the authority's row, sealed with the master key (a file), or in a PKCS#11 token. For a key in a
+token, the row has the sealed URI of the key (RFC 7512).
 """
 
 import stat
@@ -30,7 +30,7 @@ _URI_PREFIX = b"pkcs11:"
 class AuthorityKey(NamedTuple):
     key: PrivateKey
     store: KeyStoreName
-    # Stored in the authority's row, to find the key again.
+    # Sealed key, or sealed URI of the key in a token; stored in the authority's row.
     sealed: bytes
 
 
@@ -38,15 +38,15 @@ class AuthorityKey(NamedTuple):
 class SigningContext:
     # Opens and seals private keys of authorities.
     sealer: Sealer
-    # Public URL for certificate status and authorities; part of every certificate.
+    # Public base URL for revocation lists, OCSP and authorities. Every certificate contains URLs below it.
     public_url: str
-    # Store for keys of new authorities, unless the tenant overrides it. Keys in both stores can be used.
+    # Where Admit creates keys of new authorities, unless the tenant overrides it. Existing keys work in both stores.
     key_store: KeyStoreName = "sealed"
     token: Pkcs11Token | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """Create it from the settings. Raises KeyFileRefused, or KeyStoreRefused for the PIN file."""
+        """Create the context from the settings. Raises KeyFileRefused, or KeyStoreRefused for the PIN file."""
         token = None
         if settings.pkcs11_module is not None and settings.pkcs11_pin_file is not None:
             token = _open_token(settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
@@ -54,7 +54,7 @@ class SigningContext:
         return cls(sealer, settings.public_url, settings.authority_key_store, token)
 
     def new_authority_key(self, kind: KeyKind, *, authority_id: UUID, store: KeyStoreChoice = "") -> AuthorityKey:
-        """Create a key for the authority that will have this id. An empty `store` uses the platform's default."""
+        """Create a key for a new authority with this id. An empty `store` uses the platform's default."""
         chosen = store or self.key_store
         if chosen == "sealed":
             key = generate_key(kind)
@@ -69,7 +69,10 @@ class SigningContext:
         return self.sealer.seal(key_pem(key), _seal_context(authority_id))
 
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
-        """Open the key. Raises AuthorityKeyAway if it is not stored here, KeyStoreRefused or KeyStoreUnavailable."""
+        """Open the authority's key.
+
+        Raises AuthorityKeyAway if Admit does not store the key, KeyStoreRefused or KeyStoreUnavailable.
+        """
         if authority.key_sealed is None:
             raise AuthorityKeyAway(
                 f"The key of {authority.name} is not stored here.",
@@ -91,7 +94,7 @@ class SigningContext:
 
 
 def build_issuer(authority: CertificateAuthority, signing: SigningContext) -> Issuer:
-    """Return the authority as an issuer. Raises the same errors as `Signing.authority_key`."""
+    """Return the authority with its opened key. Raises the errors of `SigningContext.authority_key`."""
     return Issuer(x509.load_der_x509_certificate(authority.certificate_der), signing.authority_key(authority))
 
 
@@ -114,7 +117,7 @@ def _open_token(module: Path, label: str, pin_file: Path) -> Pkcs11Token:
 
 @lru_cache
 def _cached_token(module: Path, label: str, pin: str) -> Pkcs11Token:
-    """Return the token, one per process, because tokens count sessions and wrong PINs."""
+    """Return the process's only object for the token, because tokens limit sessions and wrong PINs."""
     return Pkcs11Token(module, label, pin)
 
 

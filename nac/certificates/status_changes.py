@@ -1,4 +1,4 @@
-"""Effects of a status change. Every change of a status must call `record_status_change`."""
+"""Publication of certificate status changes. All code that changes a status must call `record_status_change`."""
 
 from datetime import datetime
 
@@ -8,15 +8,15 @@ from sqlalchemy.orm import Session
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, RevocationWork
 from pki.revocation import REVOCATION_REASONS, Revocation
 
-# PostgreSQL notifies processes that cache statuses, after the commit; the payload is an authority's id.
+# After the commit, PostgreSQL notifies processes that cache statuses. The payload is the authority's id.
 STATUS_CHANNEL = "certificate_status"
 
 
 def record_status_change(session: Session, *rows: Certificate | CertificateAuthority | AuthorityIntent) -> None:
     """Publish the status changes of `rows`. Call it in the same transaction, in the tenant's scope.
 
-    An AuthorityIntent stands for a cross-certificate. After the commit, OCSP responses are current, and the worker
-    signs new lists.
+    An AuthorityIntent stands for its cross-certificate. After the commit, OCSP responders drop cached statuses, and the
+    worker signs new revocation lists.
     """
     lists = {
         issuer: row.tenant_id
@@ -25,12 +25,12 @@ def record_status_change(session: Session, *rows: Certificate | CertificateAutho
     }
     session.add_all(RevocationWork(tenant_id=tenant_id, authority_id=issuer) for issuer, tenant_id in lists.items())
     session.flush()
-    # A revoked authority invalidates everything it issued.
+    # A revoked authority changes the status of all certificates that it issued.
     concerned = lists.keys() | {row.id for row in rows if isinstance(row, CertificateAuthority)}
     for authority_id in sorted(concerned):
         session.execute(select(func.pg_notify(STATUS_CHANNEL, str(authority_id))))
 
 
 def build_revocation(at: datetime, reason: str) -> Revocation:
-    """Return a revocation entry; unknown reasons become `unspecified`."""
+    """Return a revocation for lists and OCSP. An unknown reason becomes `unspecified`."""
     return Revocation(at, reason if reason in REVOCATION_REASONS else "unspecified")

@@ -1,4 +1,4 @@
-"""Status changes (nac.certificates.status_changes) for a process that caches statuses."""
+"""Listener for status changes (nac.certificates.status_changes), for processes that cache statuses."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ from nac.kit.db import connect
 
 _log = logging.getLogger("admit.status")
 
-# The cache is valid this long after the last contact with PostgreSQL; a dead connection reports no changes.
+# A cache is valid for this time after the last contact with PostgreSQL, because a dead connection reports no changes.
 _VALID_SECONDS = 1.0
 _POLL_SECONDS = 0.3
 _STATEMENT_SECONDS = 2.0
@@ -24,10 +24,10 @@ _PAUSE_SECONDS = 0.5
 
 
 class StatusListener:
-    """A thread with its own connection that reports status changes.
+    """A thread with its own database connection that reports status changes.
 
-    It calls `forget` with an authority's id after a change, and with None if changes may have been missed. The caller
-    must drop everything it read before the call.
+    The thread calls `forget` with an authority's id after a change, and with None if it may have missed changes. Then
+    `forget` must drop all cached data of this authority or, for None, of all authorities.
     """
 
     def __init__(self, engine: Engine, forget: Callable[[UUID | None], None]) -> None:
@@ -39,7 +39,7 @@ class StatusListener:
 
     @property
     def current(self) -> bool:
-        """Whether all changes up to a second ago were reported."""
+        """Whether the listener has reported all changes up to a second ago."""
         return time.monotonic() < self._until
 
     def start(self) -> None:
@@ -55,7 +55,7 @@ class StatusListener:
                 self._follow()
             except psycopg.Error as exc:
                 _log.warning("no status changes from the database, OCSP responses are not cached: %s", exc)
-            except Exception:  # house-rule: without the thread nothing is ever cached again
+            except Exception:  # house-rule: if the thread ended, nothing would be cached until a restart
                 _log.exception("no status changes from the database")
             self._until = float("-inf")
             self._stop.wait(_PAUSE_SECONDS)

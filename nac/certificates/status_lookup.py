@@ -1,4 +1,4 @@
-"""Fast status look-up of single certificates, one prepared statement each."""
+"""Fast look-up of certificate statuses for OCSP, with one prepared statement per request."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -12,14 +12,14 @@ from sqlalchemy import Engine
 from nac.kit.db import connect
 from nac.kit.errors import DatabaseUnavailable
 
-# Prepared on first use per connection. The function returns the rows that AuthorityScope would see.
+# Each connection prepares the statement on first use. The function returns the rows visible in AuthorityScope.
 _STATUSES_SQL = "SELECT * FROM certificate_statuses(%s, %s)"
 _TIMEOUT_OPTION = "-c statement_timeout=5000"
 
 
 class StatusRow(NamedTuple):
     serial: bytes
-    # intended | abandoned | valid | suspended | revoked
+    # One of: intended, abandoned, valid, suspended, revoked.
     status: str
     revoked_at: datetime | None
     revocation_reason: str
@@ -27,21 +27,21 @@ class StatusRow(NamedTuple):
 
 
 class StatusLookup:
-    """A pool of connections for several threads."""
+    """A pool of database connections for several threads."""
 
     def __init__(self, engine: Engine) -> None:
         self._url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         self._idle: SimpleQueue[psycopg.Connection] = SimpleQueue()
 
     def read(self, authority_id: UUID, serials: Collection[bytes]) -> list[StatusRow]:
-        """Return the statuses of the serials that the authority has recorded. Raises DatabaseUnavailable."""
+        """Return the status of each serial number that the authority issued. Raises DatabaseUnavailable."""
         parameters = (authority_id, list(serials))
         try:
             while (connection := self._take()) is not None:
                 try:
                     return self._ask(connection, parameters)
                 except psycopg.OperationalError:
-                    # PostgreSQL restarted: the other idle connections fail, too. Then a new one is opened.
+                    # After a restart of PostgreSQL all idle connections fail. The loop drops each of them.
                     continue
             connection = connect(self._url, autocommit=True, application_name="admit-ocsp", options=_TIMEOUT_OPTION)
             return self._ask(connection, parameters)

@@ -1,4 +1,4 @@
-"""Manual refresh of external statuses: makes them due now. The worker fetches; the caller waits."""
+"""Manual refresh of external statuses. Makes the statuses due; the worker fetches them while the caller waits."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,34 +17,37 @@ from nac.models import CertificateAuthority, ExternalCertificate, StatusSource
 
 @dataclass(frozen=True, slots=True)
 class RefreshRequest:
-    """Sources that were made due, with the time of their last fetch."""
+    """Sources that a refresh made due, with the time of their last fetch before it."""
 
     authorities: tuple[CertificateAuthority, ...]
-    # By authority; without those whose URL is unknown.
+    # CRLs by authority id, without authorities whose CRL URL is unknown.
     lists: Mapping[UUID, datetime | None]
-    # By authority and serial number; without those whose URL is unknown.
+    # OCSP statuses by authority id and serial number, without certificates whose OCSP URL is unknown.
     certificates: Mapping[tuple[UUID, bytes], datetime | None]
 
     def about(self, authority_id: UUID) -> list[str]:
-        """Return the pending sources: crl, ocsp, both or neither."""
+        """Return the kinds of sources of the authority that are due: "crl", "ocsp", both or neither."""
         ocsp = any(authority_id == each for each, _ in self.certificates)
         return ["crl"] * (authority_id in self.lists) + ["ocsp"] * ocsp
 
 
 @dataclass(frozen=True, slots=True)
 class OcspState:
-    """OCSP state of the certificates that devices used of one authority."""
+    """Results of OCSP queries about the certificates of one external authority that devices used."""
 
-    # Number of certificates fetched.
+    # Number of certificates with at least one query.
     certificates: int
     checked_at: datetime | None
-    # Failed last attempts, with one of the reasons.
+    # Number of certificates whose last query failed, and one of the reasons.
     failures: int
     failure: str
 
 
 def request_refresh(session: Session, *, tenant_id: TenantId, which: str | None, now: datetime) -> RefreshRequest:
-    """Make all sources of the external authority `which`, or of all, due. Raises AuthorityNotFound or InvalidInput."""
+    """Make all status sources due, of the external authority `which` or, with None, of all external authorities.
+
+    Raises AuthorityNotFound or InvalidInput.
+    """
     if which is not None:
         authorities: Sequence[CertificateAuthority] = [
             require_external_authority(session, tenant_id=tenant_id, which=which)
@@ -71,13 +74,15 @@ def request_refresh(session: Session, *, tenant_id: TenantId, which: str | None,
 
 
 def is_refresh_answered(session: Session, asked: RefreshRequest, *, tenant_id: TenantId, now: datetime) -> bool:
-    """Whether the worker has fetched since, successfully or not. Compares only the worker's times, so clocks may
-    differ."""
+    """Whether the worker has fetched all requested sources since the request, successfully or not.
+
+    Compares only times that the worker wrote, so the clocks of caller and worker may differ.
+    """
     sources = _list_sources(session, [row.id for row in asked.authorities])
     for source in sources:
         if source.authority_id in asked.lists and source.crl_checked_at == asked.lists[source.authority_id]:
             return False
-    # OCSP is not used while a list is valid.
+    # The worker sends no OCSP queries for authorities with a valid revocation list.
     without = [each.authority_id for each in sources if each.crl_next_update is None or each.crl_next_update <= now]
     checked = _last_checks(session, tenant_id, without, asked.certificates.keys())
     return not any(at == asked.certificates[which] for which, at in checked.items())
@@ -90,7 +95,7 @@ def _list_sources(session: Session, authority_ids: Collection[UUID]) -> Sequence
 def _last_checks(
     session: Session, tenant_id: TenantId, authority_ids: Collection[UUID], which: Collection[tuple[UUID, bytes]]
 ) -> dict[tuple[UUID, bytes], datetime | None]:
-    """Return the times of the last fetch."""
+    """Return the time of the last OCSP query by authority id and serial number; None without a query."""
     seen = ExternalCertificate
     query = select(seen.authority_id, seen.serial, seen.ocsp_checked_at).where(
         seen.tenant_id == tenant_id,

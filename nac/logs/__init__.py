@@ -1,1 +1,1 @@
-"""Events, feeds, retention and exports of the logs."""
+"""Logs of a tenant's network: their events, feeds to other systems, exports to files, and retention."""

@@ -1,7 +1,7 @@
-"""The logs with retention, and the product's default limits.
+"""The logs whose rows retention deletes, and the product's default limits.
 
-The audit log is not among them. It records all changes, including those of retention, so it must outlive the logs.
-Nobody can delete from it, and it grows with people's actions, not with devices.
+Retention does not delete from the audit log, which records all changes, including changes of retention. Nobody can
+delete from the audit log. It grows with the actions of users, not with the number of devices.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from typing import Literal, get_args
 
 LogName = Literal["auth", "accounting", "sessions", "usage", "coa"]
 LOG_NAMES: tuple[LogName, ...] = get_args(LogName)
-# Requests to NASes are not exported.
+# Logs that can be exported: all except CoA-Requests and Disconnect-Requests.
 EXPORTED_LOGS: tuple[LogName, ...] = ("auth", "accounting", "sessions", "usage")
 PARTITIONED_LOGS: tuple[LogName, ...] = EXPORTED_LOGS
-# Partitions of younger days can still receive rows.
+# Minimum retention in days, because the partitions of the last days can still receive rows.
 MIN_DAYS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """Allowed days and the default; `ceiling_bytes` None means no ceiling."""
+    """The platform's limits for a log: minimum, default and maximum days, and maximum bytes (None: no maximum)."""
 
     floor_days: int
     default_days: int
@@ -26,7 +26,7 @@ class LogLimits:
     ceiling_bytes: int | None = None
 
 
-# Billing uses sessions and usage, so the previous month must be complete.
+# The defaults for sessions and usage cover the previous month, because customers bill by them.
 DEFAULT_LIMITS: dict[LogName, LogLimits] = {
     "auth": LogLimits(7, 90, 730),
     "accounting": LogLimits(7, 90, 730),

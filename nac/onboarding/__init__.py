@@ -1,1 +1,1 @@
-"""New and leaving tenants: trials, self-tests, snippets, templates, tenant files, imports, purges."""
+"""Creation and deletion of tenants: trials, self-tests, snippets, templates, tenant files, imports, purges."""

@@ -1,4 +1,4 @@
-"""Deletes the logs of purged tenants in batches, because they can have millions of rows."""
+"""Deletes the logs of purged tenants, in batches because they can have millions of rows."""
 
 import time
 from collections.abc import Mapping
@@ -25,20 +25,21 @@ from nac.models import (
 )
 
 BATCH_ROWS = 5_000
-# A cell that was writing or hung when the tenant was purged can deliver rows later.
+# Time after a purge during which rows of the tenant can still arrive, from a cell that was writing or hung.
 LATE_ROWS_WINDOW = timedelta(days=1)
 _LATE_TABLES = [table for table in Base.metadata.sorted_tables if describe_table(table).purge is Purge.LATE_ROWS]
 _PICK_SQL = "SELECT at, ctid::text AS place FROM :log WHERE tenant_id = :tenant ORDER BY at LIMIT :most"
-# A ctid is unique only in its partition. A row of another partition at that place is also the tenant's and can go.
+# A ctid is unique only within a partition. The statement may match rows of other partitions with the same ctid. These
+# also belong to the purged tenant, so deleting them is correct.
 _DELETE_SQL = """
 DELETE FROM :log WHERE tenant_id = :tenant AND at BETWEEN :first AND :last AND ctid = ANY (CAST(:places AS tid[]))
 """
 
 
 def delete_logs(*, seconds: float, engine: Engine | None = None) -> int:
-    """Delete logs of purged tenants for about `seconds`; return the number of rows. Needs role admit_worker.
+    """Delete logs of purged tenants for about `seconds`. Returns the number of deleted rows.
 
-    Each batch is a transaction. Can be run again, and concurrently.
+    Requires the database role admit_worker. Each batch is a transaction. Can be repeated, and run concurrently.
     """
     deadline = time.monotonic() + seconds
     with session_scope(PlatformScope(), engine=engine) as session:
@@ -60,7 +61,10 @@ def delete_logs(*, seconds: float, engine: Engine | None = None) -> int:
 
 
 def _delete_rows_of_tenant(tenant_id: TenantId, deadline: float, engine: Engine | None) -> tuple[int, bool]:
-    """Return the number of deleted rows, and whether none are left. Not if another process has the rest."""
+    """Delete rows of the tenant. Returns the number of deleted rows, and whether no rows are left.
+
+    Stops if another process has locked the remaining rows.
+    """
     deleted = 0
     while True:
         with session_scope(TenantScope(tenant_id), engine=engine) as session:
@@ -74,7 +78,10 @@ def _delete_rows_of_tenant(tenant_id: TenantId, deadline: float, engine: Engine 
 
 
 def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) -> tuple[int, bool]:
-    """Delete ended sessions and usage by partition, then the few strays at once. Returns like `_delete_of`."""
+    """Delete ended sessions and usage: one partition after the other, then the few remaining rows at once.
+
+    Returns the number of deleted rows, and whether no rows are left.
+    """
     deleted = 0
     for log, day in measurement.list_partitions(("sessions", "usage"), engine=engine):
         first, is_last = midnight(day), False
@@ -94,14 +101,14 @@ def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) ->
 
 
 def _delete_orphans() -> Delete:
-    """Match quarantined records of tenants that no longer exist. Nothing can ship them."""
+    """Return the statement that deletes quarantined records of deleted tenants. Admit can no longer process them."""
     return delete(QuarantinedRecord).where(
         QuarantinedRecord.tenant_id.is_not(None), ~exists().where(Tenant.id == QuarantinedRecord.tenant_id)
     )
 
 
 def _delete_batch(session: Session, tenant_id: TenantId) -> tuple[int, int]:
-    """Return how many rows exist, and how many were deleted."""
+    """Delete a batch from each table. Returns the number of found rows, and the number of deleted rows."""
     found = deleted = 0
     for log in (AuthLog, AccountingLog, EventNote):
         pick, take = (text(statement.replace(":log", log.__tablename__)) for statement in (_PICK_SQL, _DELETE_SQL))
@@ -109,16 +116,16 @@ def _delete_batch(session: Session, tenant_id: TenantId) -> tuple[int, int]:
         if rows:
             places = [row.place for row in rows]
             found += len(rows)
-            given = {"tenant": tenant_id, "first": rows[0].at, "last": rows[-1].at, "places": places}
+            parameters = {"tenant": tenant_id, "first": rows[0].at, "last": rows[-1].at, "places": places}
             with force_ctid_scan(session):
-                deleted += _execute_and_count(session, take, given)
+                deleted += _execute_and_count(session, take, parameters)
     for table in _LATE_TABLES:
         gone = _execute_and_count(session, delete(table).where(table.c.tenant_id == tenant_id))
         found, deleted = found + gone, deleted + gone
     return found, deleted
 
 
-def _execute_and_count(session: Session, statement: Executable, given: Mapping[str, object] | None = None) -> int:
-    result = session.execute(statement, given, execution_options={"synchronize_session": False})
+def _execute_and_count(session: Session, statement: Executable, parameters: Mapping[str, object] | None = None) -> int:
+    result = session.execute(statement, parameters, execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)
     return result.rowcount

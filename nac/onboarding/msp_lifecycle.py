@@ -1,7 +1,7 @@
-"""Suspends, resumes and deletes MSPs, as the platform. Use in PlatformScope.
+"""Suspends, resumes and deletes MSPs. Requires a session in PlatformScope.
 
-Members and tokens of a suspended MSP have no access. Its tenants' own members and networks do, unless the tenants are
-suspended too.
+Members and tokens of a suspended MSP have no access. The MSP's tenants continue to work, with their own members,
+unless an operator also suspends the tenants.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,10 @@ class MspHasTenants(Conflict):
 
 
 def suspend_msp(session: Session, *, actor: str, msp_id: MspId, with_tenants: bool = False) -> Msp:
-    """Suspend the MSP: its members and tokens, and its members' tokens at tenants, lose access. Its rollouts stop.
+    """Suspend the MSP, and stop its roll-outs.
 
-    `with_tenants` also suspends its active tenants, even if the MSP is suspended already.
+    The MSP's members and tokens lose access. So do tokens that its members created at tenants. `with_tenants` also
+    suspends the MSP's active tenants, even if the MSP is already suspended.
     """
     msp = require_msp(session, msp_id=msp_id, lock=True)
     was, msp.status = msp.status, "suspended"
@@ -41,7 +42,7 @@ def suspend_msp(session: Session, *, actor: str, msp_id: MspId, with_tenants: bo
 
 
 def resume_msp(session: Session, *, actor: str, msp_id: MspId) -> Msp:
-    """Resume the MSP and the tenants that were suspended with it. Rollouts stay stopped."""
+    """Resume the MSP, and the tenants that were suspended with it. Roll-outs stay stopped."""
     msp = require_msp(session, msp_id=msp_id, lock=True)
     was, msp.status = msp.status, "active"
     session.flush()
@@ -55,14 +56,15 @@ def resume_msp(session: Session, *, actor: str, msp_id: MspId) -> Msp:
 def delete_msp(session: Session, *, actor: str, msp_id: MspId) -> None:
     """Delete the MSP with its members, roles, tokens, templates, jobs, rules and single sign-on.
 
-    Its audit log stays. Raises MspHasTenants, also for tenants that are being deleted and can be restored.
+    The MSP's audit log stays. Raises MspHasTenants, also if the tenants are being deleted, because a deletion can be
+    cancelled.
     """
     msp = require_msp(session, msp_id=msp_id, lock=True)
     there, leaving = repository.count_tenants(session, msp_id)
     if there:
-        told = f"MSP {msp.slug!r} has tenants: {there}"
-        told += f", {leaving} of them being deleted." if leaving else "."
-        raise MspHasTenants(told, place="msp", remedy="Delete them first and wait until they are removed.")
+        detail = f"MSP {msp.slug!r} has tenants: {there}"
+        detail += f", {leaving} of them being deleted." if leaving else "."
+        raise MspHasTenants(detail, place="msp", remedy="Delete them first and wait until they are removed.")
     _audit(session, actor, msp, "delete", {"name": msp.name, "status": msp.status}, None)
     session.delete(msp)
     session.flush()

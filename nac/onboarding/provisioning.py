@@ -1,4 +1,4 @@
-"""Creates complete tenants, across modules that do not depend on each other."""
+"""Creates complete tenants: slot, site, authorities and policy, with the services of several packages."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,12 +17,12 @@ from nac.policies import service as policies
 from nac.policies import site_settings
 from nac.tenancy.tenants import service as tenants
 
-# The optional first policy admits what the tenant's administrators approved, nothing else.
+# The optional first policy admits only devices and users that the tenant's administrators approved.
 STANDARD_SLUG = "standard"
 STANDARD_DOCUMENT: dict[str, object] = {
     "rules": [
         {
-            # Only certificates of this tenant's own authority have a profile.
+            # Only certificates that the tenant's own authorities issued have a profile.
             "id": "certificates",
             "name": "Own devices and people by certificate",
             "when": {
@@ -67,17 +67,17 @@ def provision_tenant(
     has_policy: bool = False,
     note: Callable[[UUID], None] = lambda tenant_id: None,
 ) -> Tenant:
-    """Create a tenant with slot, first site, authorities and server certificate. Needs PlatformScope; enters the
-    tenant.
+    """Create a tenant with a slot, a first site, authorities and a server certificate.
 
-    It denies everything until a policy is assigned; `has_policy` assigns the standard one. `label` selects the cell.
-    `note` gets the tenant's id before the first commit, for `finish_tenant` if this process dies.
+    Requires a session in PlatformScope, and changes it to the tenant's scope. The tenant rejects all devices until
+    it has a policy; `has_policy` assigns the standard policy. `label` selects the cell. Calls `note` with the
+    tenant's id before the first commit; if this process dies, `finish_tenant` needs the id.
     """
     tenant = tenants.create_tenant(session, actor=actor, slug=slug, msp_id=msp_id, name=name, label=label)
     note(tenant.id)
     if has_policy:
         assign_standard_policy(session, actor=actor, tenant_id=tenant.id)
-    # Last, because it commits in between. If the process dies, the worker completes it.
+    # The last step, because it commits the session. If the process dies, the worker completes the authorities.
     create_tenant_authorities(
         session, actor=actor, tenant_id=tenant.id, signing=signing, now=utc_now(), server_names=server_names
     )
@@ -87,9 +87,10 @@ def provision_tenant(
 def finish_tenant(
     session: Session, *, actor: str, tenant_id: TenantId | None, signing: SigningContext
 ) -> Tenant | None:
-    """Complete a tenant whose `provision_tenant` was interrupted; None if the tenant no longer exists.
+    """Complete a tenant whose `provision_tenant` was interrupted. Returns None if the tenant no longer exists.
 
-    Needs PlatformScope; enters the tenant. Raises Conflict while it is being deleted.
+    Requires a session in PlatformScope, and changes it to the tenant's scope. Raises Conflict while the tenant is
+    being deleted.
     """
     if tenant_id is None:
         return None
@@ -101,7 +102,7 @@ def finish_tenant(
         raise Conflict(
             "The tenant created with this key is being deleted.", remedy="Restore the tenant, or use another key."
         )
-    # The worker may have completed it meanwhile.
+    # The worker may have completed the authorities meanwhile.
     with suppress(AlreadyExists):
         complete_tenant_authorities(session, actor=actor, tenant_id=tenant_id, signing=signing, now=utc_now())
     return tenants.require_tenant(session, tenant_id=tenant_id)

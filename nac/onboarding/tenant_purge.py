@@ -1,4 +1,7 @@
-"""Carries out deletions that are due: writes a last file, then deletes in batches. Needs role admit_worker."""
+"""Purges tenants whose deletion is due: writes a last tenant file, then deletes the rows in batches.
+
+Requires the database role admit_worker.
+"""
 
 import fcntl
 import logging
@@ -34,16 +37,19 @@ _log = logging.getLogger(__name__)
 ACTOR = "worker:tenants.purge"
 BATCH_ROWS = 5_000
 _TENANTS_PER_TURN = 10
-# Includes tenants on hold, possibly for years.
+# Maximum due tenants to check. Tenants with a legal hold stay due, possibly for years.
 _MAX_SCANNED = 1_000
-# Each before the tables it refers to. The rest is deleted with the tenant's row.
+# Large tables, each before the tables it refers to. PostgreSQL deletes the other rows with the tenant's row.
 _LARGE_TABLES = [
     table for table in reversed(Base.metadata.sorted_tables) if describe_table(table).purge is Purge.BATCHES
 ]
 
 
 def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | None = None) -> list[str]:
-    """Purge tenants that are due; return their slugs. A tenant whose file cannot be written stays and is retried."""
+    """Purge due tenants, at most _TENANTS_PER_TURN. Returns their slugs.
+
+    If the last file of a tenant cannot be written, the tenant stays, and a later turn tries again.
+    """
     with session_scope(PlatformScope(), engine=engine) as session:
         due = [
             _DueTenant(row.id, row.slug, row.purge_at or now)
@@ -52,7 +58,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
     gone: list[str] = []
     for each in due:
         slug = each.slug
-        # Tenants that cannot be purged do not count.
+        # Only purged tenants count for the limit.
         if len(gone) == _TENANTS_PER_TURN:
             break
         try:
@@ -62,7 +68,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
                 _require_due(session, each.tenant_id)
             path = write_last_file(each, folder=folder, sealer=sealer, engine=engine)
             _delete_large_tables(each.tenant_id, engine)
-            # The retention of the file begins now.
+            # Set the time of the files, because their retention begins now.
             for kept in (path, path.with_suffix(".key")):
                 os.utime(kept)
             with session_scope(PlatformScope(), engine=engine) as session:
@@ -78,8 +84,11 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
 
 
 def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
-    """Carry out a deletion: retire the slot and delete every row except logs (later, in batches) and the audit log."""
-    # Locked before the tenant's row, in the same order as changes of holds.
+    """Delete a tenant: retire its slot, and delete all its rows except the audit log.
+
+    `nac.onboarding.log_purge` deletes the other logs later.
+    """
+    # Lock the holds before the tenant's row, in the same order as changes of holds do, to avoid deadlocks.
     holds.lock_holds(session)
     tenant = tenants.require_locked(session, tenant_id)
     if tenant.status != "deleting":
@@ -88,7 +97,7 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     holds.delete_cleared_holds(session, tenant_id=tenant_id)
     tenants.audit_change(session, actor, tenant, "purge")
     cells.release_slot(session, tenant_id=tenant_id)
-    # Caches of certificate status must drop the tenant's authorities.
+    # Notify OCSP responders, which must drop the tenant's authorities from their caches.
     record_status_change(session, *(row for row in list_authorities(session, tenant_id) if row.kind != "external"))
     session.expunge(tenant)
     repository.delete_tenant_rows(session, tenant_id)
@@ -105,11 +114,10 @@ class _DueTenant(NamedTuple):
 
 
 def write_last_file(due: _DueTenant, *, folder: Path, sealer: Sealer, engine: Engine | None = None) -> Path:
-    """Write the tenant with its secrets. The random passphrase is in a `.key` file beside it, sealed with the master
-    key.
+    """Write a tenant file with all secrets, before the first row is deleted. Returns the path of the file.
 
-    Written once per deletion, before anything is removed. A tenant can be on hold when half of it is deleted, be
-    restored, and be deleted again.
+    The passphrase is random, and is in a `.key` file beside it, sealed with the master key. A deletion writes only one
+    file, even if a hold interrupts it. After a restore, the next deletion writes another file.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{due.slug}-{due.purge_at.astimezone(UTC):%Y%m%dT%H%M%S}-{due.tenant_id}.zip"
@@ -132,9 +140,9 @@ def write_last_file(due: _DueTenant, *, folder: Path, sealer: Sealer, engine: En
 
 @contextmanager
 def _lock_folder(folder: Path) -> Iterator[int]:
-    """Lock the folder: two processes would overwrite each other's file or key. The lock ends with the process.
+    """Lock the folder, because two processes would overwrite each other's file or key.
 
-    Raises _UnderWay.
+    The lock ends with the process at the latest. Raises _AnotherWriterActive.
     """
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -153,7 +161,7 @@ def _lock_descriptor(place: int) -> None:
 
 @contextmanager
 def _create_file(path: Path) -> Iterator[IO[bytes]]:
-    """Replace an incomplete file. The new one is on disk when closed."""
+    """Create a file, which replaces an incomplete file from an earlier attempt. When closed, the file is on disk."""
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         yield file
@@ -166,7 +174,7 @@ def passphrase_context(name: str) -> str:
 
 
 def open_stored_passphrase(path: Path, sealer: Sealer) -> str:
-    """Return the passphrase of a tenant's last file; "" for other files."""
+    """Return the passphrase of a purged tenant's last file; "" for all other files."""
     key = path.with_suffix(".key")
     if not key.exists():
         return ""
@@ -174,7 +182,7 @@ def open_stored_passphrase(path: Path, sealer: Sealer) -> str:
 
 
 def delete_last_files(folder: Path, *, kept: timedelta, engine: Engine | None = None) -> None:
-    """Delete the last files of tenants that were purged at least `kept` ago. An existing tenant's file stays."""
+    """Delete the last files of tenants that were purged more than `kept` ago. Files of existing tenants stay."""
     old = _list_old_files(folder, kept)
     with session_scope(PlatformScope(), engine=engine) as session:
         there = repository.filter_existing(session, {tenant for path in old if (tenant := _parse_tenant_id(path))})
@@ -184,7 +192,7 @@ def delete_last_files(folder: Path, *, kept: timedelta, engine: Engine | None = 
 
 
 def delete_old_files(folder: Path, *, kept: timedelta) -> None:
-    """Delete files older than `kept`."""
+    """Delete the tenant files in the folder that are older than `kept`."""
     for path in _list_old_files(folder, kept):
         path.unlink(missing_ok=True)
 
@@ -198,7 +206,7 @@ def _list_old_files(folder: Path, kept: timedelta) -> list[Path]:
 
 
 def _parse_tenant_id(path: Path) -> TenantId | None:
-    """Return the tenant of a last file."""
+    """Return the tenant's id from the name of a last file; None if the name has no id."""
     try:
         return TenantId(UUID(path.stem[-36:]))
     except ValueError:
@@ -225,7 +233,10 @@ def _delete_batch(session: Session, tenant_id: TenantId, table: Table) -> int:
 
 
 def _require_due(session: Session, tenant_id: TenantId) -> None:
-    """Prevent restoring and holds until the transaction ends. Raises HoldInForce or Conflict."""
+    """Check that the tenant's deletion is still due, and prevent a restore or hold until the transaction ends.
+
+    Raises HoldInForce or Conflict.
+    """
     holds.require_no_hold(session, tenant_id=tenant_id)
     purge_at = session.scalar(select(Tenant.purge_at).where(Tenant.id == tenant_id).with_for_update())
     if purge_at is None or purge_at > utc_now():

@@ -230,7 +230,7 @@ class TestRefusal:
             builder = builder.add_extension(extension.value, extension.critical)
         fake = builder.sign(template.key, hashes.SHA256())
         assert refused(upload, certificates_pem([fake])) == [
-            "It has the name of an authority that Admit created for this tenant."
+            "This authority has the name of an authority that Admit created for the tenant."
         ]
         assert externals() == {}
 

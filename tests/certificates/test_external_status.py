@@ -151,8 +151,8 @@ class TestLists:
     @pytest.mark.parametrize(
         ("changes", "says"),
         [
-            ({"begin": NOW - 2 * HOUR}, "older than the stored one"),
-            ({"begin": NOW, "number": 6}, "lower than the stored one"),
+            ({"begin": NOW - 2 * HOUR}, "older than the stored list"),
+            ({"begin": NOW, "number": 6}, "lower than the stored list"),
         ],
     )
     def test_older_crl_does_not_undo_a_revocation(self, trust, publisher, refresh, state, corporate, changes, says):

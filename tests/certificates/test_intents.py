@@ -247,7 +247,7 @@ def test_late_signature_is_discarded(
     settle(worker_engine, alpha)
     with (
         session_scope(scope, engine=app_engine) as session,
-        pytest.raises(CertificateStatusConflict, match="abandoned meanwhile"),
+        pytest.raises(CertificateStatusConflict, match="Admit abandoned the unfinished"),
     ):
         sign_certificate(session, reserved, actor=ACTOR, public_key=key, signing=SIGNING, now=alpha.now)
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
@@ -362,7 +362,7 @@ def test_abandoned_authority_is_not_signed(
     assert settle(worker_engine, alpha) == intents.AbandonedIntents(0, 1)
     with (
         session_scope(scope, engine=app_engine) as session,
-        pytest.raises(CertificateStatusConflict, match="abandoned meanwhile"),
+        pytest.raises(CertificateStatusConflict, match="Admit abandoned the unfinished"),
     ):
         rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
 

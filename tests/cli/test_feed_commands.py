@@ -107,7 +107,7 @@ def test_webhook_is_updated(alpha: Admit, tmp_path: Path) -> None:
     assert made["settings"]["headers"] == {"Authorization": "(sealed)", "X-Team": "(sealed)"}
     refused = alpha.run("feed", "set", "siem", *T, "--url", "https://elsewhere.example/key")
     assert refused.exit_code == 2
-    assert "former server" in refused.output
+    assert "previous server" in refused.output
     result = alpha.run(
         *("feed", "set", "siem", *T, "--url", "https://elsewhere.example/key", "--no-headers"),
         *("--kind", "coa", "--kind", "audit", "--outcome", "failure", "--timeout", "2", "--json"),

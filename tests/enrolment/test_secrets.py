@@ -156,7 +156,7 @@ def test_link_resolves_to_its_tenant_only(app_engine: Engine, alpha: Certified, 
         ({"uses": 0}, "uses: Invalid number of uses: 0"),
         ({"life": timedelta(0)}, "life: Invalid lifetime"),
         ({"life": timedelta(days=366)}, "life: Invalid lifetime"),
-        ({"kind": "link"}, "common_name: A link needs a name"),
+        ({"kind": "link"}, "common_name: An enrolment link needs a name"),
     ],
 )
 def test_invalid_secret_settings_are_rejected(

@@ -101,7 +101,7 @@ def test_freeradius_clients_become_nases() -> None:
         "2: client north: its secret is too short",
         "9: client north: coa_server was skipped",
         "12: client everything was skipped: 198.51.100.0/24 is a network",
-        "16: client six was exempt from Message-Authenticator",
+        "16: client six did not require Message-Authenticator",
         "25: client named was skipped: switch.example.net is not an address",
         "28: client any was skipped",
         "30: section home_server was skipped",

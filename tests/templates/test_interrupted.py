@@ -183,8 +183,8 @@ def test_deleted_and_detached_tenants_are_skipped(field: Field, goes_back: bool)
         field.pass_minutes(6)
         finish(field, rollout_id)
     found = {slug: (row.state, row.detail) for slug, row in field.rollout(rollout_id)[1].items()}
-    assert found["t1"] == ("left-out", "It is deleted.")
-    assert found["t2"] == ("left-out", "It no longer follows the template.")
+    assert found["t1"] == ("left-out", "The tenant is being deleted.")
+    assert found["t2"] == ("left-out", "The tenant no longer follows the template.")
     assert found["t0"][0] == ("rolled-back" if goes_back else "applied")
 
 

@@ -154,7 +154,7 @@ def test_converted_trial_has_no_end_or_limits(tenant_id, keeper, mails, app_engi
     lifecycle.process_trials(keeper, now=ends_at, engine=worker_engine)
     with session_scope(PlatformScope(), engine=app_engine) as session:
         msp_id = msps.create_msp(session, actor=ACTOR, slug="bolt").id
-        lifecycle.convert_trial(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id, msp="bolt")
+        lifecycle.convert_trial(session, keeper.context, actor=ACTOR, tenant_id=tenant_id, msp="bolt")
         tenant = tenants.require_tenant(session, tenant_id=tenant_id)
         assert (tenant.status, tenant.msp_id) == ("active", msp_id)
     lifecycle.process_trials(keeper, now=ends_at + 100 * _DAY, engine=worker_engine)
@@ -187,7 +187,7 @@ def test_killed_conversion_is_done_or_not(tenant_id, keeper, mails, database, ap
 
     def convert(engine: Engine) -> None:
         with session_scope(PlatformScope(), engine=engine) as session:
-            lifecycle.convert_trial(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id)
+            lifecycle.convert_trial(session, keeper.context, actor=ACTOR, tenant_id=tenant_id)
 
     for when, state, status, more in ((BEFORE, "ended", "suspended", []), (AFTER, "converted", "active", _CONVERTED)):
         assert killed_at_commit(lambda: convert(make_engine(database.app_url)), at=1, when=when)

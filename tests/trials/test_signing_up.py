@@ -277,7 +277,7 @@ def test_killed_sign_up_is_completed(api, mails, keeper, database, app_engine, o
         with session_scope(PlatformScope(), engine=engine) as session:
             sign_up_id = session.scalars(select(SignUp.id)).one()
         provisioning.provision_trial(
-            sign_up_id, keeper.desk, signing=keeper.signing, radius_host=keeper.radius_host, engine=engine
+            sign_up_id, keeper.context, signing=keeper.signing, radius_host=keeper.radius_host, engine=engine
         )
 
     for _ in deaths(finish):

@@ -135,7 +135,7 @@ def test_end_of_a_trial_is_shown(start: Start, keeper: TrialEnvironment, app_eng
     for told in ("This trial has ended", f"{ends:%Y-%m-%d}", f"{kept:%Y-%m-%d}", f"trial convert {start.slug}"):
         assert told in shown
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        lifecycle.convert_trial(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id)
+        lifecycle.convert_trial(session, keeper.context, actor=ACTOR, tenant_id=tenant_id)
     assert "trial" not in re.sub("<[^>]*>", "", start.api.get(start.path).text)
 
 

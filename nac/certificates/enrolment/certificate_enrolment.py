@@ -1,6 +1,6 @@
-"""Certificates for signing requests, with a redeemed secret or as a renewal.
+"""Issues certificates for signing requests: first enrolments with a secret, and renewals.
 
-A response may get lost. For a while, the same request gets the same certificate again.
+Responses can get lost on the network. For REPEAT_WINDOW, a repeated request gets the same certificate.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,14 +26,17 @@ from pki.names import San, parse_san, read_sans
 from pki.serials import serial_bytes
 from pki.signing_requests import SigningRequest
 
-# A repeated request gets the same certificate for this long.
+# During this time after the first request, a repeated request gets the same certificate.
 REPEAT_WINDOW = timedelta(minutes=10)
 
 
 def find_repeated_enrolment(
     session: Session, *, secret: EnrolmentSecret, request: SigningRequest, now: datetime
 ) -> IssuedCertificate | None:
-    """Return the certificate recently issued with the held `secret` for the request's key, or None."""
+    """Return the certificate issued within REPEAT_WINDOW with `secret` for the request's key, or None.
+
+    The caller holds the lock of `secret`.
+    """
     digest = public_key_digest(request.public_key)
     row = repository.find_issued_with_secret(session, secret, public_key_sha256=digest, since=now - REPEAT_WINDOW)
     return _load_repeated(session, row, request)
@@ -42,14 +45,20 @@ def find_repeated_enrolment(
 def find_repeated_renewal(
     session: Session, *, old: Certificate, request: SigningRequest, now: datetime
 ) -> IssuedCertificate | None:
-    """Return the recent renewal of `old` (from `require_renewable`) with the request's key, or None."""
+    """Return the renewal of `old` issued within REPEAT_WINDOW for the request's key, or None.
+
+    `old` comes from `require_renewable`.
+    """
     digest = public_key_digest(request.public_key)
     row = repository.find_issued_to_renew(session, old, public_key_sha256=digest, since=now - REPEAT_WINDOW)
     return _load_repeated(session, row, request)
 
 
 def _load_repeated(session: Session, row: Certificate | None, request: SigningRequest) -> IssuedCertificate | None:
-    """Return None if the request has other names. Raises AnswerUnderWay while the certificate is being signed."""
+    """Return the certificate of `row`; None if the request has other names.
+
+    Raises AnswerUnderWay while another process signs the certificate.
+    """
     if row is not None and row.status == "intended":
         raise AnswerUnderWay
     if row is None or request.common_name not in ("", row.common_name):
@@ -67,10 +76,10 @@ def enrol(
     signing: SigningContext,
     now: datetime,
 ) -> IssuedCertificate:
-    """Issue the certificate of a redeemed secret. Without a request, create the key, return it and do not store it.
+    """Issue a certificate for a redeemed secret. Without a request, the result contains a new key, which is not stored.
 
-    The use of the secret is committed before the signature and returned if the signature fails. Raises NameRefused,
-    DuplicateKey or CertificateRefused.
+    The function commits the use of the secret before it signs. If the signature fails, the secret gets the use back.
+    Raises NameRefused, DuplicateKey or CertificateRefused.
     """
     common_name, sans = resolve_names(secret, request)
     issued = issue_client(
@@ -99,7 +108,7 @@ def enrol(
 
 
 class NameBinding(Protocol):
-    """Names that a certificate can have, such as those of an enrolment secret."""
+    """The names that an enrolment secret or webhook permits for a certificate."""
 
     @property
     def common_name(self) -> str | None: ...
@@ -109,9 +118,9 @@ class NameBinding(Protocol):
 
 
 def resolve_names(secret: NameBinding, request: SigningRequest | None) -> tuple[str, tuple[San, ...]]:
-    """Return common name and alternative names: those of the secret or, if it has none, those of the request.
+    """Return common name and alternative names: the names of the secret or, if it has no names, of the request.
 
-    A secret with alternative names only uses one of them as common name.
+    If the secret has only alternative names, one of these becomes the common name.
     """
     bound = tuple(map(parse_san, secret.sans))
     proposed = request.common_name if request else ""
@@ -147,9 +156,9 @@ def _require_allowed_names(bound: Iterable[San], proposed: Iterable[San]) -> Non
 
 
 def require_renewable(session: Session, *, tenant_id: TenantId, shown: x509.Certificate, now: datetime) -> Certificate:
-    """Return the row of a certificate whose key the peer has, if it can be renewed.
+    """Return the row of the certificate `shown`, if it can be renewed. The peer has already proved that it has the key.
 
-    The certificate must equal an issued one byte for byte; issuer names and key identifiers are not trusted. Raises
+    `shown` must equal an issued certificate byte for byte. Issuer names and key identifiers could be forged. Raises
     RenewalRefused.
     """
     certificates.lock_tenant_shared(session, tenant_id)
@@ -167,7 +176,7 @@ def require_renewable(session: Session, *, tenant_id: TenantId, shown: x509.Cert
 
 
 def require_renewable_by_admin(session: Session, *, tenant_id: TenantId, serial: bytes) -> Certificate:
-    """Return the row of a certificate that an administrator renews for its holder; it may have expired.
+    """Return the row of a certificate that an administrator renews for its holder. The certificate may have expired.
 
     Raises CertificateNotFound or RenewalRefused.
     """
@@ -208,8 +217,8 @@ def renew(
 ) -> IssuedCertificate:
     """Renew `old` with the same profile, subject and alternative names (RFC 7030 4.2.2). `old` stays valid.
 
-    `old` comes from `require_renewable` or `require_held`. Without a request, the key is created, returned and not
-    stored. The key of a request must be new unless the tenant permits the old one.
+    `old` comes from `require_renewable` or `require_renewable_by_admin`. Without a request, the result contains a new
+    key, which Admit does not store. A request needs a new key, unless the tenant permits renewals with the old key.
     """
     assert old.certificate_der is not None
     sans = read_sans(x509.load_der_x509_certificate(old.certificate_der))
@@ -263,7 +272,10 @@ def _require_same_holder(session: Session, old: Certificate, request: SigningReq
 def record_renewal_refusal(
     session: Session, *, actor: str, tenant_id: TenantId, shown: x509.Certificate, refused: RenewalRefused
 ) -> None:
-    """Record the refusal in the audit log, in its own transaction, because the other one is rolled back."""
+    """Record the refusal in the audit log.
+
+    Call it in a transaction of its own, because the refusal rolls back the transaction of the renewal.
+    """
     audit.append(
         session,
         actor=actor,

@@ -25,7 +25,7 @@ class SecretRefused(AdmitError):
     status = 401
 
     def __init__(self, why: RefusalReason) -> None:
-        """`why` is only for the audit log, so that guessing reveals nothing."""
+        """`why` goes only to the audit log, because a caller who guesses secrets must not learn the reason."""
         self.why: RefusalReason = why
         super().__init__("The secret is not accepted.", remedy="Ask your administrator for a new one.")
 
@@ -37,7 +37,7 @@ class SecretNeeded(AdmitError):
 
     def __init__(self) -> None:
         super().__init__(
-            "A first enrolment needs a one-time secret as HTTP Basic authentication.",
+            "A first enrolment needs a one-time secret, sent with HTTP Basic authentication.",
             remedy="Ask your administrator for one. For a renewal, use simplereenroll.",
         )
 

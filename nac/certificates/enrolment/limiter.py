@@ -1,4 +1,4 @@
-"""Rate limit for wrong secrets. In memory; a restart resets it."""
+"""Rate limit for wrong enrolment secrets. Its counts are in memory, so a restart resets them."""
 
 import math
 import threading
@@ -16,17 +16,17 @@ _MAX_SOURCES = 10_000
 
 
 class GuessLimiter:
-    """Counts wrong secrets by tenant and source. Evicts the least recently active sources."""
+    """Counts wrong secrets by tenant and source address. If full, it drops the source that was inactive longest."""
 
     def __init__(self, *, most: int = _MAX_GUESSES, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
-        # Start of the window and number of wrong secrets in it.
+        # By tenant and source: start of the counting window, and number of wrong secrets in this window.
         self._counts: OrderedDict[tuple[TenantId, str], tuple[float, int]] = OrderedDict()
 
     def require(self, tenant_id: TenantId, address: str) -> None:
-        """Raise TooManyGuesses if the source has reached the limit."""
+        """Raise TooManyGuesses if the source of `address` has reached the limit."""
         with self._lock:
             began, count = self._counts.get((tenant_id, get_source(address)), (0.0, 0))
             left = began + _WINDOW_SECONDS - self._clock()
@@ -34,7 +34,7 @@ class GuessLimiter:
                 raise TooManyGuesses(math.ceil(left))
 
     def note(self, tenant_id: TenantId, address: str) -> None:
-        """Count a wrong secret."""
+        """Count a wrong secret from `address`."""
         key = (tenant_id, get_source(address))
         now = self._clock()
         with self._lock:

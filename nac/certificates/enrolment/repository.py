@@ -22,7 +22,10 @@ ORDERS = SortOrders(
 
 
 def lock_by_name(session: Session, tenant_id: TenantId, name: str) -> EnrolmentSecret | None:
-    """Lock a secret by public id or name. Concurrent redemptions wait and then see the use."""
+    """Return and lock the secret with the public id or name `name`.
+
+    A concurrent redemption waits for the lock and then sees the new number of uses.
+    """
     query = _by_name_query(tenant_id, name).with_for_update().execution_options(populate_existing=True)
     return session.scalar(query.limit(1))
 
@@ -32,7 +35,7 @@ def get_by_name(session: Session, tenant_id: TenantId, name: str) -> EnrolmentSe
 
 
 def get_by_public_id(session: Session, public_id: str) -> EnrolmentSecret | None:
-    """Find a secret in EnrolmentScope, without a tenant."""
+    """Return the secret with this public id. Requires a session in EnrolmentScope, which has no tenant."""
     return session.scalar(select(EnrolmentSecret).where(EnrolmentSecret.public_id == public_id))
 
 
@@ -43,7 +46,7 @@ def list_page(session: Session, tenant_id: TenantId, *, span: PageSpan) -> Seque
 def find_issued_with_secret(
     session: Session, secret: EnrolmentSecret, *, public_key_sha256: bytes, since: datetime
 ) -> Certificate | None:
-    """Return and lock the valid or unfinished certificate that the secret issued for this key."""
+    """Return and lock the valid or unfinished certificate issued with `secret` for this key."""
     which = Certificate.secret_id == secret.id
     return session.scalar(_issued_query(secret.tenant_id, public_key_sha256, since, which))
 
@@ -67,7 +70,7 @@ def _issued_query(
         row.created_at >= since,
         which,
     )
-    # Waits for a running signature.
+    # The lock waits for a running signature.
     return query.order_by(row.created_at.desc()).limit(1).with_for_update().execution_options(populate_existing=True)
 
 
@@ -80,7 +83,7 @@ def get_user(session: Session, tenant_id: TenantId, user_id: object) -> User | N
 
 
 def list_unknown_authorities(session: Session, known: Collection[UUID]) -> Sequence[tuple[UUID, bytes]]:
-    """Return (id, DER) of the authorities of all tenants except known ones, in any scope."""
+    """Return (id, DER) of the authorities of all tenants, except the `known` ids. Works in any scope."""
     found = func.enrolment_authorities().table_valued(column("id", Uuid), column("certificate_der", LargeBinary))
     query = select(found.c.id, found.c.certificate_der).where(~in_array(found.c.id, known))
     return [(row.id, row.certificate_der) for row in session.execute(query)]
@@ -89,5 +92,5 @@ def list_unknown_authorities(session: Session, known: Collection[UUID]) -> Seque
 def _by_name_query(tenant_id: TenantId, name: str) -> Select[EnrolmentSecret]:
     secret = EnrolmentSecret
     query = select(secret).where(secret.tenant_id == tenant_id, or_(secret.public_id == name, secret.name == name))
-    # A public id takes precedence over a name that looks like one.
+    # If one secret has this public id and another one this name, use the public id.
     return query.order_by((secret.public_id == name).desc())

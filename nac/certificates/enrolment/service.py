@@ -50,7 +50,7 @@ _SPENT_REASONS: tuple[RefusalReason, ...] = ("used", "expired")
 
 
 class EnrolmentSecretText(BearerSecret):
-    """`<public id>-<secret>`."""
+    """An enrolment secret as text, in the form `<public id>-<secret>`."""
 
     __slots__ = ()
     purpose: ClassVar[bytes] = b"admit enrolment secret 1\0"
@@ -58,7 +58,7 @@ class EnrolmentSecretText(BearerSecret):
 
 @dataclass(frozen=True, slots=True)
 class CreatedSecret:
-    """`token` is not stored: this is the only copy."""
+    """A new secret. `token` is the only copy of its text, because Admit stores only a hash."""
 
     row: EnrolmentSecret
     token: EnrolmentSecretText = field(repr=False)
@@ -66,16 +66,16 @@ class CreatedSecret:
 
 @dataclass(frozen=True, slots=True)
 class LockedSecret:
-    """A correctly presented secret, locked against other redemptions."""
+    """A secret that a device presented correctly. Its row is locked, so concurrent redemptions wait."""
 
     row: EnrolmentSecret
-    # The reason why it issues nothing new; None if it does.
-    spent: RefusalReason | None
+    # Reason why the secret issues no further certificate; None if it can.
+    refusal: RefusalReason | None
 
     def take(self, now: datetime) -> EnrolmentSecret:
-        """Take one use. Raises SecretRefused."""
-        if self.spent is not None:
-            raise SecretRefused(self.spent)
+        """Use the secret once. Raises SecretRefused if the secret is used up or expired."""
+        if self.refusal is not None:
+            raise SecretRefused(self.refusal)
         self.row.uses += 1
         self.row.last_used_at = now
         return self.row
@@ -100,11 +100,11 @@ def create_secret(
     any_name: bool = False,
     life: timedelta = DEFAULT_LIFETIME,
 ) -> CreatedSecret:
-    """Create a secret that issues a certificate of `profile` `uses` times within `life`.
+    """Create a secret that issues certificates of `profile`, up to `uses` times within `life`.
 
-    A common name or alternative names (`kind:value`) bind the secret to them; an endpoint or user supplies its own
-    names as default. Without names the requester chooses them. For a secret with one use this requires `any_name`,
-    because such a secret is for one device. Raises InvalidEnrolmentSecret or CertificateRefused.
+    With a common name or alternative names (`kind:value`), certificates can have only these names. By default, an
+    endpoint or user supplies its names. Without names, the requester chooses them. A secret with one use is for one
+    device, so it needs names or `any_name`. Raises InvalidEnrolmentSecret or CertificateRefused.
     """
     _require_limits(kind, profile, uses, life)
     holder = find_holder(session, tenant_id=tenant_id, mac=endpoint_mac, user_name=user_name)
@@ -115,7 +115,9 @@ def create_secret(
         if common_name is not None:
             subject_name(common_name)
     if kind == "link" and common_name is None:
-        raise InvalidEnrolmentSecret("A link needs a name.", place="common_name", remedy="Set the common name.")
+        raise InvalidEnrolmentSecret(
+            "An enrolment link needs a name.", place="common_name", remedy="Set the common name."
+        )
     is_bound = common_name is not None or bool(names)
     _require_name_binding(is_bound=is_bound, uses=uses, any_name=any_name)
     require_no_server_name(
@@ -165,7 +167,7 @@ def _require_limits(kind: str, profile: str, uses: int, life: timedelta) -> None
 def _require_name_binding(*, is_bound: bool, uses: int, any_name: bool) -> None:
     if is_bound and any_name:
         raise InvalidEnrolmentSecret(
-            "The secret has a name and allows any name.", place="any_name", remedy="Set a name, or allow any name."
+            "A secret cannot have a name and allow any name.", place="any_name", remedy="Set a name, or allow any name."
         )
     if not is_bound and uses == 1 and not any_name:
         raise InvalidEnrolmentSecret(
@@ -184,11 +186,11 @@ def _require_unused_name(session: Session, tenant_id: TenantId, name: str) -> No
 def redeem_secret(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> EnrolmentSecret:
-    """Take one use of the secret with public id or name `name`, and lock it until the commit.
+    """Use the secret with the public id or name `name` once, and lock it until the commit.
 
-    Of two concurrent requests one wins. A failed request takes no use, because its transaction is rolled back. The
-    use of a failed signature is returned when the secret is used again after `intents.STALE_AFTER`. Raises
-    SecretRefused; record it in the audit log (`note_refusal`) in its own transaction.
+    Two concurrent requests cannot share the last use. A failed request takes no use, because its transaction is rolled
+    back. If a signature fails, the next request after `intents.STALE_AFTER` returns its use. Raises SecretRefused. The
+    caller records the refusal in a transaction of its own (`record_refusal`).
     """
     return lock_secret(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=now).take(now)
 
@@ -196,7 +198,10 @@ def redeem_secret(
 def lock_secret(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> LockedSecret:
-    """Lock the secret, also a spent one: the first half of `redeem`. Raises SecretRefused if it is wrong."""
+    """Check and lock the secret like `redeem_secret`, without using it.
+
+    Also returns a correct secret that is used up or expired. Raises SecretRefused for any other reason.
+    """
     certificates.lock_tenant_shared(session, tenant_id)
     row = repository.lock_by_name(session, tenant_id, name) if name.isprintable() and len(name) <= 64 else None
     why = _find_refusal_reason(session, row, kind, secret, now)
@@ -206,7 +211,7 @@ def lock_secret(
 
 
 def _return_abandoned_uses(session: Session, row: EnrolmentSecret, now: datetime) -> bool:
-    """Return the uses of unfinished certificates. Waits for running signatures."""
+    """Give the secret the uses of its abandoned certificates back. Waits for running signatures."""
     of_it, age = Certificate.secret_id == row.id, intents.STALE_AFTER
     actor = f"{row.kind}:{row.public_id}"
     intents.wait_for_signatures(session, tenant_id=row.tenant_id, which=of_it)
@@ -220,7 +225,7 @@ def _return_abandoned_uses(session: Session, row: EnrolmentSecret, now: datetime
 def require_redeemable(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> EnrolmentSecret:
-    """Check a secret like `redeem`, without taking a use."""
+    """Check a secret like `redeem_secret`, without using or locking it."""
     row = repository.get_by_name(session, tenant_id, name)
     if why := _find_refusal_reason(session, row, kind, secret, now):
         raise SecretRefused(why)
@@ -231,7 +236,10 @@ def require_redeemable(
 def _find_refusal_reason(
     session: Session, row: EnrolmentSecret | None, kind: EnrolmentKind, secret: str, now: datetime
 ) -> RefusalReason | None:
-    """Return the reason for a refusal, or None. Checks the secret before anything that only its holder may learn."""
+    """Return the reason to refuse the secret, or None.
+
+    Checks the secret's text first, because only its holder may learn the other reasons.
+    """
     if row is None:
         return "unknown"
     if not EnrolmentSecretText(row.public_id, secret).is_of(row.secret_sha256):
@@ -245,21 +253,21 @@ def _find_refusal_reason(
         return "tenant-inactive"
     if is_holder_barred(session, row.tenant_id, row.endpoint_id, row.user_id):
         return "holder-barred"
-    # Checked last: the other reasons also apply to repeated requests.
+    # "used" and "expired" come last, because repeated requests ignore only these two reasons.
     if row.uses >= row.most_uses and not _return_abandoned_uses(session, row, now):
         return "used"
     return "expired" if row.expires_at <= now else None
 
 
 def is_holder_barred(session: Session, tenant_id: TenantId, endpoint_id: UUID | None, user_id: UUID | None) -> bool:
-    """Whether the endpoint is blocked or the user disabled: neither gets a certificate."""
+    """Whether the endpoint is blocked or the user is disabled. Such holders get no certificate."""
     endpoint = repository.get_endpoint(session, tenant_id, endpoint_id) if endpoint_id else None
     user = repository.get_user(session, tenant_id, user_id) if user_id else None
     return bool((endpoint and endpoint.status == "blocked") or (user and user.disabled))
 
 
 def record_refusal(session: Session, *, actor: str, tenant_id: TenantId, name: str, refused: SecretRefused) -> None:
-    """Record the claimed name and the reason in the audit log, without the secret."""
+    """Record in the audit log the name of the secret and the reason of the refusal, without the secret itself."""
     claimed = "".join(character for character in name if character.isprintable())[:_MAX_CLAIM_LENGTH]
     audit.append(
         session,
@@ -272,7 +280,7 @@ def record_refusal(session: Session, *, actor: str, tenant_id: TenantId, name: s
 
 
 def require_tenant(session: Session, *, slug: str) -> TenantId:
-    """Return the active tenant with this slug, in PlatformScope. Raises EnrolmentAddressNotFound."""
+    """Return the active tenant with this slug. Requires a session in PlatformScope. Raises EnrolmentAddressNotFound."""
     tenant = tenants.get_by_slug(session, slug) if slug.isprintable() else None
     if tenant is None or tenant.status != "active":
         raise EnrolmentAddressNotFound("Unknown enrolment URL.")
@@ -280,18 +288,18 @@ def require_tenant(session: Session, *, slug: str) -> TenantId:
 
 
 def find_tenant_id(session: Session, public_id: str) -> TenantId | None:
-    """Return the tenant of a secret; in EnrolmentScope of `public_id`."""
+    """Return the tenant of a secret. Requires a session in the EnrolmentScope of `public_id`."""
     row = repository.get_by_public_id(session, public_id)
     return row.tenant_id if row else None
 
 
 def list_unknown_authorities(session: Session, known: Collection[UUID]) -> Sequence[tuple[UUID, bytes]]:
-    """Return (id, DER) of the authorities of all tenants that are not yet `known`, for TLS termination."""
+    """Return (id, DER) of the authorities of all tenants, except the `known` ids, for client certificates in TLS."""
     return repository.list_unknown_authorities(session, known)
 
 
 def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> EnrolmentSecret:
-    """Revoke the secret. Its certificates stay valid. Idempotent."""
+    """Revoke the secret. Its certificates stay valid. Can be repeated."""
     row = require_secret(session, tenant_id=tenant_id, name=name, lock=True)
     if row.revoked_at is None:
         row.revoked_at = utc_now()
@@ -301,7 +309,7 @@ def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: st
 
 
 def require_secret(session: Session, *, tenant_id: TenantId, name: str, lock: bool = False) -> EnrolmentSecret:
-    """Find a secret by public id or name. Raises EnrolmentSecretNotFound."""
+    """Return the secret with the public id or name `name`. Raises EnrolmentSecretNotFound."""
     row = (repository.lock_by_name if lock else repository.get_by_name)(session, tenant_id, name)
     if row is None:
         raise _not_found_error(name)
@@ -329,7 +337,7 @@ def get_status(row: EnrolmentSecret, now: datetime) -> SecretStatus:
 
 
 def describe_secret(row: EnrolmentSecret) -> dict[str, object]:
-    """Return the fields that may be displayed and logged."""
+    """Return the fields of the secret that users and logs may see."""
     return {
         "id": row.public_id,
         "kind": row.kind,

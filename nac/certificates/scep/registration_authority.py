@@ -1,7 +1,7 @@
-"""A tenant's registration authority: an RSA key for envelopes and signatures, because the issuing CA is ECDSA.
+"""A tenant's SCEP registration authority: a certificate with an RSA key, because the issuing CA has an ECDSA key.
 
-Created on first use, and replaced before it ends or when the issuing authority changes. Former ones keep working for
-devices that cached them.
+Devices encrypt requests to it, and it signs responses. Admit creates it on first use, and replaces it before it
+expires or if the issuing authority changes. Former certificates work until they expire, because devices cache them.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,18 @@ from pki.scep import ScepResponder
 PROFILE = "scep-ra"
 _COMMON_NAME = "SCEP registration authority"
 _ACTOR = "scep"
-# Devices fetch it on enrolment; some cache it for days. For a short life, the last third.
+# Replace the certificate this long before its end, or a third of its life if that is shorter. Devices fetch it on
+# enrolment, and some cache it for days.
 _RENEWED_BEFORE = timedelta(days=30)
 
 
 def ensure_registration_authority(
     session: Session, *, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> Sequence[Certificate]:
-    """Return all valid ones, the current one first; create one if needed. Raises Conflict if there is no authority."""
+    """Return the tenant's valid registration authorities, the current one first. Creates one if needed.
+
+    Raises Conflict if the tenant has no issuing authority.
+    """
     rows = certificates.list_usable_by_profile(session, tenant_id, PROFILE, now)
     if not _is_current(session, tenant_id, rows, now):
         certificates.lock_tenant(session, tenant_id)
@@ -48,7 +52,7 @@ def ensure_registration_authority(
             )
             commit_intent(session)
             certificates.lock_tenant(session, tenant_id)
-            # Another process may have created one meanwhile; the worker abandons this one.
+            # Another process may have created one meanwhile. Then the worker abandons this reservation.
             rows = certificates.list_usable_by_profile(session, tenant_id, PROFILE, now)
             if not _is_current(session, tenant_id, rows, now):
                 rows = [_issue_certificate(session, reservation, signing, now), *rows]
@@ -60,7 +64,7 @@ def _is_current(session: Session, tenant_id: TenantId, rows: Sequence[Certificat
     if issuing is None or not rows:
         return False
     newest = rows[0]
-    # A new certificate cannot outlive the issuer either.
+    # Do not replace a certificate that lasts as long as its issuer: a new certificate would not last longer.
     before = min(_RENEWED_BEFORE, (newest.not_after - newest.not_before) / 3)
     lasts = newest.not_after - now > before or newest.not_after >= issuing.not_after
     return newest.authority_id == issuing.id and lasts
@@ -77,7 +81,7 @@ def _issue_certificate(
 
 
 def build_responder(row: Certificate, signing: SigningContext) -> ScepResponder:
-    """Return the responder, with its key opened."""
+    """Return the SCEP responder of a registration authority, with its opened key."""
     assert row.certificate_der is not None
     assert row.key_sealed is not None
     key = load_key(signing.sealer.open(row.key_sealed, f"certificate:{row.id}"), made_here=True)
@@ -86,6 +90,6 @@ def build_responder(row: Certificate, signing: SigningContext) -> ScepResponder:
 
 
 def get_ca_certificates(session: Session, row: Certificate) -> bytes:
-    """Return the certificates for GetCACert: the registration authority, its issuer, and so on up to the root."""
+    """Return the response to GetCACert: the certificates from the registration authority up to the root."""
     chain = load_with_chain(session, row, None)
     return certificates_only([chain.certificate, *chain.intermediates, chain.root])

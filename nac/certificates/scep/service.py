@@ -1,4 +1,4 @@
-"""SCEP requests: decryption, checks, and a certificate or a failure."""
+"""Handles SCEP requests: decrypts and checks them, then issues a certificate or reports a failure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,10 +27,10 @@ from pki.keys import is_same_public_key, public_key_digest
 from pki.scep import FailInfo
 from pki.signing_requests import SigningRequest, read_signing_request
 
-# One message for all failures between envelope and inner signature. Otherwise an attacker could learn about a captured
-# envelope by modifying it.
+# All failures inside the envelope have this message. With different messages, an attacker could modify a captured
+# envelope and learn about its content.
 _UNREADABLE_ENVELOPE = "The envelope cannot be decrypted or has no valid certificate request."
-# Devices retry for minutes and poll for days.
+# Time that Admit keeps SCEP transactions. Devices retry for minutes and poll for days.
 RETENTION = timedelta(days=30)
 
 
@@ -53,7 +53,7 @@ class ScepRefused(AdmitError):
 
 @dataclass(frozen=True, slots=True)
 class AddressedMessage:
-    """A verified message and the registration authority that responds to it."""
+    """A verified message, and the registration authority to which it is encrypted."""
 
     message: scep.ScepRequest
     responder: scep.ScepResponder
@@ -63,10 +63,10 @@ class AddressedMessage:
 
 @dataclass(frozen=True, slots=True)
 class OpenedMessage:
-    """Content of the envelope of a PKCSReq or RenewalReq."""
+    """The decrypted content of a PKCSReq or RenewalReq."""
 
     message: scep.ScepRequest
-    # PKCS#10, DER.
+    # Certificate request (PKCS#10, DER).
     certificate_request: bytes
     signing_request: SigningRequest
     challenge: str = field(repr=False)
@@ -82,7 +82,7 @@ def build_scep_url(public_url: str, slug: str) -> str:
 
 
 def read_message(data: bytes) -> scep.ScepRequest:
-    """Parse a message. Raises ScepMessageDamaged if no SCEP response is possible."""
+    """Parse a SCEP message. Raises ScepMessageDamaged if the message is too damaged for a SCEP response."""
     try:
         return scep.read_request(data)
     except PkiError as exc:
@@ -90,7 +90,7 @@ def read_message(data: bytes) -> scep.ScepRequest:
 
 
 def address_message(message: scep.ScepRequest, responders: Sequence[scep.ScepResponder]) -> AddressedMessage:
-    """Verify the message and find the responder that it is encrypted to. Raises ScepRefused."""
+    """Verify the message, and find the responder to which it is encrypted. Raises ScepRefused."""
     try:
         message.require_proven()
         envelope = read_envelope(message.envelope)
@@ -107,7 +107,7 @@ def address_message(message: scep.ScepRequest, responders: Sequence[scep.ScepRes
 
 
 def open_message(addressed: AddressedMessage) -> OpenedMessage:
-    """Open a PKCSReq or RenewalReq. Raises ScepRefused."""
+    """Decrypt and check a PKCSReq or RenewalReq. Raises ScepRefused."""
     message = addressed.message
     try:
         content = open_envelope(addressed.envelope, addressed.recipient, addressed.responder.key)
@@ -119,7 +119,7 @@ def open_message(addressed: AddressedMessage) -> OpenedMessage:
         raise ScepRefused("badMessageCheck", _UNREADABLE_ENVELOPE) from exc
     first = message.message_type == "PKCSReq"
     if first and not is_same_public_key(signing_request.public_key, message.signer.public_key()):
-        # A copied envelope, or a renewal sent as a first enrolment.
+        # Either a device copied another device's envelope, or it sent a renewal as a first enrolment.
         raise ScepRefused("badMessageCheck", "The message is not signed with the key of its certificate request.")
     return OpenedMessage(message, content, signing_request, challenge)
 
@@ -127,9 +127,9 @@ def open_message(addressed: AddressedMessage) -> OpenedMessage:
 def find_issued_certificate(
     session: Session, *, tenant_id: TenantId, opened: OpenedMessage, renews_id: UUID | None = None
 ) -> x509.Certificate | None:
-    """Return the certificate of an earlier identical request. Raises ScepRefused if it is no longer valid.
+    """Return the certificate of an earlier identical request, or None.
 
-    Locks the key until the transaction ends.
+    Locks the request's key until the transaction ends. Raises ScepRefused if the certificate is no longer valid.
     """
     if not certificates.is_key_certified(session, tenant_id, opened.public_key_sha256):
         return None
@@ -150,8 +150,10 @@ def _require_usable(row: Certificate) -> x509.Certificate:
 
 
 def poll_certificate(session: Session, *, tenant_id: TenantId, message: scep.ScepRequest) -> x509.Certificate:
-    """Return the certificate of a transaction to the holder of its key (CertPoll, RFC 8894 3.3.3). Raises
-    ScepRefused."""
+    """Return the certificate of a transaction (CertPoll, RFC 8894 3.3.3).
+
+    The message must be signed with the certificate's key. Raises ScepRefused.
+    """
     row = _find_newest_certificate(
         session,
         tenant_id,
@@ -164,12 +166,12 @@ def poll_certificate(session: Session, *, tenant_id: TenantId, message: scep.Sce
 
 
 def is_own_challenge(challenge: str) -> bool:
-    """Whether the challenge has Admit's format; others are for the tenant's webhook."""
+    """Whether the challenge is an Admit enrolment secret. The tenant's webhook checks all other challenges."""
     return EnrolmentSecretText.parse(challenge) is not None
 
 
 def split_challenge(challenge: str) -> tuple[str, str]:
-    """Split an Admit challenge into name and secret. Another challenge yields empty strings, which are safe to log."""
+    """Split an Admit challenge into public id and secret. Any other challenge yields empty strings."""
     token = EnrolmentSecretText.parse(challenge)
     return (token.public_id, token.secret) if token else ("", "")
 
@@ -183,7 +185,10 @@ def enrol_with_secret(
     signing: SigningContext,
     now: datetime,
 ) -> x509.Certificate:
-    """Enrol with a challenge redeemed in this transaction. Raises NameRefused, DuplicateKey or CertificateRefused."""
+    """Issue a certificate for `secret`, which the caller redeemed in this transaction.
+
+    Raises NameRefused, DuplicateKey or CertificateRefused.
+    """
     issued = enrol(session, actor=actor, secret=secret, request=opened.signing_request, signing=signing, now=now)
     _record_transaction(session, secret.tenant_id, opened, issued.serial, renews_id=None)
     return issued.certificate
@@ -200,7 +205,7 @@ def enrol_with_permit(
     signing: SigningContext,
     now: datetime,
 ) -> x509.Certificate:
-    """Enrol with the webhook's permission. Raises NameRefused, DuplicateKey or CertificateRefused."""
+    """Issue a certificate that the webhook permitted. Raises NameRefused, DuplicateKey or CertificateRefused."""
     common_name, sans = resolve_names(permit, opened.signing_request)
     issued = issue_client(
         session,
@@ -220,23 +225,24 @@ def enrol_with_permit(
 def require_renewable_certificate(
     session: Session, *, tenant_id: TenantId, opened: OpenedMessage, now: datetime
 ) -> Certificate:
-    """Return the certificate that signed the request, if it can be renewed. Raises RenewalRefused."""
+    """Return the certificate whose key signed the request. Raises RenewalRefused if it cannot be renewed."""
     return require_renewable(session, tenant_id=tenant_id, shown=opened.message.signer, now=now)
 
 
 def renew_certificate(
     session: Session, *, actor: str, opened: OpenedMessage, old: Certificate, signing: SigningContext, now: datetime
 ) -> x509.Certificate:
-    """Renew `old`. Raises NameRefused, RenewalKeepsKey, DuplicateKey or CertificateRefused."""
+    """Renew the certificate `old`. Raises NameRefused, RenewalKeepsKey, DuplicateKey or CertificateRefused."""
     issued = renew(session, actor=actor, old=old, request=opened.signing_request, signing=signing, now=now)
     _record_transaction(session, old.tenant_id, opened, issued.serial, renews_id=old.id)
     return issued.certificate
 
 
 def prune_transactions(*, engine: Engine | None = None) -> int:
-    """Delete transactions older than RETENTION in all tenants; return the number. As admit_worker.
+    """Delete SCEP transactions older than RETENTION in all tenants; return their number. Certificates stay.
 
-    Certificates stay. Uses one transaction per tenant; repeatable and safe to run concurrently.
+    Requires the database role admit_worker. Uses one database transaction per tenant. Can be repeated, and run
+    concurrently.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()
@@ -271,7 +277,7 @@ def _record_transaction(
 def _find_certificate(
     session: Session, tenant_id: TenantId, *, transaction_id: str, public_key_sha256: bytes, renews_id: UUID | None
 ) -> Certificate | None:
-    """Return the certificate of an earlier identical request."""
+    """Return the certificate of an earlier request with this transaction id and key, or None."""
     query = _certificates_of_transaction(tenant_id, transaction_id, public_key_sha256)
     return session.scalar(query.where(ScepTransaction.renews_id.is_not_distinct_from(renews_id)).limit(1))
 
@@ -279,7 +285,7 @@ def _find_certificate(
 def _find_newest_certificate(
     session: Session, tenant_id: TenantId, *, transaction_id: str, public_key_sha256: bytes
 ) -> Certificate | None:
-    """Return the last certificate of a transaction, enrolment or renewal."""
+    """Return the newest certificate of a transaction, from an enrolment or renewal."""
     return session.scalar(_certificates_of_transaction(tenant_id, transaction_id, public_key_sha256).limit(1))
 
 

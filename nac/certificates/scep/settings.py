@@ -16,18 +16,18 @@ _MAX_NETWORKS = 50
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: str
-    # Profile of the certificates that the webhook permits.
+    # Profile of the certificates that Admit issues with the webhook's permission.
     profile: str = "eap-client-device"
-    # Per step: connection, request, next part of the response.
+    # Maximum time of each step: connection, request, each part of the response.
     timeout_seconds: float = 5.0
-    # Permitted networks of the host, as CIDR; empty: those of the platform (ADMIT_OUTBOUND_NETWORKS).
+    # Networks (CIDR) that the host's address must be in. Empty: the platform's networks (ADMIT_OUTBOUND_NETWORKS).
     networks: tuple[str, ...] = ()
-    # PEM of the authorities for the server certificate; "" for those of the system.
+    # PEM of the authorities for the webhook's server certificate; "" for the authorities of the operating system.
     ca_certificate: str = ""
 
 
 class InvalidWebhookSettings(ValueError):
-    """`mistakes` are (field, message)."""
+    """The webhook settings are invalid. `mistakes` has (field, message) for each mistake."""
 
     def __init__(self, mistakes: Iterable[tuple[str, str]]) -> None:
         self.mistakes = tuple(mistakes)
@@ -35,7 +35,7 @@ class InvalidWebhookSettings(ValueError):
 
 
 def check_settings(settings: WebhookSettings) -> WebhookSettings:
-    """Check the settings. Raises WebhookRefused with every mistake."""
+    """Return the settings if they are valid. Raises InvalidWebhookSettings with every mistake."""
     mistakes = []
     if not is_https_address(settings.url):
         mistakes.append(("url", f"{settings.url!r} must be https://host, optionally with a path"))
@@ -44,7 +44,7 @@ def check_settings(settings: WebhookSettings) -> WebhookSettings:
     if not _MIN_SECONDS <= settings.timeout_seconds <= _MAX_SECONDS:
         mistakes.append(("timeout_seconds", f"must be between {_MIN_SECONDS:g} and {_MAX_SECONDS:g}"))
     if len(settings.networks) > _MAX_NETWORKS:
-        mistakes.append(("networks", f"at most {_MAX_NETWORKS}"))
+        mistakes.append(("networks", f"must have at most {_MAX_NETWORKS} entries"))
     for text in settings.networks:
         try:
             ip_network(text)

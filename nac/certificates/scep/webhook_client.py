@@ -1,6 +1,7 @@
-"""The tenant's server that checks SCEP challenges and receives outcomes (contract: docs/how-to/scep.md).
+"""Client of a SCEP webhook: the tenant's server that checks challenges and receives outcomes (docs/how-to/scep.md).
 
-Uses HTTPS, only permitted addresses, and no redirects. Each body is signed, so that the server can verify the sender.
+Uses HTTPS, connects only to permitted addresses, and follows no redirects. Admit signs each request body, so that the
+server can verify the sender.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ _VERSION = 1
 _MAX_RESPONSE_BYTES = 64 * 1024
 _MAX_TEXT = 200
 _MAX_WAITING = 4
-# Connection, response headers, response body.
+# Number of steps in a request: connection, response headers, response body.
 _STEPS = 3
 _PLACE = "SCEP webhook"
 
@@ -46,20 +47,20 @@ class WebhookUnavailable(Unavailable):
 @dataclass(frozen=True, slots=True)
 class Webhook:
     settings: WebhookSettings
-    # Permitted addresses, within the networks of the settings.
+    # Addresses that Admit may connect to, within the networks of the settings.
     reach: OutboundReach
     secret: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookEnrolment:
-    """The enrolment that the webhook decides."""
+    """A SCEP enrolment that the webhook permits or denies."""
 
     tenant: str
     transaction_id: str
-    # PKCS#10, DER.
+    # Certificate request (PKCS#10, DER).
     certificate_request: bytes = field(repr=False)
-    # Address of the device.
+    # IP address of the device.
     address: str
 
     def members(self, event: str) -> dict[str, object]:
@@ -74,7 +75,7 @@ class WebhookEnrolment:
 
 
 class WebhookResponse(msgspec.Struct, frozen=True):
-    """The webhook's response; unknown members are ignored."""
+    """The webhook's response. Admit ignores unknown members."""
 
     decision: Literal["allow", "deny"]
     reason: str = ""
@@ -84,7 +85,7 @@ class WebhookResponse(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Permitted names of the certificate."""
+    """The webhook permits the enrolment, with these names in the certificate."""
 
     common_name: str | None
     sans: tuple[str, ...]
@@ -105,7 +106,7 @@ class _ConcurrencyLimit:
 
     @contextmanager
     def one(self, tenant: str) -> Iterator[None]:
-        """Take a place. Raises WebhookUnavailable if the limit is reached."""
+        """Count one request of the tenant while the context is open. Raises WebhookUnavailable above the limit."""
         with self._lock:
             if self._taken[tenant] >= self._most:
                 raise WebhookUnavailable(f"{self._most} enrolments are already waiting for its response.", place=_PLACE)
@@ -115,7 +116,7 @@ class _ConcurrencyLimit:
         finally:
             with self._lock:
                 self._taken[tenant] -= 1
-                # Drops zero counts.
+                # Counter addition removes tenants whose count is zero.
                 self._taken += Counter()
 
 
@@ -125,7 +126,7 @@ _concurrency_limit = _ConcurrencyLimit(_MAX_WAITING)
 def ask_webhook(
     webhook: Webhook, enrolment: WebhookEnrolment, challenge: str, request: SigningRequest
 ) -> Permit | Denial:
-    """Ask the webhook. Raises WebhookUnavailable without a valid response."""
+    """Send the challenge to the webhook and return its decision. Raises WebhookUnavailable without a valid response."""
     members = enrolment.members("validate") | {
         "challenge": challenge,
         "common_name": request.common_name,
@@ -141,7 +142,7 @@ def ask_webhook(
     if answer.decision == "deny":
         return Denial(answer.reason[:_MAX_TEXT])
     if not answer.common_name and not sans:
-        raise WebhookUnavailable("It permits the enrolment without a name.", place=_PLACE)
+        raise WebhookUnavailable("The webhook permits the enrolment, but its response has no name.", place=_PLACE)
     return Permit(answer.common_name or None, _san_texts(sans))
 
 
@@ -150,8 +151,8 @@ def _san_texts(sans: tuple[San, ...]) -> tuple[str, ...]:
 
 
 def notify_issued(webhook: Webhook, enrolment: WebhookEnrolment, certificate: x509.Certificate) -> None:
-    """Report an issued certificate. Raises WebhookUnavailable."""
-    # Intune identifies certificates by SHA-1 thumbprint; Admit does not rely on it.
+    """Report an issued certificate to the webhook. Raises WebhookUnavailable."""
+    # Intune identifies certificates by SHA-1 thumbprint. Admit does not use this thumbprint.
     sha1 = certificate.fingerprint(hashes.SHA1())  # noqa: S303
     members = enrolment.members("issued") | {
         "serial_number": f"{certificate.serial_number:x}",
@@ -164,7 +165,7 @@ def notify_issued(webhook: Webhook, enrolment: WebhookEnrolment, certificate: x5
 
 
 def notify_failed(webhook: Webhook, enrolment: WebhookEnrolment, *, code: str, detail: str) -> None:
-    """Report a failure after a permission. Raises WebhookUnavailable."""
+    """Report to the webhook that an enrolment that it permitted failed. Raises WebhookUnavailable."""
     _post(webhook, enrolment.members("failed") | {"code": code, "detail": detail[:_MAX_TEXT]})
 
 
@@ -173,7 +174,10 @@ def _format_time(moment: datetime) -> str:
 
 
 def sign_body(secret: bytes, body: bytes, *, at: int) -> str:
-    """Return the signature header: epoch seconds, and the hexadecimal HMAC-SHA-256 of seconds, a dot and the body."""
+    """Return the signature header `t=<at>,v1=<mac>`. `at` is in epoch seconds.
+
+    The MAC is the hexadecimal HMAC-SHA-256 of `at`, a dot and the body.
+    """
     return f"t={at},v1={hmac.new(secret, f'{at}.'.encode() + body, hashlib.sha256).hexdigest()}"
 
 
@@ -182,7 +186,7 @@ def _post(webhook: Webhook, members: Mapping[str, object]) -> bytes:
     try:
         return asyncio.run(_send(webhook, body))
     except FetchFailed as exc:
-        # The URL may contain a secret, and this message is logged.
+        # Admit logs this message, so it must not contain the URL, which may contain a secret.
         raise WebhookUnavailable(f"The request failed: {exc.why}", place=_PLACE) from exc
 
 

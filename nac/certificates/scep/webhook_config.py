@@ -1,4 +1,4 @@
-"""Service for a tenant's SCEP webhook."""
+"""Service for the settings of a tenant's SCEP webhook."""
 
 import secrets
 from datetime import datetime
@@ -32,7 +32,7 @@ class ScepWebhookNotFound(NotFound):
 
 
 def get_webhook(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: OutboundReach) -> Webhook | None:
-    """Return the webhook with its secret opened."""
+    """Return the tenant's webhook with its opened secret, or None."""
     row = find_webhook_row(session, tenant_id=tenant_id)
     if row is None:
         return None
@@ -42,7 +42,7 @@ def get_webhook(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach:
 
 
 def find_webhook_row(session: Session, *, tenant_id: TenantId, lock: bool = False) -> ScepWebhook | None:
-    """Return the stored row, its secret sealed."""
+    """Return the tenant's webhook row, with its sealed secret, or None."""
     query = select(ScepWebhook).where(ScepWebhook.tenant_id == tenant_id)
     return session.scalar(query.with_for_update() if lock else query)
 
@@ -63,7 +63,7 @@ def require_webhook(session: Session, *, tenant_id: TenantId, lock: bool = False
 def set_webhook(
     session: Session, *, actor: str, tenant_id: TenantId, settings: WebhookSettings, sealer: Sealer, now: datetime
 ) -> str:
-    """Set or change the webhook. Returns its new secret, the only copy. Raises InvalidScepWebhook."""
+    """Create or replace the webhook. Returns its new secret, which cannot be read later. Raises InvalidScepWebhook."""
     _require_valid(settings)
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     document = msgspec.to_builtins(settings)
@@ -80,7 +80,7 @@ def set_webhook(
 
 
 def check_webhook(document: dict[str, object]) -> None:
-    """Check the stored document of another tenant. Raises InvalidScepWebhook."""
+    """Check webhook settings from a tenant file. Raises InvalidScepWebhook."""
     try:
         settings = msgspec.convert(document, WebhookSettings)
     except msgspec.ValidationError as exc:
@@ -96,7 +96,7 @@ def _require_valid(settings: WebhookSettings) -> None:
 
 
 def delete_webhook(session: Session, *, actor: str, tenant_id: TenantId) -> None:
-    """Remove the webhook. Challenges of other systems are rejected from now on."""
+    """Delete the webhook. Afterwards Admit rejects all challenges that are not Admit enrolment secrets."""
     row = require_webhook(session, tenant_id=tenant_id)
     session.delete(row)
     session.flush()

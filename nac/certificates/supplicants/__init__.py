@@ -1,1 +1,1 @@
-"""Network settings of a tenant's devices in the format of each operating system."""
+"""Network settings for a tenant's devices, in the format of each operating system."""

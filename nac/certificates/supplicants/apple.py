@@ -1,4 +1,4 @@
-"""Configuration profiles (.mobileconfig) of iOS, iPadOS and macOS (Apple, Profile-Specific Payload Keys)."""
+"""Configuration profiles (.mobileconfig) for iOS, iPadOS and macOS (Apple, Profile-Specific Payload Keys)."""
 
 import plistlib
 from typing import Any
@@ -20,11 +20,11 @@ def build_mobileconfig(
     name: str = "",
     connect: bool = True,
 ) -> bytes:
-    """Return a profile with the network and its roots. With `identity` (PKCS#12, `password`), it includes the device's
-    certificate `name`.
+    """Return a profile with the network and its roots. `identity` adds a device certificate and its key.
 
-    Without `connect` it has only the roots and the certificate. A profile with an identity is as secret as its key.
-    Without one, the device management that deploys the profile adds it.
+    `identity` is a PKCS#12 file with `password`; the profile displays it as `name`. Protect such a profile like a
+    private key. Without `identity`, the device management adds the certificate. Without `connect`, the profile has no
+    network.
     """
     roots = [_root_payload(network, number) for number in range(len(network.anchors))]
     payloads = list(roots)
@@ -66,7 +66,7 @@ def _root_payload(network: SupplicantNetwork, number: int) -> dict[str, Any]:
     certificate = network.anchors[number]
     der = certificate.public_bytes(Encoding.DER)
     title = read_common_name(certificate.subject) or certificate.subject.rfc4514_string()
-    # By serial number, so that the payload stays the same when another root is added.
+    # The payload's name contains the serial number, so that it stays the same if a tenant adds another root.
     payload = _build_payload(network, "com.apple.security.root", f"root {certificate.serial_number:x}", title)
     return payload | {"PayloadContent": der, "PayloadCertificateFileName": f"root-{number + 1}.cer"}
 
@@ -76,13 +76,13 @@ def _wifi_payload(network: SupplicantNetwork) -> dict[str, Any]:
         "SSID_STR": network.ssid,
         "HIDDEN_NETWORK": False,
         "AutoJoin": True,
-        # Includes WPA3 if the network offers it.
+        # With "WPA2", devices also use WPA3 if the network offers it.
         "EncryptionType": "WPA2",
     }
 
 
 def _wired_payload(network: SupplicantNetwork) -> dict[str, Any]:
-    # Only macOS supports it.
+    # Only macOS supports wired networks.
     return _build_payload(network, "com.apple.firstactiveethernet.managed", "wired", network.title) | {
         "Interface": "FirstActiveEthernet"
     }

@@ -4,13 +4,13 @@ import re
 
 from nac.certificates.supplicants.network import IdentityFiles, SupplicantNetwork
 
-# wpa_supplicant has no escapes within quotes; other text is written as hex digits.
+# Text that wpa_supplicant accepts in quotes. It has no escapes, so other text is written as hexadecimal digits.
 _QUOTABLE = re.compile(r"[A-Za-z0-9 !#$%&'()*+,./:;<=>?@\[\]^_`{|}~-]*")
 _PLAIN_SSID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]*(?<! )")
 
 
 def render_wpa_supplicant(network: SupplicantNetwork, *, identity: str, files: IdentityFiles) -> str:
-    """Return the network block, without settings of the system such as the control interface.
+    """Return a network block for wpa_supplicant.conf, without global settings such as the control interface.
 
     A wired port needs the driver `wired` (wpa_supplicant -Dwired) and ap_scan=0.
     """
@@ -50,7 +50,7 @@ def render_network_manager(network: SupplicantNetwork, *, identity: str, files: 
         "ca-cert": files.anchors,
         "client-cert": files.certificate,
         "private-key": files.key,
-        # The key is not encrypted: do not ask for its password.
+        # The private key is not encrypted, so NetworkManager must not prompt for a password (4: not required).
         "private-key-password-flags": "4",
         "domain-match": ";".join(network.server_names),
     }
@@ -62,7 +62,7 @@ def render_network_manager(network: SupplicantNetwork, *, identity: str, files: 
 
 
 def _escape(value: str) -> str:
-    # GLib key files: a backslash begins an escape, and leading blanks are dropped.
+    # In GLib key files, a backslash begins an escape, and leading spaces are ignored.
     escaped = value.replace("\\", "\\\\")
     return f"\\s{escaped[1:]}" if escaped.startswith(" ") else escaped
 

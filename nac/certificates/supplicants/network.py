@@ -1,4 +1,4 @@
-"""A tenant's network settings for devices, with checks that every format can contain them."""
+"""A tenant's network settings for devices, with checks that every export format can represent them."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from cryptography import x509
 from nac.kit.advice import Advice
 from nac.kit.errors import InvalidInput
 
-# IEEE 802.11-2020 9.4.2.2.
+# Maximum length of an SSID (IEEE 802.11-2020 9.4.2.2).
 _SSID_OCTETS = 32
 _PATH = re.compile(r"/[A-Za-z0-9/._+@~=,-]+")
 
@@ -20,15 +20,18 @@ class InvalidNetwork(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class SupplicantNetwork:
-    """EAP-TLS to the servers in `server_names`, trusted by `anchors`. Create it with `describe_network`."""
+    """A network with EAP-TLS. Devices accept servers named in `server_names` with certificates below `anchors`.
+
+    Create it with `describe_network`.
+    """
 
     tenant_id: UUID
     organisation: str
     # "" for a wired network.
     ssid: str
-    # Roots: during a rollover the old and the new one.
+    # Trusted roots: during a rollover the old root and the new root.
     anchors: tuple[x509.Certificate, ...]
-    # DNS names; the server's certificate has one of them.
+    # DNS names. The certificate of a RADIUS server must have one of them.
     server_names: tuple[str, ...]
 
     @property
@@ -36,7 +39,10 @@ class SupplicantNetwork:
         return self.ssid or f"{self.organisation} (wired)"
 
     def stable_uuid(self, part: str) -> UUID:
-        """Return the same UUID at each export, so that a new file replaces the settings of an older one."""
+        """Return the UUID of a part of the network.
+
+        It is the same at each export, so that a new file replaces the settings from an older file.
+        """
         return uuid5(self.tenant_id, f"{self.ssid}\0{part}")
 
 
@@ -80,7 +86,10 @@ def require_files(files: IdentityFiles) -> IdentityFiles:
 
 
 def require_identity(identity: str) -> str:
-    """Check the name in the device's first packet (RFC 3748 5.1). Only its certificate counts."""
+    """Check the identity that the device sends in its first EAP packet (RFC 3748 5.1).
+
+    Decisions depend on the certificate and not on this identity.
+    """
     if not identity or len(identity.encode()) > 253 or not identity.isprintable() or identity != identity.strip():
         raise InvalidNetwork(
             f"Invalid identity {identity!r}.", place="identity", remedy="Use 1 to 253 octets of printable text."

@@ -1,4 +1,4 @@
-"""Creates network settings for a tenant's devices from its current certificates."""
+"""Service for network settings of a tenant's devices, which contain the tenant's current roots and server names."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -30,7 +30,10 @@ _ANCHORS, _CERTIFICATE, _KEY = "ca.pem", "device.pem", "device.key"
 def describe_network(
     session: Session, *, tenant_id: TenantId, now: datetime, ssid: str = "", server_names: Sequence[str] = ()
 ) -> SupplicantNetwork:
-    """Return the network, wired without an SSID. Adds `server_names` to those of the tenant's certificates."""
+    """Return the tenant's network; without an SSID, a wired network.
+
+    Devices accept the names in the tenant's server certificates and also `server_names`.
+    """
     tenant = session.get(Tenant, tenant_id)
     if tenant is None:
         raise NotFound("The tenant does not exist.", place="tenant")
@@ -48,7 +51,7 @@ def describe_network(
 
 
 def _presented_names(session: Session, tenant_id: TenantId, now: datetime) -> list[str]:
-    """Return the DNS names of all certificates that the cell can present now or later: those with a stored key."""
+    """Return the DNS names of all server certificates that the cell can present now or later."""
     rows = repository.list_usable_by_profile(session, tenant_id, SERVER_PROFILE, now)
     loaded = [x509.load_der_x509_certificate(row.certificate_der) for row in rows if row.certificate_der is not None]
     return [item.value for certificate in loaded for item in read_sans(certificate) if item.kind == "dns"]
@@ -93,7 +96,7 @@ EXPORTERS: Mapping[str, Callable[[SupplicantNetwork, str, str], dict[str, bytes]
 
 
 def export_files(network: SupplicantNetwork, *, form: str, identity: str, folder: str) -> dict[str, bytes]:
-    """Return files by name, for devices with their identity in `folder` as device.pem and device.key."""
+    """Return the configuration files by name. They refer to the device's certificate and key in `folder`."""
     return EXPORTERS[form](network, require_identity(identity), folder)
 
 

@@ -1,6 +1,6 @@
 """WLANProfile and LANProfile of Windows (Microsoft, WLAN_profile and LAN_profile schemas; EapHostConfig for EAP-TLS).
 
-Import them with netsh or by device management.
+Administrators import the profiles with netsh or a device management system.
 """
 
 from collections.abc import Sequence
@@ -94,8 +94,9 @@ The last word is the name of the network adapter."""
 
 
 def build_profile_xml(network: SupplicantNetwork) -> str:
-    """Return a LANProfile for a wired network, otherwise a WLANProfile. Windows finds the device's certificate in its
-    store.
+    """Return a LANProfile for a wired network, otherwise a WLANProfile.
+
+    Windows selects the device's certificate from its certificate store.
     """
     onex = _ONEX.format(
         server_names=escape(";".join(network.server_names)),
@@ -107,12 +108,12 @@ def build_profile_xml(network: SupplicantNetwork) -> str:
 
 
 def render_instructions(network: SupplicantNetwork, *, profile: str, roots: Sequence[str]) -> str:
-    """Return instructions for importing the files."""
+    """Return instructions for importing the profile and roots; both arguments are file names."""
     add_profile = (_ADD_WLAN if network.ssid else _ADD_LAN).format(profile)
     return "\n".join([_ADMINISTRATOR_NOTE, *map(_ADD_ROOT.format, roots), add_profile, ""])
 
 
-# Windows identifies certificates by SHA-1. It does not affect security.
+# Windows identifies trusted roots by their SHA-1 fingerprint. This does not weaken the check of the certificates.
 _SHA1 = hashes.SHA1()  # noqa: S303
 
 

@@ -30,7 +30,7 @@ from nac.logs.events.parts import (
 from nac.models import AccountingLog
 from nac.sessions.decisions.recorded_requests import to_microseconds
 
-# Action and Elastic Common Schema types by Acct-Status-Type.
+# Event action and event types (Elastic Common Schema), by Acct-Status-Type.
 _ACTIONS_BY_STATUS = {
     "Start": ("session-started", "start"),
     "Interim-Update": ("session-reported", "info"),
@@ -42,23 +42,23 @@ _OTHER_ACTION = ("accounting-received", "info")
 
 
 class AccountingRequest(NamedTuple):
-    """An Accounting-Request; None or "" for missing values."""
+    """An Accounting-Request. None and "" mean that the request lacks the value."""
 
-    # Epoch microseconds.
+    # Time in epoch microseconds.
     at: int
     site_id: UUID | str | None
     nas_id: UUID | str | None
     nas_address: str | None
     status_type: str
     session_id: str
-    # 12 hexadecimal digits.
+    # MAC address of the device as 12 hexadecimal digits.
     mac: str | None
     identity: str
     session_seconds: int | None
     input_octets: int | None
     output_octets: int | None
     terminate_cause: str
-    # As printed by radiusd: (name, value), in order.
+    # All attributes in their order: (name, value) as radiusd prints them.
     attributes: Iterable[tuple[str, str]]
 
 
@@ -85,10 +85,10 @@ def from_log(row: AccountingLog, *, tenant: EventTenant) -> Event:
 
 
 def from_record(record: AccountingRequest, *, number: int, tenant: EventTenant) -> Event:
-    """Return the event; `number` is the id of its row in `accounting_log`."""
+    """Return the event. `number` is the id of the record's row in `accounting_log`."""
     action, kind = _ACTIONS_BY_STATUS.get(record.status_type, _OTHER_ACTION)
-    said: Mapping[str, Any] = dict(record.attributes)
-    name = str(said.get("NAS-Identifier", ""))
+    attributes: Mapping[str, Any] = dict(record.attributes)
+    name = str(attributes.get("NAS-Identifier", ""))
     return Event(
         timestamp=format_moment(record.at),
         ecs=ECS,
@@ -103,9 +103,9 @@ def from_record(record: AccountingRequest, *, number: int, tenant: EventTenant) 
         message=describe_session(record.mac, record.identity, name or format_address(record.nas_address), action),
         organization=organization(tenant),
         user=user(record.identity, record.mac),
-        client=client(record.mac, ip=said.get("Framed-IP-Address"), octets=record.input_octets),
+        client=client(record.mac, ip=attributes.get("Framed-IP-Address"), octets=record.input_octets),
         server=server(record.output_octets),
-        observer=observer(name, record.nas_address, said.get("NAS-Port-Id") or said.get("NAS-Port") or ""),
+        observer=observer(name, record.nas_address, attributes.get("NAS-Port-Id") or attributes.get("NAS-Port") or ""),
         admit=Accounting(
             version=VERSION,
             site=build_named(record.site_id),
@@ -118,15 +118,15 @@ def from_record(record: AccountingRequest, *, number: int, tenant: EventTenant) 
                     terminate_cause=clip_text(record.terminate_cause),
                 )
             ),
-            ip6=format_address(said.get("Framed-IPv6-Address")),
-            delegated_prefix=format_prefix(said.get("Delegated-IPv6-Prefix", "")),
+            ip6=format_address(attributes.get("Framed-IPv6-Address")),
+            delegated_prefix=format_prefix(attributes.get("Delegated-IPv6-Prefix", "")),
         ),
     )
 
 
 def describe_session(mac: str | None, identity: str, nas: str | None, action: str) -> str:
-    who = [display_mac(mac)] if mac else []
+    names = [display_mac(mac)] if mac else []
     if is_user_name(identity, mac):
-        who.append(clip_text(identity))
+        names.append(clip_text(identity))
     what = action.replace("-", " ")
-    return clip_line(f"{' '.join(who) or 'A device'}: {what} at {clip_text(nas or '') or 'an unknown NAS'}")
+    return clip_line(f"{' '.join(names) or 'A device'}: {what} at {clip_text(nas or '') or 'an unknown NAS'}")

@@ -1,4 +1,4 @@
-"""Events of alarms of a tenant: raised and cleared, by its cell or the worker."""
+"""Events of a tenant's alarms, which its cell or the worker raises and clears."""
 
 from datetime import datetime
 from typing import Literal, cast
@@ -15,12 +15,15 @@ class _AlarmNote(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     detail: str
     since: datetime
-    # "" for alarms of the worker.
+    # Name of the cell; "" for alarms of the worker.
     cell: str = ""
 
 
 def from_note(note: EventNote, *, tenant: EventTenant) -> Event:
-    """Return the event (raised or cleared). `admit.code`, `admit.cell` and `admit.since` identify the alarm."""
+    """Return the event of a raised or cleared alarm.
+
+    `admit.code`, `admit.cell` and `admit.since` identify the alarm.
+    """
     alarm = parse_note(note, _AlarmNote)
     cleared = note.what == "cleared"
     return Event(

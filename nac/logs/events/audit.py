@@ -45,7 +45,7 @@ def _members(values: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _without_credentials(value: object) -> object:
-    """Remove credentials. The audit log should contain none; this is a second safeguard."""
+    """Remove credentials, as a second safeguard. Audit log entries must not contain credentials."""
     match value:
         case dict():
             return {name: _without_credentials(each) for name, each in value.items() if is_recordable(name)}

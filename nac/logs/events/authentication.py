@@ -1,4 +1,4 @@
-"""Events of decisions, from journal records and from `auth_log`."""
+"""Events of authentication decisions, from journal records and from rows of `auth_log`."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, cast
@@ -34,14 +34,14 @@ from nac.logs.events.parts import ECS, build_named, client, is_user_name, none_i
 from nac.models import AuthLog
 from nac.sessions.decisions.recorded_requests import to_microseconds
 
-# Maximum of the column.
+# Maximum value of an integer column in PostgreSQL.
 _INT4_MAX = 2**31 - 1
-# Returns the first value of an attribute, or "".
+# Returns the first value of the attribute with this name, or "".
 _FactReader = Callable[[str], str]
 
 
 def from_record(record: AuthRecord, *, number: int, tenant: EventTenant) -> Event:
-    """Return the event; `number` is the id of its row in `auth_log`."""
+    """Return the event. `number` is the id of the record's row in `auth_log`."""
 
     def ask(name: str) -> str:
         return _first_text(record.facts.get(name) or packet_value(record, name))

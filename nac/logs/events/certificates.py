@@ -14,7 +14,7 @@ _TYPES = {"issued": "creation", "renewed": "creation", "expiring": "info"}
 
 
 class _CertificateNote(msgspec.Struct, frozen=True, kw_only=True):
-    # Hexadecimal; "" for an authority.
+    # Serial number in hexadecimal; "" for an authority.
     serial: str
     name: str
     subject: str

@@ -1,4 +1,4 @@
-"""Events of finished requests to NASes about live sessions (RFC 5176)."""
+"""Events of finished CoA-Requests and Disconnect-Requests (RFC 5176)."""
 
 from nac.kit.mac import display_mac
 from nac.logs.events.document import VERSION, Coa, Event, EventPart, SessionPart
@@ -61,8 +61,8 @@ def from_request(row: CoaRequest, *, tenant: EventTenant) -> Event:
 
 
 def _build_message(row: CoaRequest, nas: str) -> str:
-    who = display_mac(row.mac) if row.mac else clip_text(row.identity) or "a session"
+    device = display_mac(row.mac) if row.mac else clip_text(row.identity) or "a session"
     return clip_line(
-        f"{row.kind} of {who} at {clip_text(nas) or format_address(row.nas_address) or 'an unknown NAS'}: "
+        f"{row.kind} of {device} at {clip_text(nas) or format_address(row.nas_address) or 'an unknown NAS'}: "
         f"{row.state}. {row.detail}"
     )

@@ -1,6 +1,7 @@
-"""The event format: Elastic Common Schema 8.17 fields, and others below `admit`.
+"""The event format: fields of the Elastic Common Schema 8.17, and Admit's own fields below `admit`.
 
-Unknown values are omitted. Within a version, fields and kinds may be added, but none changes its meaning.
+An event omits unknown values. Within a version of the format, Admit may add fields and kinds of events. It does not
+change the meaning of existing fields and kinds.
 """
 
 from typing import Annotated, Literal
@@ -15,7 +16,7 @@ MAX_MESSAGE = 2_048
 MAX_VALUES = 50
 
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
-# RFC 3339, UTC, always with six decimals.
+# A time in the format of RFC 3339: UTC, with six decimals of the seconds.
 Moment = Annotated[
     str,
     Meta(
@@ -41,26 +42,26 @@ class Ecs(Part, frozen=True, kw_only=True):
 
 
 class EventPart(Part, frozen=True, kw_only=True):
-    # Unique; receivers drop repeated ids.
+    # Unique id of the event. Receivers drop an event whose id they already have.
     id: Text
     kind: Literal["event", "alert", "state"]
     category: tuple[str, ...]
     type: tuple[str, ...]
-    # admit.<kind>
+    # "admit.<kind>", where <kind> is the kind of the event.
     dataset: str
     action: Text
     outcome: Literal["", "success", "failure", "unknown"] = ""
     code: Text = ""
     reason: Text = ""
-    # Time of recording, if it differs from the time of the event.
+    # Time when Admit recorded the event, if it differs from the time of the event.
     created: Moment | None = None
 
 
 class Organization(Part, frozen=True, kw_only=True):
-    """The tenant."""
+    """The tenant that the event belongs to."""
 
     id: Uuid
-    # Slug.
+    # Slug of the tenant.
     name: Text
 
 
@@ -69,7 +70,7 @@ class User(Part, frozen=True, kw_only=True):
 
 
 class Client(Part, frozen=True, kw_only=True):
-    """The device."""
+    """The device that joined the network or requested access."""
 
     mac: MacAddress | None = None
     ip: Address | None = None
@@ -77,7 +78,7 @@ class Client(Part, frozen=True, kw_only=True):
 
 
 class Server(Part, frozen=True, kw_only=True):
-    """The network side of the device's traffic."""
+    """The traffic that the network sent to the device."""
 
     bytes: Count | None = None
 
@@ -91,10 +92,10 @@ class Ingress(Part, frozen=True, kw_only=True):
 
 
 class Observer(Part, frozen=True, kw_only=True):
-    """The NAS."""
+    """The NAS where the event occurred."""
 
     type: Literal["nas"]
-    # NAS-Identifier.
+    # NAS-Identifier of the request.
     name: Text = ""
     ip: tuple[Address, ...] = ()
     ingress: Ingress | None = None
@@ -103,7 +104,7 @@ class Observer(Part, frozen=True, kw_only=True):
 class Rule(Part, frozen=True, kw_only=True):
     id: Text = ""
     name: Text = ""
-    # Id of the policy.
+    # Id of the policy that decided.
     ruleset: Text = ""
     version: Text = ""
 
@@ -122,7 +123,7 @@ class Subject(Part, frozen=True, kw_only=True):
 
 
 class X509(Part, frozen=True, kw_only=True):
-    # Hexadecimal, upper case.
+    # Serial number of the certificate in upper-case hexadecimal.
     serial_number: Text = ""
     subject: Subject | None = None
     not_before: Moment | None = None
@@ -140,21 +141,21 @@ class Tls(Part, frozen=True, kw_only=True):
 
 
 class Named(Part, frozen=True, kw_only=True):
-    """An object of the tenant, by id and name at the time."""
+    """An object of the tenant, with its id, and its name at the time of the event."""
 
     id: Uuid | None = None
     name: Text = ""
 
 
 class SessionPart(Part, frozen=True, kw_only=True):
-    # Acct-Session-Id.
+    # Acct-Session-Id of the session.
     id: Text = ""
     # Id of the session in the API.
     row: Count | None = None
     seconds: Count | None = None
     started: Moment | None = None
     ended: Moment | None = None
-    # Acct-Terminate-Cause.
+    # Acct-Terminate-Cause of the session.
     terminate_cause: Text = ""
     flags: Texts = ()
 
@@ -168,11 +169,11 @@ class AdmitPart(Part, frozen=True, kw_only=True, tag_field="kind"):
 class Authentication(AdmitPart, frozen=True, kw_only=True, tag="authentication"):
     method: Text = ""
     verdict: Literal["permit", "quarantine", "deny"]
-    # What was in monitor mode, so that the verdict was not enforced.
+    # The rule or site in monitor mode, because of which Admit did not enforce the verdict; "" if enforced.
     monitored: Literal["", "rule", "site"] = ""
     detail: Text = ""
     ssid: Text = ""
-    # Earlier rejects with the same cause that were not recorded individually.
+    # Number of earlier rejects with the same cause that Admit did not record individually.
     suppressed: Count = 0
     module_microseconds: Count = 0
 
@@ -192,18 +193,18 @@ class Session(AdmitPart, frozen=True, kw_only=True, tag="session"):
 
 
 class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
-    """A finished request to a NAS about a live session (RFC 5176)."""
+    """A finished CoA-Request or Disconnect-Request (RFC 5176)."""
 
-    # disconnect | reauthenticate | bounce | change
+    # One of: disconnect, reauthenticate, bounce, change.
     request: Text
-    # acknowledged | refused | unanswered | unreachable | withdrawn | expired
+    # One of: acknowledged, refused, unanswered, unreachable, withdrawn, expired.
     state: Text
     cause: Text = ""
     asked_by: Text = ""
     detail: Text = ""
     session: SessionPart | None = None
     packets: Count = 0
-    # Step of the vendor's recipe, from 1.
+    # Number of this request, from 1, if the vendor needs several requests for the change.
     step: Count = 1
     answer_code: Count | None = None
     error_cause: Count | None = None
@@ -212,10 +213,10 @@ class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
 
 
 class Alarm(AdmitPart, frozen=True, kw_only=True, tag="alarm"):
-    # Code of the alarm, as in the state of the platform.
+    # Code of the alarm, such as in the API's platform status.
     code: Text
     state: Literal["raised", "cleared"]
-    # Name of the cell that raised it.
+    # Name of the cell that raised the alarm; "" if the worker raised it.
     cell: Text = ""
     since: Moment
 
@@ -231,28 +232,28 @@ class Endpoint(AdmitPart, frozen=True, kw_only=True, tag="endpoint"):
 class Certificate(AdmitPart, frozen=True, kw_only=True, tag="certificate"):
     status: CertificateStatus
     profile: Text = ""
-    # RFC 5280 5.3.1 name.
+    # Name of the revocation reason (RFC 5280 5.3.1).
     revocation_reason: Text = ""
-    # Days until expiry, for a warning.
+    # Days until the expiry, in a warning about the expiry.
     days: Count | None = None
 
 
 class Audit(AdmitPart, frozen=True, kw_only=True, tag="audit"):
     """A change in the audit log."""
 
-    # Kind and name, such as cli:alice.
+    # Kind and name of the actor, such as cli:alice.
     actor: Text
     # Name of the changed object.
     target: Text
-    # Values before and after, each as JSON, possibly truncated.
+    # Changed values before and after the change, each as JSON text, possibly truncated.
     before: Annotated[dict[str, Text], Meta(max_length=MAX_VALUES)] = {}
     after: Annotated[dict[str, Text], Meta(max_length=MAX_VALUES)] = {}
 
 
 class Feed(AdmitPart, frozen=True, kw_only=True, tag="feed"):
-    """State of a feed (docs/how-to/feeds.md)."""
+    """A test, failure, recovery or pause of a feed (docs/how-to/feeds.md)."""
 
-    # Slug.
+    # Slug of the feed.
     feed: Text
 
 
@@ -260,7 +261,7 @@ class Event(Part, frozen=True, kw_only=True, rename={"timestamp": "@timestamp"})
     timestamp: Moment
     ecs: Ecs
     event: EventPart
-    # One line for people.
+    # Description of the event in one line, for people.
     message: Annotated[str, Meta(max_length=MAX_MESSAGE)]
     organization: Organization | None = None
     user: User | None = None
@@ -279,7 +280,7 @@ _decoder = msgspec.json.Decoder(Event)
 
 
 def to_json(event: Event) -> bytes:
-    """Encode as one line of UTF-8."""
+    """Encode the event as one line of JSON in UTF-8."""
     return _encoder.encode(event)
 
 

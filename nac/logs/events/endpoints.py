@@ -11,7 +11,7 @@ from nac.logs.events.event_values import EventTenant, clip_line, clip_text, form
 from nac.logs.events.parts import ECS, client, event_id, organization, parse_note
 from nac.models import EventNote
 
-# Elastic Common Schema types; a discovery is no user action.
+# Event types (Elastic Common Schema), by change. A discovery is "info", because no user caused it.
 _TYPES = {"discovered": "info", "created": "creation", "removed": "deletion"}
 
 

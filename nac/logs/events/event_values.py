@@ -1,4 +1,7 @@
-"""Conversion of values for events: bounded, and equal for journal and PostgreSQL."""
+"""Conversion of values for events.
+
+Results have a limited length, and are equal for values from the journal and from PostgreSQL.
+"""
 
 import ipaddress
 from collections.abc import Iterable
@@ -26,14 +29,14 @@ def clip_texts(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def clip_line(value: str) -> str:
-    """Return a message without line breaks and control characters."""
+    """Return a message in one line of limited length. Spaces replace line breaks and control characters."""
     if not value.isprintable():
         value = "".join(c if c.isprintable() else " " for c in value)
     return value if len(value) <= MAX_MESSAGE else value[: MAX_MESSAGE - 3] + "..."
 
 
 def format_moment(value: datetime | int) -> str:
-    """Format a time; `value` is aware, or epoch microseconds."""
+    """Format a time as in events. `value` is an aware datetime, or epoch microseconds."""
     at = from_microseconds(value) if isinstance(value, int) else value.astimezone(UTC)
     return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
@@ -43,13 +46,13 @@ def format_optional_moment(value: datetime | None) -> str | None:
 
 
 def row_key(at: datetime | int, number: int) -> str:
-    """Return a unique key of a row from its time and number."""
+    """Return a unique key of a log row, from the row's time and number."""
     return f"{at if isinstance(at, int) else to_microseconds(at)}-{number}"
 
 
 @lru_cache(maxsize=4_096)
 def format_mac(digits: str | None) -> str | None:
-    """Format a MAC address (RFC 7042 2.1)."""
+    """Format 12 hexadecimal digits as a MAC address such as AA-BB-CC-DD-EE-FF (RFC 7042 2.1)."""
     return display_mac(digits).upper().replace(":", "-") if digits else None
 
 

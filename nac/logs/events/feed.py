@@ -1,4 +1,4 @@
-"""Events about feeds themselves."""
+"""Events about feeds."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from nac.sessions.decisions.recorded_requests import to_microseconds
 
 
 def build_feed_tested(feed: str, *, now: datetime, tenant: EventTenant) -> Event:
-    """Return the test event of a feed."""
+    """Return an event for testing the feed `feed`."""
     return Event(
         timestamp=format_moment(now),
         ecs=ECS,

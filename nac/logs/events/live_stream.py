@@ -1,10 +1,10 @@
-"""Live events for listeners: one Redis stream per tenant, written by the agents of its cells.
+"""Live events for listeners, in one Redis stream per tenant. The agents of the tenant's cells write it.
 
-A listener sets a key with an expiry. Agents check the keys once a second and then write what they ship. Streams keep
-only the latest entries, so slow listeners cost nothing. Each entry has its writer's sequence number, so listeners
-detect lost events.
+A listener sets an interest key with an expiry. Agents check these keys once a second, and write events only for
+tenants with a key. A stream keeps only the latest entries, so slow listeners need no additional memory. Each entry
+has a sequence number of its writer, so that listeners detect lost events.
 
-Keys begin with admit:live:<tenant>: so that a Redis ACL can restrict a listener to its tenants.
+All Redis keys begin with `admit:live:<tenant>:`, so that a Redis ACL can restrict a listener to its tenants.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from redis.retry import Retry
 from nac.kit.ids import TenantId
 from nac.logs.events.document import Event, from_json
 
-# Per tenant, at most 2 MB; only a single large event can exceed it.
+# Maximum entries of a tenant's stream, together about 2 MB.
 MAX_ENTRIES = 64
 MAX_ENTRY_BYTES = 32 << 10
 MAX_ENTRY_EVENTS = 50
 RETENTION_SECONDS = 60
-# Listeners renew their key three times in this period.
+# Expiry of an interest key. Listeners renew their key three times in this period.
 INTEREST_SECONDS = 9
-# Agents write at least once a second while they see listeners.
+# A listener reports silence after this time. While agents see a listener, they write at least once a second.
 SILENT_SECONDS = 5.0
 MAX_TENANTS = 100
 _READ_ENTRIES = 16
@@ -38,7 +38,7 @@ _BLOCK_SECONDS = 0.5
 _RETRY_SECONDS = 1.0
 _TIMEOUT_SECONDS = 2.0
 _MAX_WRITERS = 8
-# redis-py's type; it has no narrower one.
+# The type of stream fields in redis-py, which has no narrower type.
 StreamFields = dict[Any, Any]
 _StreamReply = Sequence[tuple[bytes, Sequence[tuple[bytes, Mapping[bytes, bytes]]]]]
 _decode_lines = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -46,19 +46,19 @@ _decode_lines = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Filters, all of which must match; "" and empty mean any."""
+    """A filter of events. All fields must match; "" and an empty set match every event."""
 
-    # Kinds of `admit.kind`.
+    # Values of `admit.kind`.
     kinds: frozenset[str] = frozenset()
-    # Only rejects.
+    # If true, only rejects match.
     rejects: bool = False
-    # permit | quarantine | deny
+    # "permit", "quarantine" or "deny".
     verdict: str = ""
-    # As in events: AA-BB-CC-DD-EE-FF.
+    # MAC address in the format of events: AA-BB-CC-DD-EE-FF.
     mac: str = ""
     # User name or common name of the certificate, case-insensitive.
     user: str = ""
-    # Any of: NAS-Identifier, address, id of the registered NAS; in lower case.
+    # In lower case: NAS-Identifiers, addresses, or ids of registered NASes. One of them must match.
     nas: frozenset[str] = frozenset()
     # Id of the site.
     site: str = ""
@@ -88,13 +88,16 @@ def interest_key(tenant_id: object) -> str:
 
 
 def build_entry(writer: str, first: int, lines: Collection[bytes]) -> StreamFields:
-    """Build a stream entry. `first` is the number of its first event (or of the next one, if it is empty). A gap in a
-    writer's numbers means lost events."""
+    """Build a stream entry with events as JSON lines.
+
+    `first` is the sequence number of the first event. An empty entry has the number of the writer's next event. A gap
+    in a writer's numbers means lost events.
+    """
     return {"writer": writer, "first": str(first), "events": b"[" + b",".join(lines) + b"]"}
 
 
 def connect_redis(url: str, *, timeout_seconds: float) -> redis.Redis:
-    """Connect without automatic retries."""
+    """Connect to Redis, without automatic retries."""
     return redis.Redis.from_url(url, **_redis_options(timeout_seconds))
 
 
@@ -117,10 +120,12 @@ class LiveEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamNotice:
-    """A notice about the connection.
+    """A notice about the stream.
 
-    listening: an agent started to send. silent: no agent sends. left-out: `count` events (None if unknown) of the
-    tenant were lost, whatever the filter. lost, back: the connection to Redis.
+    * listening: an agent started to send the tenant's events.
+    * silent: no agent sends the tenant's events.
+    * left-out: the listener missed `count` events of the tenant (None if unknown). The filter does not apply to them.
+    * lost, back: the connection to Redis broke or was restored.
     """
 
     kind: Literal["listening", "silent", "left-out", "lost", "back"]
@@ -129,28 +134,28 @@ class StreamNotice:
 
 
 class _TenantStream:
-    """State of one tenant."""
+    """A listener's state for the stream of one tenant."""
 
     def __init__(self, tenant_id: TenantId, now: float) -> None:
         self.id = tenant_id
-        # Next expected number, by writer.
+        # Expected sequence number of the next event, by writer.
         self.next: dict[bytes, int] = {}
-        self.heard_at = now
-        # None until the first entry or silence.
+        self.last_entry_at = now
+        # None until the first entry arrives, or until silence is reported.
         self.is_silent: bool | None = None
 
 
 class ListenerState:
-    """Converts Redis replies to events. Does no I/O, so that sync and async listeners share it."""
+    """Converts Redis replies to events and notices. Does no I/O, so that sync and async listeners can use it."""
 
     def __init__(self, tenants: Collection[TenantId], wanted: EventFilter, now: float) -> None:
         if not 0 < len(tenants) <= MAX_TENANTS:
             raise ValueError(f"a listener needs 1 to {MAX_TENANTS} tenants")
         self._tenants = {events_key(UUID(str(each))).encode(): _TenantStream(each, now) for each in tenants}
         self._wanted = wanted
-        self._said_at = float("-inf")
+        self._renewed_at = float("-inf")
         self._is_lost = False
-        # Last position read, by stream.
+        # Position of the last entry that was read, by stream.
         self.positions: dict[Any, Any] = {}
 
     @property
@@ -158,14 +163,14 @@ class ListenerState:
         return list(self._tenants)
 
     def interest(self, now: float) -> list[str]:
-        """Return the keys to set now, with expiry INTEREST_SECONDS; [] if not due."""
-        if now - self._said_at < INTEREST_SECONDS / 3:
+        """Return the interest keys to set now, with the expiry INTEREST_SECONDS; [] if a renewal is not due."""
+        if now - self._renewed_at < INTEREST_SECONDS / 3:
             return []
-        self._said_at = now
+        self._renewed_at = now
         return [interest_key(each.id) for each in self._tenants.values()]
 
     def begin(self, newest: Sequence[bytes | None]) -> None:
-        """Start after the `newest` entry of each of `streams`."""
+        """Set the starting positions. `newest` has the newest entry of each stream, or None for an empty stream."""
         self.positions = {stream: position or b"0-0" for stream, position in zip(self._tenants, newest, strict=True)}
 
     def take(self, reply: _StreamReply, now: float) -> Iterator[LiveEvent | StreamNotice]:
@@ -178,18 +183,18 @@ class ListenerState:
                 self.positions[stream] = position
                 yield from self._entry(tenant, fields, now)
         for tenant in self._tenants.values():
-            if now - tenant.heard_at > SILENT_SECONDS and not tenant.is_silent:
+            if now - tenant.last_entry_at > SILENT_SECONDS and not tenant.is_silent:
                 tenant.is_silent = True
                 yield StreamNotice("silent", tenant.id)
 
     def _entry(
         self, tenant: _TenantStream, fields: Mapping[bytes, bytes], now: float
     ) -> Iterator[LiveEvent | StreamNotice]:
-        tenant.heard_at = now
+        tenant.last_entry_at = now
         try:
             writer, first, lines = fields[b"writer"], int(fields[b"first"]), _decode_lines(fields[b"events"])
         except (KeyError, ValueError, RecursionError):
-            # An agent of another version with another entry format.
+            # An agent of another version wrote an entry in another format.
             yield StreamNotice("left-out", tenant.id)
             return
         if tenant.is_silent is not False:
@@ -198,7 +203,7 @@ class ListenerState:
         expected = tenant.next.get(writer)
         if expected is None:
             if tenant.next:
-                # The previous agent ended, or saw no listeners for a while.
+                # The previous agent ended, or a new writer started after a time without listeners.
                 yield StreamNotice("left-out", tenant.id)
             while len(tenant.next) >= _MAX_WRITERS:
                 del tenant.next[next(iter(tenant.next))]
@@ -218,17 +223,18 @@ class ListenerState:
     def lost(self) -> Iterator[StreamNotice]:
         if not self._is_lost:
             self._is_lost = True
-            # A restarted Redis has lost the key.
-            self._said_at = float("-inf")
+            # Set the interest keys again at once, because a restarted Redis has lost them.
+            self._renewed_at = float("-inf")
             yield StreamNotice("lost")
 
 
 def listen(
     url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
 ) -> Generator[LiveEvent | StreamNotice | None, None, None]:
-    """Yield events of these tenants from now on, without end; None after a moment without events.
+    """Yield new events of these tenants that match `wanted`, and notices, without end.
 
-    Waits for Redis indefinitely. Events that are not fetched in time are lost, with a notice.
+    Yields None after each read from Redis, also without events. While Redis is not available, continues to retry. If a
+    caller reads too slowly, it loses events and gets a notice.
     """
     state = ListenerState(tenants, wanted, time.monotonic())
     with connect_redis(url, timeout_seconds=_TIMEOUT_SECONDS) as client:
@@ -252,7 +258,7 @@ def listen(
 async def listen_async(
     url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
 ) -> AsyncGenerator[LiveEvent | StreamNotice | None, None]:
-    """Yield like `listen`, asynchronously. Close it (contextlib.aclosing)."""
+    """Yield the same as `listen`, asynchronously. The caller must close it (contextlib.aclosing)."""
     state = ListenerState(tenants, wanted, time.monotonic())
     async with redis.asyncio.Redis.from_url(url, **_redis_options(_TIMEOUT_SECONDS)) as client:
         while True:
@@ -269,8 +275,8 @@ async def listen_async(
                 yield None
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            for heard in state.take(reply, time.monotonic()):
-                yield heard
+            for item in state.take(reply, time.monotonic()):
+                yield item
             yield None
 
 

@@ -1,4 +1,4 @@
-"""Parts that several kinds of events share."""
+"""Parts of events that several kinds of events have."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -37,7 +37,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def none_if_empty(part: P) -> P | None:
-    """Return the part, or None if it is empty."""
+    """Return the part, or None if all its fields are empty."""
     return None if part == type(part)() else part
 
 
@@ -46,17 +46,17 @@ def organization(tenant: EventTenant) -> Organization:
 
 
 def is_user_name(name: str, digits: str | None) -> bool:
-    """Whether the name is a user's; False if it is the device's MAC address in any notation."""
+    """Whether `name` belongs to a user. False if it is the MAC address `digits` in any notation, as in MAB."""
     return bool(name) and (not digits or normalise_mac(name) != digits)
 
 
 def user(name: str, digits: str | None) -> User | None:
-    """Return the user; `digits` of the MAC address."""
+    """Return the user of an event; `digits` are the device's MAC address. None if the name is not a user's."""
     return User(name=clip_text(name)) if is_user_name(name, digits) else None
 
 
 def client(digits: str | None, *, ip: str | None = None, octets: int | None = None) -> Client | None:
-    """Return the device; `digits` of the MAC address."""
+    """Return the device of an event. `digits` are its MAC address, `octets` the bytes that it sent."""
     return none_if_empty(Client(mac=format_mac(digits or None), ip=format_address(ip), bytes=clip_count(octets)))
 
 
@@ -81,11 +81,11 @@ def build_named(id_: UUID | str | None, name: str = "") -> Named | None:
 
 
 def event_id(note: EventNote) -> str:
-    """Return the id of the note's event."""
+    """Return the id of the event that the note describes."""
     return f"{note.kind}:{row_key(note.at, note.id)}"
 
 
 def parse_note(note: EventNote, form: type[S]) -> S:
-    """Decode the note's content. Raises msgspec.ValidationError."""
+    """Decode the content of a note as `form`. Raises msgspec.ValidationError."""
     values: Mapping[str, Any] = note.said
     return msgspec.convert({name: value for name, value in values.items() if value is not None}, form)

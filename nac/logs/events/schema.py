@@ -1,4 +1,7 @@
-"""The JSON Schema (draft 2020-12) of events: python -m nac.logs.events.schema > docs/reference/events.schema.json"""
+"""Generates the JSON Schema (draft 2020-12) of events.
+
+Usage: `python -m nac.logs.events.schema > docs/reference/events.schema.json`
+"""
 
 import json
 import sys
@@ -22,7 +25,7 @@ def event_schema() -> Schema:
 
 
 def _without_null(part: object) -> object:
-    """Remove null: unknown values are omitted."""
+    """Remove null from the types, because events omit unknown values."""
     if isinstance(part, list):
         return [_without_null(each) for each in part]
     if not isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""Events of sessions, each of which spans many accounting records."""
+"""Events of sessions: start, end, silence and resumption. A session has many accounting records."""
 
 from datetime import datetime
 from uuid import UUID
@@ -21,12 +21,12 @@ from nac.logs.events.event_values import (
 from nac.logs.events.parts import ECS, build_named, client, event_id, observer, organization, parse_note, server, user
 from nac.models import EventNote
 
-# Elastic Common Schema types by change.
+# Event types (Elastic Common Schema), by change of the session.
 _TYPES = {"started": "start", "ended": "end", "stale": "end", "resumed": "info"}
 
 
 class _SessionNote(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns of `sessions`."""
+    """The content of a note: columns of the table `sessions`."""
 
     id: int
     nas_key: str
@@ -50,12 +50,15 @@ class _SessionNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def from_note(note: EventNote, *, tenant: EventTenant) -> Event:
-    """Return the event: started, ended, stale (silent, presumed ended) or resumed (reported again)."""
+    """Return the event of a session.
+
+    The session started, ended, is stale (its NAS sent no updates, so Admit presumes its end), or resumed after that.
+    """
     row = parse_note(note, _SessionNote)
     action = f"session-{note.what}"
     name = row.nas_key.partition("|")[0]
     mac = normalise_mac(row.mac)
-    # A session known first by its Stop has two notes at once; the start has no end data.
+    # If Admit first learns of a session by its Stop, two notes arise at once. Omit the data of the end from the start.
     begins = note.what == "started"
     return Event(
         timestamp=format_moment(note.happened_at),

@@ -1,4 +1,4 @@
-"""The exported columns of each log, their kinds and their representation in SQL."""
+"""The exported columns of each log, with their kinds and SQL expressions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,33 +15,34 @@ from nac.logs.log_tables import LogName
 from nac.models import USAGE_HOURS, AccountingLog, AuthLog, EndedSession
 
 ColumnKind = Literal["text", "name", "moment", "integer", "long", "boolean", "texts", "json"]
-# The folder identifies the tenant; the other columns are useless outside.
+# The folder's name identifies the tenant. The other columns have a meaning only inside Admit.
 _OMITTED_COLUMNS = {"tenant_id", "cell_id", "mac_key", "identity_key", "common_name_key"}
 _UTC_TEXT_SQL = sql.SQL("""to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
-# Spreadsheets take such text for a formula. An apostrophe prevents this. Readers remove one from each text that begins
-# with one.
+# Spreadsheets evaluate text that begins with these characters as a formula, so it gets a leading apostrophe. Readers
+# of the file remove one leading apostrophe from each text that has one.
 _ESCAPED_TEXT_SQL = sql.SQL(r"CASE WHEN {0} ~ '^[-=+@''\t\r\n\uff1d\uff0b\uff0d\uff20]' THEN '''' || {0} ELSE {0} END")
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedColumn:
     name: str
-    # "text" is free text, "name" an id or address, "json" text with JSON.
+    # "text" is free text, "name" an id or address, "json" a text that contains JSON.
     kind: ColumnKind
 
-    def plain(self, given: Column[object]) -> sql.Composable:
-        """Return the SQL for the driver."""
+    def plain(self, table_column: Column[object]) -> sql.Composable:
+        """Return the SQL expression for the column's value."""
         column = sql.Identifier(self.name)
-        if isinstance(given.type, HostAddress):
+        if isinstance(table_column.type, HostAddress):
             return sql.SQL("abbrev({})").format(column)
         return sql.SQL("{}::text").format(column) if self.kind in ("name", "json") else column
 
 
 @dataclass(frozen=True, slots=True)
 class ExportRange:
-    """Rows from `since` to before `until`.
+    """The rows of a tenant from `since` to before `until`.
 
-    With `rows_before`, only rows of earlier transactions, and only from the table that retention deletes from.
+    With `rows_before`, the range has only rows of transactions before this id, and reads only the table from which
+    retention deletes.
     """
 
     tenant_id: TenantId
@@ -52,9 +53,9 @@ class ExportRange:
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    # Relation with all rows of the log; retention deletes from `table`.
+    # Table or view with all rows of the log. Retention deletes only from `table`.
     relation: str
-    # Column with the time of a row.
+    # Name of the column with the time of a row.
     moment: str
     table: Table
     columns: tuple[ExportedColumn, ...]
@@ -84,7 +85,7 @@ class LogSource:
             name = sql.Identifier(column.name)
             if column.kind == "moment":
                 return _UTC_TEXT_SQL.format(name)
-            # JSON values stay JSON.
+            # In JSON lines, JSON values stay objects and lists, not text.
             return name if column.kind == "json" else column.plain(self.table.c[column.name])
 
         rows = self._select({column.name: written(column) for column in self.columns}, stretch)
@@ -95,7 +96,7 @@ class LogSource:
         return self._select(written, stretch)
 
     def _select(self, written: Mapping[str, sql.Composable], stretch: ExportRange) -> sql.Composed:
-        # The table's column, which has an index, not the converted one.
+        # Filter by the column of the table, which has an index, and not by the converted value.
         moment = sql.Identifier("source", self.moment)
         return sql.SQL(
             "SELECT {columns} FROM {relation} source"
@@ -148,7 +149,7 @@ def _build_source(relation: str, moment: str, table: Table) -> LogSource:
 LOG_SOURCES: dict[LogName, LogSource] = {
     "auth": _build_source("auth_log", "at", cast("Table", AuthLog.__table__)),
     "accounting": _build_source("accounting_log", "at", cast("Table", AccountingLog.__table__)),
-    # Includes sessions that are not in the history yet.
+    # The view ended_sessions includes ended sessions that are not in the history table yet.
     "sessions": _build_source("ended_sessions", "stopped_at", cast("Table", EndedSession.__table__)),
     "usage": _build_source("usage_hours", "hour", USAGE_HOURS),
 }

@@ -1,4 +1,4 @@
-"""Folders of exports: one per tenant and job, each with a manifest."""
+"""Folders of exports: one folder per tenant, with one folder per job, which contains the files and a manifest."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class ExportFolder:
-    """The folder of all exports."""
+    """The folder that contains the exports of all tenants."""
 
     root: Path
 
@@ -36,7 +36,7 @@ class ExportFolder:
         return folder
 
     def tenants(self) -> Iterator[TenantId]:
-        """Yield tenants that have a folder."""
+        """Yield the tenants that have a folder."""
         for path in _list_folders(self.root):
             try:
                 yield TenantId(UUID(path.name))
@@ -44,11 +44,11 @@ class ExportFolder:
                 continue
 
     def jobs(self, tenant_id: TenantId) -> Iterator[int]:
-        """Yield jobs that have a folder."""
+        """Yield the ids of the tenant's jobs that have a folder."""
         return (int(path.name) for path in _list_folders(self.tenant_path(tenant_id)) if path.name.isdecimal())
 
     def remove(self, tenant_id: TenantId, job_id: int | None = None) -> None:
-        """Delete the folder of the job, or of the tenant. A missing folder is not an error."""
+        """Delete the folder of the job or, without `job_id`, of the tenant. A missing folder is not an error."""
         gone = self.tenant_path(tenant_id) if job_id is None else self.job_path(tenant_id, job_id)
         shutil.rmtree(gone, ignore_errors=not gone.exists())
 
@@ -70,7 +70,7 @@ def sync_to_disk(path: Path) -> None:
 
 
 def find_damaged_part(folder: Path, parts: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return the first part whose file is missing or differs; None if all are intact."""
+    """Return the index of the first part whose file is missing or changed; None if all files are intact."""
     for number, part in enumerate(parts):
         try:
             with (folder / part["file"]).open("rb") as file:
@@ -84,7 +84,7 @@ def find_damaged_part(folder: Path, parts: Sequence[Mapping[str, Any]]) -> int |
 
 
 def write_manifest(folder: Path, parts: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:
-    """Delete other files and write the manifest; return its text."""
+    """Write the manifest, and delete all files that are not in `parts`. Returns the text of the manifest."""
     named = {part["file"] for part in parts}
     for path in folder.iterdir():
         if path.name not in named:

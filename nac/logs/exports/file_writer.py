@@ -1,4 +1,4 @@
-"""Writes rows of a period to a file as a stream. Memory use is constant."""
+"""Writes the rows of a period to a file, as a stream. Memory use is constant."""
 
 import gzip
 import hashlib
@@ -19,7 +19,7 @@ from nac.models.export import ExportFormat
 FILE_SUFFIXES: dict[ExportFormat, str] = {"csv": ".csv.gz", "jsonl": ".jsonl.gz", "parquet": ".parquet"}
 _FETCH_ROWS = 2_000
 _GZIP_LEVEL = 5
-# Bytes between two checks of free space and of the job's state.
+# Number of bytes between two calls of `look`, which checks free disk space and the state of the job.
 _CHECK_BYTES = 4 << 20
 
 
@@ -36,7 +36,7 @@ class WrittenFile:
 
 
 class _MeasuredFile:
-    """A file that counts and hashes written data, and calls `look` regularly."""
+    """A file that counts and hashes the written data, and calls `look` after every _CHECK_BYTES."""
 
     def __init__(self, file: BinaryIO, look: Callable[[], None]) -> None:
         self._file = file
@@ -62,11 +62,11 @@ class _MeasuredFile:
     def tell(self) -> int:
         return self.bytes
 
-    # Interface for pyarrow and gzip.
+    # pyarrow and gzip require this attribute and the methods below.
     closed = False
 
     def close(self) -> None:
-        """Do nothing: the opener closes the file."""
+        """Do nothing, because the function that opened the file closes it."""
 
     def readable(self) -> bool:
         return False
@@ -88,9 +88,10 @@ def write_rows(
     least_free_bytes: int,
     look: Callable[[], None] = lambda: None,
 ) -> WrittenFile | None:
-    """Write the rows of one snapshot to a file beside `path`; None if there are none.
+    """Write the rows of one database snapshot to a temporary file in the folder of `path`. None without rows.
 
-    The caller moves it to `path`. Raises DiskFull, other OSErrors, and errors of `look`; then deletes the file.
+    The caller renames the file to `path`. Raises DiskFull, other OSErrors, and errors of `look`. On errors, deletes
+    the file.
     """
 
     def look_around() -> None:
@@ -117,7 +118,7 @@ def write_rows(
 
 
 def require_free_space(folder: Path, least_free_bytes: int) -> None:
-    """Raise DiskFull if too little is free: journal and database can be on the same disk."""
+    """Raise DiskFull if less than `least_free_bytes` are free, because journal and database may be on the same disk."""
     free = shutil.disk_usage(folder).free
     if free < least_free_bytes:
         needed = format_size(least_free_bytes)
@@ -144,7 +145,7 @@ def _write_jsonl(connection: psycopg.Connection, source: LogSource, stretch: Exp
     ):
         cursor.execute(source.for_json(stretch))
         while fetched := cursor.fetchmany(_FETCH_ROWS):
-            # Stored JSON can have line breaks; within strings they are escaped (RFC 8259 7).
+            # PostgreSQL may put line breaks into JSON. Inside of strings, JSON escapes line breaks (RFC 8259 7).
             file.write(b"".join(_one_line(line) for (line,) in fetched))
             rows += len(fetched)
     return rows
@@ -155,7 +156,7 @@ def _one_line(line: str) -> bytes:
 
 
 def _write_parquet(connection: psycopg.Connection, source: LogSource, stretch: ExportRange, to: _MeasuredFile) -> int:
-    # Imported here: it takes a third of a second and 60 MB, and most exports do not need it.
+    # Imported on first use, because it takes a third of a second and 60 MB, and most exports do not need it.
     from nac.logs.exports.parquet import ParquetTable
 
     rows = 0

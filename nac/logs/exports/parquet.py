@@ -9,7 +9,7 @@ import pyarrow.parquet
 
 from nac.logs.exports.columns import ColumnKind, LogSource
 
-# Rows in memory until they are compressed and written.
+# Number of rows that stay in memory before they are compressed and written.
 GROUP_ROWS = 10_000
 _TYPES: dict[ColumnKind, Any] = {
     "text": pa.string(),
@@ -24,7 +24,7 @@ _TYPES: dict[ColumnKind, Any] = {
 
 
 class ParquetTable:
-    """A Parquet file, complete when the context ends without an error."""
+    """Context manager that writes a Parquet file. The file is complete when the context ends without an error."""
 
     def __init__(self, source: LogSource, file: object) -> None:
         self._schema = pa.schema([(column.name, _TYPES[column.kind]) for column in source.columns])

@@ -9,13 +9,13 @@ from nac.kit.ids import TenantId
 from nac.models import ExportJob, RetentionSetting
 
 ORDERS = SortOrders({"id": (ExportJob.id,)}, default="-id")
-# Actor of exports before deletion.
+# Actor of required exports, which retention starts before it deletes rows.
 RETENTION_ACTOR = "system:retention"
 
 
 @dataclass(frozen=True, slots=True)
 class KeptExports:
-    """Exports with files, now or later."""
+    """Number and size of exports that have files, or will have files."""
 
     jobs: int
     bytes: int
@@ -39,7 +39,7 @@ def lock_job(session: Session, tenant_id: TenantId, job_id: int) -> ExportJob | 
 
 
 def count_waiting(session: Session, tenant_id: TenantId) -> int:
-    """Count pending exports that people started."""
+    """Count the tenant's pending exports that users started."""
     query = select(func.count()).where(
         ExportJob.tenant_id == tenant_id, ExportJob.state.in_(("queued", "running")), ~ExportJob.standing
     )
@@ -47,7 +47,7 @@ def count_waiting(session: Session, tenant_id: TenantId) -> int:
 
 
 def sum_kept(session: Session, tenant_id: TenantId) -> KeptExports:
-    """Return the exports that people started."""
+    """Return number and size of the tenant's exports that users started."""
     query = select(func.count(), func.coalesce(func.sum(ExportJob.bytes), 0)).where(
         ExportJob.tenant_id == tenant_id,
         ExportJob.state.in_(("queued", "running", "done", "failed")),
@@ -58,7 +58,7 @@ def sum_kept(session: Session, tenant_id: TenantId) -> KeptExports:
 
 
 def has_export_order(session: Session, tenant_id: TenantId, log: str) -> bool:
-    """Return whether the tenant requires exports of the log before deletion."""
+    """Return whether the tenant requires an export of the log before retention deletes rows."""
     query = select(RetentionSetting.export_format).where(
         RetentionSetting.tenant_id == tenant_id, RetentionSetting.log == log
     )

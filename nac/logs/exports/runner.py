@@ -1,6 +1,7 @@
-"""Writes the files of exports, one per part of a day, so that another worker can continue after the last file.
+"""Runs export jobs. Writes one file per day or part of a day, so that a job can continue after its last file.
 
-Needs role admit_worker. A job is leased for LEASE; if its worker dies, another continues it.
+Requires the database role admit_worker. A worker leases a job for LEASE. If the worker dies, another worker continues
+the job after this time.
 """
 
 import hashlib
@@ -29,12 +30,12 @@ from nac.models.export import ExportFormat
 _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=2)
 _RENEW_SECONDS = 20
-# Records of exports are kept for this time after their end.
+# Time after the end of a job until its row is deleted.
 JOB_RETENTION = timedelta(days=400)
-# Approximate rows per file; a larger day has several files.
+# Approximate maximum of rows per file. A day with more rows has several files.
 FILE_ROWS = 500_000
 _FILES_PER_DAY = (1, 2, 4, 8, 24, 96, 288)
-# Delay after each failure. After the last one a person must retry, except for exports before deletion.
+# Delay after each failure in a row. After the last one, a user must retry the export. Required exports retry forever.
 _RETRY_AFTER = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
 _DAY = timedelta(days=1)
 _WAITING_SQL = text("SELECT tenant_id, id FROM waiting_export()")
@@ -42,16 +43,16 @@ _WAITING_SQL = text("SELECT tenant_id, id FROM waiting_export()")
 
 @dataclass(frozen=True, slots=True)
 class ExportLimits:
-    # Disk space to leave free.
+    # Disk space that exports must leave free.
     least_free_bytes: int
-    # Time after which another job gets its turn.
+    # Time after which the worker continues with another job.
     seconds: float
-    # Maximum total size of a tenant's exports, except those before deletion; 0 for no limit.
+    # Maximum total size of a tenant's exports, without required exports; 0 for no limit.
     tenant_max_bytes: int = 0
 
 
 class ExportFileDamaged(OSError):
-    """A file was changed, deleted, written to another folder, or lost in a power failure."""
+    """A file of the export is missing or changed."""
 
 
 class _QuotaExceeded(Exception):
@@ -59,11 +60,11 @@ class _QuotaExceeded(Exception):
 
 
 class _JobLost(Exception):
-    """The job was cancelled, or another worker has it."""
+    """A user cancelled the job, or another worker has it."""
 
 
 def run_next_export(folder: ExportFolder, limits: ExportLimits, *, engine: Engine | None = None) -> int | None:
-    """Continue the next due job; return its id, or None."""
+    """Run the next due job for a while. Returns the id of the job, or None if no job is due."""
     with session_scope(PlatformScope(), engine=engine) as session:
         waiting = session.execute(_WAITING_SQL).one_or_none()
     if waiting is None:
@@ -77,7 +78,7 @@ def run_next_export(folder: ExportFolder, limits: ExportLimits, *, engine: Engin
     except _QuotaExceeded as exc:
         run.fail(str(exc), for_good=True)
     except Unavailable:
-        # The failure cannot be recorded either. The job continues after its lease.
+        # Without the database, the failure cannot be recorded. The job continues after its lease.
         raise
     except Exception as exc:  # house-rule: a fault of one export must not stop the others
         message = _error_text(exc)
@@ -124,7 +125,7 @@ class _ExportRun:
         self._change(job, state="done", ended_at=utc_now(), sha256=digest, error="")
 
     def _write(self, job: ExportJob, path: Path) -> ExportJob:
-        """Write one file and record it in the job's row."""
+        """Write the job's next file, and record it in the job's row."""
         log, since = cast("LogName", job.log), job.done_until.astimezone(UTC)
         with self._scope() as session:
             self._require_quota(session, job)
@@ -139,16 +140,16 @@ class _ExportRun:
                 look=self._renew,
             )
         with self._scope() as session:
-            mine = repository.lock_job(session, self._tenant_id, self._job_id)
-            if mine is None or mine.state != "running" or mine.done_until != job.done_until:
+            locked = repository.lock_job(session, self._tenant_id, self._job_id)
+            if locked is None or locked.state != "running" or locked.done_until != job.done_until:
                 if written is not None:
                     written.path.unlink(missing_ok=True)
                 raise _JobLost
             if written is not None:
-                mine.parts = [*mine.parts, _move_into_place(written, since, until)]
-                mine.rows, mine.bytes = mine.rows + written.rows, mine.bytes + written.bytes
-            mine.done_until, mine.due_at, mine.error = until, utc_now() + LEASE, ""
-        return mine
+                locked.parts = [*locked.parts, _move_into_place(written, since, until)]
+                locked.rows, locked.bytes = locked.rows + written.rows, locked.bytes + written.bytes
+            locked.done_until, locked.due_at, locked.error = until, utc_now() + LEASE, ""
+        return locked
 
     def _require_quota(self, session: Session, job: ExportJob) -> None:
         most = self._limits.tenant_max_bytes
@@ -156,7 +157,7 @@ class _ExportRun:
             raise _QuotaExceeded(f"The tenant's exports have reached the maximum of {most} bytes. Delete an export.")
 
     def _rewind(self, job: ExportJob, broken: int) -> None:
-        """Discard this part and all later ones."""
+        """Remove the part with the index `broken` and all later parts from the job, so that they are written again."""
         whole = job.parts[:broken]
         self._change(
             job,
@@ -181,18 +182,18 @@ class _ExportRun:
 
     def _change(self, job: ExportJob, **values: object) -> None:
         with self._scope() as session:
-            mine = repository.lock_job(session, self._tenant_id, self._job_id)
-            if mine is None or mine.state != "running" or mine.done_until != job.done_until:
+            locked = repository.lock_job(session, self._tenant_id, self._job_id)
+            if locked is None or locked.state != "running" or locked.done_until != job.done_until:
                 raise _JobLost
             for name, value in values.items():
-                setattr(mine, name, value)
+                setattr(locked, name, value)
 
-    def fail(self, told: str, *, for_good: bool = False) -> None:
+    def fail(self, message: str, *, for_good: bool = False) -> None:
         with self._scope() as session:
             job = repository.lock_job(session, self._tenant_id, self._job_id)
             if job is None or job.state != "running":
                 return
-            job.error = told[:500]
+            job.error = message[:500]
             if job.standing or (job.failures < len(_RETRY_AFTER) and not for_good):
                 job.state = "queued"
                 job.due_at = utc_now() + _RETRY_AFTER[min(job.failures, len(_RETRY_AFTER) - 1)]
@@ -211,7 +212,7 @@ def _error_text(exc: Exception) -> str:
 
 
 def _estimate_rows(session: Session, tenant_id: TenantId, log: LogName, at: datetime) -> int:
-    """Return the approximate rows of the day of `at`, counted if not measured yet."""
+    """Return the approximate number of rows on the day of `at`. Counts them if the day was not measured yet."""
     query = select(LogSize.rows).where(LogSize.tenant_id == tenant_id, LogSize.log == log, LogSize.day == at.date())
     measured = session.scalar(query)
     if measured is not None:
@@ -227,7 +228,7 @@ def _estimate_rows(session: Session, tenant_id: TenantId, log: LogName, at: date
 
 
 def _next_file_end(since: datetime, rows: int) -> datetime:
-    """Return the end of a file that begins at `since`, in a day with this number of rows."""
+    """Return the end time of a file that begins at `since`; `rows` is the number of rows on that day."""
     midnight = since.replace(hour=0, minute=0, second=0, microsecond=0)
     count = next((n for n in _FILES_PER_DAY if rows <= n * FILE_ROWS), _FILES_PER_DAY[-1])
     stretch = _DAY / count
@@ -235,10 +236,10 @@ def _next_file_end(since: datetime, rows: int) -> datetime:
 
 
 def _move_into_place(written: WrittenFile, since: datetime, until: datetime) -> dict[str, object]:
-    # The lock of the job's row prevents another worker from replacing the file.
+    # This worker has locked the job's row, so no other worker replaces the file.
     name = written.path.name.removeprefix(".").rpartition(".")[0]
     path = written.path.replace(written.path.with_name(name))
-    # Before the row records the file.
+    # Flush the folder before the job's row records the file.
     export_folder.sync_to_disk(path.parent)
     return {
         "file": name,
@@ -266,9 +267,10 @@ def _build_manifest(job: ExportJob) -> dict[str, object]:
 
 
 def prune_exports(folder: ExportFolder, *, kept: timedelta, now: datetime, engine: Engine | None = None) -> int:
-    """Delete files of jobs that ended more than `kept` ago, were unsuccessful, or no longer exist; return their number.
+    """Delete expired files of exports. Returns the number of deleted folders.
 
-    Deletes the jobs' rows after REMEMBERED.
+    Files expire when their job ended more than `kept` ago, was cancelled or deleted, or when the tenant no longer
+    exists. Also deletes the rows of jobs that ended before JOB_RETENTION.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         tenants = session.scalars(select(Tenant.id)).all()
@@ -291,9 +293,9 @@ def prune_exports(folder: ExportFolder, *, kept: timedelta, now: datetime, engin
                 if job is not None and job.state == "done":
                     job.state = "pruned"
                 elif job is not None:
-                    # A retry starts from the beginning.
+                    # The files of a failed job are deleted, so a retry starts from the beginning.
                     job.done_until, job.parts, job.rows, job.bytes = job.since, [], 0, 0
-            # After the row no longer lists them.
+            # Delete the files only after the job's row no longer lists them.
             folder.remove(tenant_id, job_id)
             removed += 1
     return removed
@@ -302,6 +304,6 @@ def prune_exports(folder: ExportFolder, *, kept: timedelta, now: datetime, engin
 def _is_expired(job: ExportJob, before: datetime) -> bool:
     if job.state in ("cancelled", "pruned"):
         return True
-    # An export before deletion is the only copy once the rows are deleted.
+    # When retention has deleted the rows, a required export is their only copy. Its retention begins at that time.
     since = job.rows_gone_at if job.standing else job.rows_gone_at or job.ended_at
     return since is not None and since < before

@@ -1,4 +1,4 @@
-"""Exports of logs to files. The worker writes them; the job's row has the progress."""
+"""Service for exports of logs to files. The worker writes the files, and records its progress in the job's row."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from nac.models import ExportJob
 from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
 
 MAX_DAYS = 3_660
-# Per tenant, except exports before deletion: pending ones, and those with files.
+# Maximum pending exports, and maximum exports with files, per tenant. Required exports do not count.
 MAX_WAITING = 20
 MAX_KEPT = 200
 MAKE_ROOM_REMEDY = Advice("Delete an export", "deleteExport")
@@ -45,10 +45,10 @@ def start_export(
     format: str,  # noqa: A002 -- as it is called everywhere
     most_bytes: int = 0,
 ) -> ExportJob:
-    """Start an export of rows from `since` to before `until` (aware), at most until tomorrow.
+    """Start an export of the rows from `since` to before `until` (aware). `until` can be at most tomorrow.
 
-    `most_bytes` is the maximum total size of the tenant's exports; 0 for no limit. Raises InvalidInput with every
-    mistake, and Conflict if too many are pending.
+    `most_bytes` is the maximum total size of the tenant's exports; 0 for no limit. Raises InvalidInput, and Conflict
+    if too many exports are pending or stored.
     """
     mistakes = MistakeCollector()
     with mistakes.noted():
@@ -107,7 +107,7 @@ def list_exports(
 
 
 def require_export(session: Session, *, tenant_id: TenantId, job_id: int, lock: bool = False) -> ExportJob:
-    """Return an export. Raises ExportNotFound."""
+    """Return the export `job_id`. Raises ExportNotFound."""
     job = (repository.lock_job if lock else repository.get)(session, tenant_id, job_id)
     if job is None:
         raise ExportNotFound(f"Export {job_id} does not exist.", place="export", remedy=_LIST_REMEDY)
@@ -115,8 +115,9 @@ def require_export(session: Session, *, tenant_id: TenantId, job_id: int, lock: 
 
 
 def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
-    """Cancel an export and delete its files. Raises ExportNotFound, or Conflict if it has ended or a deletion waits for
-    it.
+    """Cancel an export; the worker deletes its files.
+
+    Raises ExportNotFound, or Conflict if the export has ended, or if retention waits for it before a deletion.
     """
     job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.standing and repository.has_export_order(session, tenant_id, job.log):
@@ -127,7 +128,8 @@ def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
         )
     if job.state not in ("queued", "running"):
         raise Conflict(f"Export {job_id} is already {job.state}.", place="export")
-    # After the end of the standing export, no deletion waits for it. A new one exports the day again.
+    # No deletion waits for this job, because the tenant no longer requires exports. If it requires them again, a new
+    # job exports the day.
     job.state, job.standing, job.ended_at = "cancelled", False, utc_now()
     session.flush()
     _audit(session, actor, job, "cancel", {"state": job.state})
@@ -135,16 +137,16 @@ def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
 
 
 def delete_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
-    """Give up the files of an ended export; the worker deletes them within an hour.
+    """Mark the files of an ended export for deletion. The worker deletes them within an hour.
 
-    Raises ExportNotFound, or Conflict if it has no files, or if rows are deleted because of them.
+    Raises ExportNotFound, or Conflict if the export has no files, or if retention needs them to delete rows.
     """
     job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state not in ("done", "failed"):
         raise Conflict(f"Export {job_id} is {job.state} and has no files to delete.", place="export")
     if job.asked_by == repository.RETENTION_ACTOR:
         raise Conflict(
-            f"Export {job_id} is required: the rows of its day are deleted because it has them.",
+            f"Export {job_id} is required: retention deletes the rows of its day because the export contains them.",
             place="export",
             remedy="The files are deleted automatically after their retention.",
         )
@@ -155,7 +157,7 @@ def delete_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
 
 
 def retry_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
-    """Resume a failed export, or skip the delay of the next attempt. Raises ExportNotFound and Conflict."""
+    """Retry a failed export, or start the next attempt of a pending export now. Raises ExportNotFound and Conflict."""
     job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state != "failed" and not (job.state == "queued" and job.failures):
         raise Conflict(f"Export {job_id} is {job.state} and cannot be retried.", place="export")

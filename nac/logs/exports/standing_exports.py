@@ -1,4 +1,4 @@
-"""Exports required before days are deleted: one job per day, and the release of exported days."""
+"""Required exports: if a tenant requires them, retention deletes a day's rows only after a job has exported the day."""
 
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -31,24 +31,24 @@ from nac.logs.exports.repository import RETENTION_ACTOR
 from nac.logs.log_tables import LogName
 from nac.models import ExportJob, LogSize
 
-# The job is created this long before the day is due, so that the deletion need not wait.
+# Retention creates the job this long before the day's deletion, so that the deletion does not wait for the export.
 LEAD_DAYS = 2
 _DAY = timedelta(days=1)
-# Somewhat less than half of PostgreSQL's transaction ids, beyond which order is ambiguous.
+# Maximum distance of transaction ids. Beyond half of PostgreSQL's 32-bit ids, their order would be ambiguous.
 _MAX_TRANSACTION_AGE = 2_000_000_000
 _HORIZON_SQL = text("SELECT xact, origin FROM log_horizon()")
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionRelease:
-    """Rows of a day that can be deleted: those of transactions before `rows_before`."""
+    """Permission to delete the rows of a day that transactions before `rows_before` wrote."""
 
     job_id: int
     rows_before: int
 
 
 def create_jobs(session: Session, tenant_id: TenantId, log: LogName, days: Iterable[date], *, format: str) -> None:  # noqa: A002 -- the column's name
-    """Create a job for each of the days without one."""
+    """Create an export job for each of the days that has no job."""
     rows: list[dict[str, Any]] = [
         {
             "tenant_id": tenant_id,
@@ -67,7 +67,7 @@ def create_jobs(session: Session, tenant_id: TenantId, log: LogName, days: Itera
 
 
 def record_horizon(session: Session, job: ExportJob) -> None:
-    """Fix the rows of the job: those of transactions that have ended by now."""
+    """Fix the rows that the job exports: rows of transactions that have ended by now."""
     job.rows_before, job.origin = session.execute(_HORIZON_SQL).one()
 
 
@@ -77,22 +77,22 @@ def jobs_by_day(session: Session, tenant_id: TenantId, log: LogName) -> dict[dat
 
 
 def list_exported_days(session: Session, tenant_id: TenantId, log: LogName) -> frozenset[date]:
-    """Return exported days."""
+    """Return the days whose required export is complete."""
     return frozenset(day for day, job in jobs_by_day(session, tenant_id, log).items() if job.state == "done")
 
 
 def is_delaying_deletion(job: ExportJob, now: datetime) -> bool:
-    """Return whether the job is incomplete although its day is due."""
+    """Return whether the job is incomplete although its day is due for deletion."""
     return job.state != "done" and job.created_at + LEAD_DAYS * _DAY <= now
 
 
 def release_day(
     session: Session, tenant_id: TenantId, log: LogName, day: date, *, folder: ExportFolder, now: datetime
 ) -> DeletionRelease | None:
-    """Return which rows of the day can be deleted: those in intact files of an export. None if there are none.
+    """Return the permission to delete the exported rows of a day; None without a complete and intact export.
 
-    If rows arrived later or files are damaged, a new export of all existing rows replaces it. Once some rows are
-    deleted, the others go before late ones, and the files are kept for their retention.
+    If rows arrived after the export, or its files are damaged, a new export of all existing rows replaces it. If the
+    deletion has begun, the remaining exported rows are deleted first, and then a new export contains the late rows.
     """
     job = session.scalars(_job_query(tenant_id, log, day).with_for_update()).one_or_none()
     if job is None or job.state != "done":
@@ -117,13 +117,13 @@ def release_day(
 
 
 def is_release_valid(session: Session, tenant_id: TenantId, log: LogName, day: date, released: DeletionRelease) -> bool:
-    """Return whether the release is still valid in this transaction."""
+    """Return whether the export of `released` is unchanged. Locks it until the transaction ends."""
     job = session.scalars(_job_query(tenant_id, log, day).with_for_update(read=True)).one_or_none()
     return job is not None and (job.id, job.state, job.rows_before) == (released.job_id, "done", released.rows_before)
 
 
 def is_day_empty(session: Session, tenant_id: TenantId, log: LogName, day: date) -> bool:
-    """Return whether the day has no rows, including late ones."""
+    """Return whether the day has no rows, neither exported nor late rows."""
     table, moment = _table_and_moment(log)
     there = exists().where(table.c.tenant_id == tenant_id, moment >= _midnight(day), moment < _midnight(day + _DAY))
     return not session.scalar(select(there))
@@ -132,10 +132,10 @@ def is_day_empty(session: Session, tenant_id: TenantId, log: LogName, day: date)
 def update_presence(
     session: Session, tenant_id: TenantId, present: Mapping[LogName, Container[date]], now: datetime
 ) -> None:
-    """Update jobs to the `present` days.
+    """Update the jobs after a measurement. `present` has the days that have rows, by log.
 
-    Files of a missing day are the only copy, and their retention begins now. A day that is present although its files
-    are deleted is exported again.
+    If a day has no rows, its files are the only copy, and their retention begins now. If a day has rows and its files
+    are deleted, a new job exports it again.
     """
     query = select(ExportJob).where(
         ExportJob.tenant_id == tenant_id,
@@ -151,7 +151,7 @@ def update_presence(
 
 
 def cancel_jobs(session: Session, tenant_id: TenantId, logs: Collection[LogName], *, now: datetime) -> None:
-    """End the standing exports of these logs."""
+    """Cancel the pending required exports of these logs."""
     session.execute(
         update(ExportJob)
         .where(
@@ -172,14 +172,17 @@ def _job_query(tenant_id: TenantId, log: LogName, day: date) -> Select[ExportJob
 
 
 def _reorder_day(job: ExportJob, now: datetime) -> None:
-    """Order the day again. The old files are kept for their retention, because they can be the only copy."""
+    """Detach the job from its day, so that retention creates a new job for it.
+
+    The files of the old job stay for their retention, because they may be the only copy of deleted rows.
+    """
     job.standing = False
     if job.deletion_began_at is not None:
         job.rows_gone_at = now
 
 
 def _count_rows(session: Session, job: ExportJob, day: date) -> tuple[int, int]:
-    """Return the rows of the day that the export has, and those that it lacks."""
+    """Return the number of rows of the day that the export contains, and the number of rows that it lacks."""
     table, moment = _table_and_moment(type_cast("LogName", job.log))
     has = func.is_written_before(literal_column(f"{table.name}.xmin"), job.rows_before)
     query = select(func.count().filter(has), func.count().filter(~has)).where(
@@ -194,7 +197,7 @@ def _table_and_moment(log: LogName) -> tuple[Table, ColumnElement[datetime]]:
 
 
 def delete_old_jobs(session: Session, tenant_id: TenantId, *, before: datetime) -> None:
-    """Delete jobs that ended before `before`, except those that release existing days."""
+    """Delete jobs that ended before `before`, except required exports of days that still have rows."""
     there = exists().where(
         LogSize.tenant_id == ExportJob.tenant_id,
         LogSize.log == ExportJob.log,

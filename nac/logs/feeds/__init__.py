@@ -1,1 +1,1 @@
-"""Feeds: a tenant's events for its syslog server or webhook, at least once, read from the database."""
+"""Feeds: deliver a tenant's events from the database to its syslog server or webhook, at least once."""

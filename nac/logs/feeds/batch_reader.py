@@ -1,10 +1,12 @@
 """Reads the next events of a feed.
 
-Every transaction that writes rows for a tenant's feeds leaves marks: ranges of those rows (`mark_for_feeds`). A feed
-processes marks by snapshots, like cells process `replica_changes` (ADR 0001), because ids are not in commit order.
-Its position is the delivered snapshot (`done`) and a window: everything visible in `until` but not in `done`. The
-marks of a window never change, so they have an order. After the last one, `until` becomes `done`. A transaction that
-commits late is in the next window.
+Every transaction that writes rows for a tenant's feeds also writes marks: ranges of these rows (`mark_for_feeds`).
+Because ids are not in commit order, a feed reads marks by PostgreSQL snapshots, like cells read `replica_changes`
+(ADR 0001).
+
+A feed's position has two snapshots. It has delivered all marks visible in `done`. The window that it reads now has the
+marks visible in `until` but not in `done`. The marks of a window do not change, so the feed reads them by id. After
+the last mark, `until` becomes `done`. Marks of transactions that commit later are in the next window.
 """
 
 from collections import Counter
@@ -22,7 +24,7 @@ from nac.models import Feed
 
 _MARKS_PER_READ = 200
 
-# A quick check first; it does not depend on other feeds.
+# feed_waits is a quick check, whose cost does not depend on other feeds. It avoids most searches for marks.
 _OPEN_WINDOW_SQL = text("""
 SELECT pg_current_snapshot()::text, CASE WHEN feed_waits(f) THEN (
     SELECT min(m.id) FROM feed_marks m
@@ -43,16 +45,16 @@ ORDER BY m.tenant_id, m.id LIMIT :most
 
 @dataclass(frozen=True, slots=True)
 class FeedPosition:
-    """Position columns of `feeds`."""
+    """The position of a feed, as in the columns of the table `feeds`."""
 
-    # PostgreSQL snapshots; None if no window is open.
+    # PostgreSQL snapshots. `until` is None if no window is open.
     done: str
     until: str | None
     mark: int
-    # Last delivered row of the mark; None if the mark is finished.
+    # Time of the last delivered row of the mark; None if the mark is finished.
     mark_at: datetime | None
     mark_row: int
-    # Number of rows of the mark up to it.
+    # Number of delivered rows of the mark.
     mark_rows: int = 0
 
     @classmethod
@@ -62,13 +64,13 @@ class FeedPosition:
 
 @dataclass(frozen=True, slots=True)
 class FeedBatch:
-    # Rows of the tables of SOURCES with their sources, in order.
+    # Rows in the order of delivery: (source, row). EVENT_SOURCES has the sources.
     rows: Sequence[tuple[str, Any]]
-    # Position after these rows.
+    # Position of the feed after these rows.
     position: FeedPosition
-    # Number of rows that no longer exist.
+    # Number of rows that were deleted before the feed read them.
     gone: int
-    # Whether nothing follows now.
+    # True if the feed has read all marks for now.
     last: bool
 
 
@@ -86,9 +88,9 @@ class _FoundRow:
 
 
 def read_batch(session: Session, feed: Feed, position: FeedPosition, *, most: int) -> FeedBatch:
-    """Read at most `most` events, as admit_worker in the tenant's scope.
+    """Read at most `most` rows after `position`.
 
-    A batch can be empty without being the last.
+    Requires the database role admit_worker and the tenant's scope. A batch can be empty without being the last batch.
     """
     key = {"tenant": feed.tenant_id, "feed": feed.id}
     if position.until is None:
@@ -110,10 +112,10 @@ def read_batch(session: Session, feed: Feed, position: FeedPosition, *, most: in
 
 
 def _limit_marks(marks: Sequence[Row[Any]], most: int) -> Sequence[Row[Any]]:
-    """Return the first marks with together at least `most` rows."""
+    """Return the first marks that together have at least `most` rows; all marks if they have fewer rows."""
     together = 0
     for number, mark in enumerate(marks, start=1):
-        # The size of a replay is unknown.
+        # The marks of a replay have no number of rows, so one of them may be enough.
         together += most if mark.events is None else mark.events
         if together >= most:
             return marks[:number]
@@ -147,7 +149,7 @@ def _read_rows(
 
 
 def _count_gone(ended: Sequence[Row[Any]], there: Counter[int]) -> int:
-    """Return the number of rows of these marks that no longer existed."""
+    """Return the number of deleted rows. `ended` are completely read marks, `there` has the existing rows by mark."""
     return sum(max(0, (mark.events or 0) - there[mark.id]) for mark in ended)
 
 

@@ -1,14 +1,14 @@
-"""One feed's turn: sends batches until nothing is left or time is over.
+"""One feed's turn: sends batches of events until none are left or the time is over.
 
-No transaction is open during a send. The position is stored after the send, so a crash in between repeats the batch
-but never loses it. Database calls run in threads, so a slow receiver does not block other feeds.
+No transaction is open during a send. The feed stores its position after the send. So after a crash, a batch may be
+sent again, but is never lost. Database calls run in threads, so that they do not block other feeds.
 
-An event that a receiver always rejects must be isolated. After SEARCH_AFTER rejected attempts in a row, a batch is
-halved until a single event is rejected. It counts as lost once the receiver accepted others around it. If the
-receiver rejects everything, nothing is given up.
+If a receiver always rejects one event, the feed isolates this event. After SEARCH_AFTER_ATTEMPTS rejected attempts in
+a row, it halves a batch until the receiver rejects a single event. The feed skips this event only if the receiver
+accepts other events. If the receiver rejects everything, the feed skips nothing.
 
-A batch that times out would time out again and repeat events each time. The next attempt has half as many events
-(`Feed.at_once`), which then grows again with success.
+If a batch times out, a batch of the same size would time out again. So the next attempt has half as many events
+(`Feed.at_once`). The limit grows again with each accepted batch.
 """
 
 import asyncio
@@ -47,27 +47,30 @@ from nac.models import Tenant as TenantRow
 
 _log = logging.getLogger(__name__)
 SEARCH_AFTER_ATTEMPTS = 8
-# Consecutive single rejects; after so many the receiver rejects everything.
+# After this number of rejected single events in a row, the receiver is assumed to reject everything.
 _MAX_REFUSED = 100
 _INTERNAL_ERROR = "Internal error of Admit. See the worker's log."
 _NETWORKS_REMEDY = Advice(
-    "The address is outside of the feed's networks. Change them.", NextStep("updateFeed", {"networks": ""})
+    "The address is outside of the feed's networks. Change the networks.", NextStep("updateFeed", {"networks": ""})
 )
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryContext:
-    """Resources shared by all feeds."""
+    """Resources that all feeds share."""
 
     reach: OutboundReach
-    # Called for the first secret.
+    # Loads the master key when a feed needs its secret for the first time.
     sealer: Callable[[], Sealer]
     engine: Engine | None = None
     clock: Callable[[], datetime] = utc_now
 
 
 async def deliver_feed(tenant_id: TenantId, feed_id: UUID, ways: DeliveryContext, *, seconds: float) -> bool:
-    """Deliver one feed. Returns whether there is more to send. As admit_worker; the caller holds the feed's lock."""
+    """Run a turn of one feed. Returns whether the feed has more events to send.
+
+    Requires the database role admit_worker. The caller holds the feed's lock.
+    """
     if (found := await asyncio.to_thread(_load_active_feed, tenant_id, feed_id, ways)) is None:
         return False
     feed, tenant = found
@@ -77,7 +80,7 @@ async def deliver_feed(tenant_id: TenantId, feed_id: UUID, ways: DeliveryContext
         failure = exc
     except Unavailable:
         raise
-    except Exception:  # house-rule: an error of one feed becomes its failure, and it is retried
+    except Exception:  # house-rule: an error of one feed must not stop the others
         _log.exception("feed %s of tenant %s cannot be delivered", feed.slug, tenant_id)
         failure = SendFailed(_INTERNAL_ERROR)
     await asyncio.to_thread(_store_failure, feed, failure, ways)
@@ -113,12 +116,12 @@ def _build_sender(feed: Feed, ways: DeliveryContext) -> FeedSender:
 
 
 class _BatchFate(Enum):
-    """Result of a batch."""
+    """Result of sending a batch."""
 
     TAKEN = auto()
-    # Try half as many.
+    # Nothing was delivered. Try again with fewer events.
     FEWER = auto()
-    # A single event was rejected.
+    # The receiver rejected a batch of a single event.
     REFUSED = auto()
     NOTHING_WANTED = auto()
 
@@ -130,12 +133,12 @@ class _DeliveryTurn:
         self._sender = sender
         self._ways = ways
         self._outcomes = parse_settings(feed.kind, feed.settings).outcomes
-        # Events per batch; reduced if the receiver could not take as many.
+        # Maximum events per batch. The feed reduces it if the receiver reports that a batch is too large.
         self._fitting = sender.most_events
         self._most = self._usual
         self._searches = feed.attempts >= SEARCH_AFTER_ATTEMPTS
         self._has_taken = False
-        # These events were unusually long: the next batch may be larger again.
+        # True if the last batch was cut because its events were unusually long. The next batch may be larger again.
         self._is_cut = False
         self._last_refusal: SendFailed | None = None
         self._goes_on = True
@@ -145,10 +148,10 @@ class _DeliveryTurn:
         return min(self._fitting, self._feed.at_once or self._fitting)
 
     async def run(self, seconds: float) -> bool:
-        """Run the turn. Returns whether time was over first. Raises SendFailed."""
+        """Run the turn. Returns whether events may be left when the time is over. Raises SendFailed."""
         deadline = time.monotonic() + seconds
         position = FeedPosition.of(self._feed)
-        # Sent, but not yet confirmed by a later batch.
+        # Events that were sent or skipped, but are not stored yet, because no later batch has confirmed them.
         held: DeliveryStep | None = None
         is_last = False
         while self._goes_on and time.monotonic() < deadline:
@@ -179,8 +182,10 @@ class _DeliveryTurn:
         return self._goes_on and not is_last
 
     def _require_proof(self, held: DeliveryStep) -> None:
-        """Raise the last rejection if nothing was accepted around it; one event suffices if others were accepted
-        before."""
+        """Raise the last rejection if the receiver may reject everything.
+
+        That is so if `held` has several rejected events, or one and the receiver accepted no other event in this turn.
+        """
         if held.refused and self._last_refusal and (len(held.refused) > 1 or not self._has_taken):
             raise self._last_refusal
 
@@ -218,7 +223,7 @@ class _DeliveryTurn:
         return _BatchFate.REFUSED
 
     def _quicken(self) -> bool:
-        """Raise the limit by an eighth. Returns whether there is one."""
+        """Raise the limit `Feed.at_once` by an eighth. Returns False if the feed has no such limit."""
         at_once = self._feed.at_once
         if at_once is None:
             return False
@@ -255,7 +260,7 @@ class _DeliveryTurn:
 
 
 def build_sender(feed: Feed, *, reach: OutboundReach, sealer: Sealer, now: datetime) -> FeedSender:
-    """Create a sender. Call it inside a running event loop, which owns the connections."""
+    """Create the feed's sender. Call it inside a running event loop, which then owns the sender's connections."""
     settings = open_settings(feed, sealer)
     within = build_reach(settings, reach=reach, tenant_id=feed.tenant_id)
     secrets = [
@@ -267,11 +272,11 @@ def build_sender(feed: Feed, *, reach: OutboundReach, sealer: Sealer, now: datet
 
 
 def build_reach(settings: AnyFeedSettings, *, reach: OutboundReach, tenant_id: UUID) -> OutboundReach:
-    """Return the permitted addresses of the feed; its networks are valid."""
+    """Return the addresses that the feed may connect to. The networks in `settings` must be valid."""
     return reach.within(settings.networks, remedy=_NETWORKS_REMEDY, owner=str(tenant_id))
 
 
 def _valid_secrets(feed: Feed, now: datetime) -> list[bytes]:
-    """Return the sealed secrets in use, the current one first."""
+    """Return the valid sealed secrets, the current secret first."""
     is_former_valid = feed.former_secret_until is not None and feed.former_secret_until > now
     return [sealed for sealed in (feed.secret_sealed, is_former_valid and feed.former_secret_sealed) if sealed]

@@ -1,6 +1,9 @@
-"""Scheduling of feeds: one turn at a time per machine, and each feed on only one machine.
+"""Scheduling of feeds. On each machine, one process delivers feeds, and only one machine delivers each feed.
 
-The locks belong to the turn's transaction, so they end with it, or with the process or machine.
+PostgreSQL advisory locks ensure this. They belong to the transaction of a turn, so they end with the transaction, or
+if the process or machine fails.
+
+A mark is a range of a tenant's new events (`batch_reader`). A note stores an event that no log table contains.
 """
 
 import asyncio
@@ -21,11 +24,11 @@ from nac.logs.feeds import progress
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.5
-# For the statements of the turn and the feeds; each needs a connection besides the one that holds the locks.
+# Number of threads for database statements. Each thread needs a connection, besides the connection with the locks.
 _THREADS = 3
-# Twice the time of a turn; the receiver was slow.
+# If a feed's turn takes longer, its receiver is slow. This is twice the usual time of a turn.
 _SLOW_SECONDS = 10.0
-# Maximum wait at the end: the longest webhook timeout plus overhead.
+# Maximum wait for running feeds at the end: the longest timeout of a webhook plus overhead.
 _GRACE_SECONDS = 25.0
 
 _LOCK_MACHINE_SQL = text("SELECT pg_try_advisory_xact_lock(hashtext('feeds'), hashtext(:host))")
@@ -36,19 +39,19 @@ _ADVANCE_SQL = text("SELECT advance_idle_feeds()")
 _FOLD_SQL = text("SELECT tenant_id, slug, folded FROM fold_feed_marks(:most)")
 _PRUNE_SQL = text("SELECT tenant_id, slug, dropped FROM prune_feed_marks(make_interval(days => :days))")
 _PRUNE_NOTES_SQL = text("SELECT prune_event_notes(make_interval(days => :days), :most)")
-# Every ten minutes: 1,600 per second.
+# Maximum notes that one pruning deletes. Every ten minutes, this is 1,600 per second.
 _NOTES_PER_PRUNE = 1_000_000
-# Maximum delay of a feed.
+# Days until an undelivered event is dropped.
 RETENTION_DAYS = 7
-# Marks that may wait per feed; a busy tenant has several per second.
+# Maximum waiting marks per feed; a busy tenant writes several marks per second.
 _MAX_MARKS = 10_000
-# Longer than marks, which refer to notes.
+# Days until a note is deleted. Marks refer to notes, so notes must exist longer than marks.
 NOTE_RETENTION_DAYS = RETENTION_DAYS + 1
 
-# Pause after a feed has sent everything, so that connections carry several events.
+# Pause after a feed has sent everything, so that its next connection carries several events.
 _REST_SECONDS = 2.0
 
-# Returns whether there is more to send.
+# Runs one feed's turn; returns whether the feed has more events to send.
 DeliverFeed = Callable[[TenantId, UUID], Coroutine[Any, Any, bool]]
 
 
@@ -59,23 +62,23 @@ class DueFeed(NamedTuple):
 
 
 def try_lock_machine(session: Session, host: str) -> bool:
-    """Take this machine's lock until the transaction ends. Returns False if another process has it."""
+    """Take the lock of the machine `host` until the transaction ends. Returns False if another process has the lock."""
     return bool(session.scalar(_LOCK_MACHINE_SQL, {"host": host}))
 
 
 def restart_restored_feeds(session: Session) -> None:
-    """Reset feeds after a restore of the database from a dump."""
+    """Reset the positions of feeds after an administrator has restored the database from a dump."""
     for feed_id in session.scalars(_RESTART_SQL):
         _log.warning("feed %s belongs to a restored database: sending waiting and recent events again", feed_id)
 
 
 def list_due(session: Session) -> list[DueFeed]:
-    """List due feeds of all tenants, longest waiting first. As admit_worker."""
+    """List due feeds of all tenants, longest waiting first. Requires the database role admit_worker."""
     return [DueFeed(*row) for row in session.execute(_DUE_SQL)]
 
 
 class ConcurrencyLimits(NamedTuple):
-    """Maximum number of concurrent feeds."""
+    """Maximum number of feeds that run concurrently."""
 
     all: int
     of_one_tenant: int
@@ -85,17 +88,16 @@ class ConcurrencyLimits(NamedTuple):
         return len(tenants) < self.all and tenants.count(tenant_id) < self.of_one_tenant
 
 
-# Failing and slow feeds have separate places, so that they do not block others.
+# Failing and slow feeds have a separate limit, so that they do not block other feeds.
 _LIMITS = ConcurrencyLimits(16, 4)
 _FAILING_LIMITS = ConcurrencyLimits(8, 2)
 
 
 async def deliver_due(session: Session, deliver: DeliverFeed, *, seconds: float) -> None:
-    """Deliver due feeds, including those that become due, until there are none.
+    """Deliver due feeds, including feeds that become due meanwhile, until no feed is due.
 
-    After `seconds`, no failing or slow feed starts; others start only while an earlier one still runs.
-
-    `session`, in PlatformScope, holds the locks.
+    After `seconds`, no failing or slow feed starts. Other feeds still start while an earlier feed runs, for at most
+    _GRACE_SECONDS. `session`, in PlatformScope, holds the locks.
     """
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "feeds"))
     await _DeliveryLoop(session, deliver).run(time.monotonic() + seconds)
@@ -106,10 +108,10 @@ class _DeliveryLoop:
         self._session = session
         self._deliver = deliver
         self._running: dict[asyncio.Task[bool], DueFeed] = {}
-        # Due at the last check, without a place so far.
+        # Feeds that were due at the last check, but did not start because of the limits.
         self._waiting: list[DueFeed] = []
         self._looks_at = 0.0
-        # time.monotonic() of the start, and of the end of the pause.
+        # By feed: time.monotonic() of the start of its turn, and of the end of its pause.
         self._began: dict[UUID, float] = {}
         self._rests: dict[UUID, float] = {}
         self._slow: set[UUID] = set()
@@ -148,7 +150,7 @@ class _DeliveryLoop:
         return (_FAILING_LIMITS if feed.failing else _LIMITS).has_room(alike, feed.tenant_id)
 
     def _take(self, feed: DueFeed) -> bool:
-        """Take the feed's lock; it can be taken repeatedly."""
+        """Take the feed's lock. Returns False if another machine has it. The same session can take it repeatedly."""
         return bool(self._session.scalar(_LOCK_FEED_SQL, {"feed": str(feed.id)}))
 
     def _end(self, task: asyncio.Task[bool], feed: DueFeed) -> None:
@@ -162,11 +164,11 @@ class _DeliveryLoop:
 
 
 def fold_marks(session: Session) -> None:
-    """Limit the marks of feeds that are far behind, and advance those without events.
+    """Combine the marks of feeds that are far behind, and advance the positions of feeds without events.
 
-    Feeds wait until this transaction ends, so it does nothing else.
+    Call it in a transaction of its own, because feeds wait until the transaction ends.
     """
-    # After a restore, positions would hide waiting events.
+    # After a restore of the database, the old positions would hide waiting events.
     restart_restored_feeds(session)
     session.execute(_ADVANCE_SQL)
     for tenant_id, slug, folded in session.execute(_FOLD_SQL, {"most": _MAX_MARKS}):
@@ -174,7 +176,7 @@ def fold_marks(session: Session) -> None:
 
 
 def prune_marks(session: Session) -> None:
-    """Delete delivered marks and old ones; count and report undelivered ones."""
+    """Delete delivered marks, old undelivered marks, and old notes. Reports the number of undelivered events."""
     restart_restored_feeds(session)
     session.execute(_PRUNE_NOTES_SQL, {"days": NOTE_RETENTION_DAYS, "most": _NOTES_PER_PRUNE})
     for tenant_id, slug, dropped in session.execute(_PRUNE_SQL, {"days": RETENTION_DAYS}).all():

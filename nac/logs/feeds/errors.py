@@ -2,7 +2,7 @@ from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unav
 
 
 class InvalidFeed(InvalidInput):
-    """The feed's settings are not valid."""
+    """The settings of the feed are not valid."""
 
 
 class FeedNotFound(NotFound):

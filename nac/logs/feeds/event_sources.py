@@ -1,4 +1,4 @@
-"""Sources of feeds: log tables and notes, with their conversion to events."""
+"""Sources of feeds: log tables and notes, with the functions that convert their rows to events."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
 
 
 class PartlyReadMark(NamedTuple):
-    """A partly read mark and its last row."""
+    """A mark that the feed has read partly, and the last row that it has read."""
 
     mark: int
     at: datetime
@@ -26,17 +26,17 @@ class PartlyReadMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    # `admit.kind` of the events.
+    # Kind of the events, in `admit.kind`.
     kind: str
     model: Any
-    # Column to find the rows of a mark.
+    # Column with the time of a row. A mark has the first and last time of its rows.
     at: InstrumentedAttribute[datetime]
     event: Callable[[Any, EventTenant], Event]
-    # Values of `event.outcome`; empty if the events have none.
+    # Possible values of `event.outcome`; empty if the events have no outcome.
     outcomes: tuple[str, ...] = ()
-    # Columns that no event uses; not loaded, for speed.
+    # Columns that events do not use. They are not loaded, to save time.
     unused: tuple[str, ...] = ()
-    # Condition on rows of a shared table.
+    # Condition for the rows of this source, if several sources share a table.
     only: ColumnElement[bool] | None = None
 
     def rows(
@@ -48,7 +48,10 @@ class EventSource:
         begun: PartlyReadMark | None,
         most: int,
     ) -> Iterator[tuple[int, datetime, int, Any]]:
-        """Yield (mark, time, id, row) in order, after the row of `begun`."""
+        """Yield the rows of `marks` in order as (id of the mark, time, id of the row, row).
+
+        Starts after the row of `begun`, if the feed has read a mark partly.
+        """
         behind = [_start_after(mark, begun) for mark in marks]
         mark = (
             func.unnest(
@@ -70,7 +73,7 @@ class EventSource:
         key = self.model.id
         named = and_(
             self.model.tenant_id == tenant_id,
-            # The first condition excludes partitions, the second uses the index.
+            # The time range excludes partitions. The next condition selects the rows by the index.
             self.at.between(mark.c.behind_at, mark.c.last_at),
             tuple_(self.at, key) > tuple_(mark.c.behind_at, mark.c.behind_row),
             key.between(mark.c.first_row, mark.c.last_row),
@@ -85,7 +88,7 @@ class EventSource:
 
 
 def _start_after(mark: Row[Any], begun: PartlyReadMark | None) -> tuple[datetime, int]:
-    """Return time and id of the row after which to continue."""
+    """Return time and id of the row after which reading continues."""
     if begun is not None and begun.mark == mark.id:
         return begun.at, begun.row
     return mark.first_at, mark.first_row - 1
@@ -97,7 +100,7 @@ def _note_source(kind: str, event: Callable[..., Event]) -> EventSource:
     )
 
 
-# By the name in marks: table or kind of note.
+# Sources by the name in marks, which is a table or a kind of note.
 EVENT_SOURCES = {
     "auth_log": EventSource(
         "authentication",
@@ -131,7 +134,7 @@ EVENT_KINDS = tuple(source.kind for source in EVENT_SOURCES.values())
 
 
 def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the sources for events of these kinds and outcomes (empty: all)."""
+    """Return the names of the sources of these kinds and outcomes. Without outcomes, all sources of the kinds match."""
     return [
         name
         for name, source in EVENT_SOURCES.items()
@@ -140,6 +143,6 @@ def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str
 
 
 def list_kinds_without_events(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the kinds of which nothing is sent, because no event has one of the outcomes."""
+    """Return the kinds whose events never have one of these outcomes. A feed would send nothing of these kinds."""
     heard = {EVENT_SOURCES[name].kind for name in list_source_names(kinds, outcomes)}
     return [kind for kind in kinds if kind not in heard]

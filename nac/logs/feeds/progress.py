@@ -1,4 +1,4 @@
-"""Progress of a feed: position, next attempt, and notifications."""
+"""Stores the progress of a feed: its position, its next attempt after a failure, and reports to users."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -16,14 +16,15 @@ from nac.models import Feed
 
 _log = logging.getLogger(__name__)
 WORKER_ACTOR = "system:worker"
-# Doubles with each failure, minus up to a half at random, so that feeds do not retry together.
+# Maximum pause after a failure. The pause doubles with each failure. Up to half of it is random, so that feeds do not
+# all retry at the same time.
 MAX_BACKOFF_SECONDS = 300
 _FIRST_BACKOFF_SECONDS = 1.0
 _MAX_DOUBLINGS = 10
-# A restart of the receiver needs no notification.
+# Report a failure only after this time, because a restart of the receiver needs no report.
 REPORT_FAILURE_AFTER = timedelta(minutes=15)
 _MAX_FAILURE_LENGTH = 500
-# Ids listed for lost events; the count is complete.
+# Maximum ids of skipped events in a report. The report also has the number of all skipped events.
 _MAX_IDS = 20
 _random = SystemRandom()
 
@@ -48,12 +49,12 @@ WHERE id = :feed
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStep:
-    """A position, and the events sent or given up since the last one."""
+    """A position of a feed, and the events sent or skipped since the previously stored position."""
 
     position: FeedPosition
     events: int = 0
     lost: int = 0
-    # Ids of events that the receiver rejects while it accepts others.
+    # Ids of skipped events, which the receiver rejects while it accepts other events.
     refused: tuple[str, ...] = ()
 
     def then(self, following: "DeliveryStep") -> "DeliveryStep":
@@ -68,9 +69,9 @@ class DeliveryStep:
 def store_delivery(
     session: Session, feed: Feed, step: DeliveryStep, *, now: datetime, refusal: SendFailed | None = None
 ) -> bool:
-    """Whether to continue: the feed was not paused or deleted meanwhile.
+    """Store a delivery. Returns False if a user paused or deleted the feed meanwhile.
 
-    `refusal` is the receiver's rejection of a single event in this turn. `at_once` of `feed` is stored.
+    `refusal` is the receiver's rejection of a single event in this turn. Also stores `feed.at_once`.
     """
     position = step.position
     status = session.scalar(
@@ -91,9 +92,9 @@ def store_delivery(
         because = str(refusal)[:_MAX_FAILURE_LENGTH]
         details = {"number": len(step.refused), "ids": step.refused[:_MAX_IDS], "because": because}
         _report_feed(session, feed, "give-up", details)
-    # Filtered events say nothing about the receiver.
+    # If the feed filtered all events out and sent none, the receiver's state is unknown.
     if status is not None and step.events:
-        # After one rejected event there may be more; keep the attempts to isolate them sooner.
+        # More events may be rejected. Keep the number of attempts, so that the next turn isolates them at once.
         attempts = feed.attempts if refusal else 0
         arrived = {"events": step.events, "now": now, "attempts": attempts, "at_once": feed.at_once}
         session.execute(_STORE_ARRIVAL_SQL, {"feed": feed.id} | arrived)
@@ -139,6 +140,6 @@ def _report_feed(session: Session, feed: Feed, verb: str, after: dict[str, objec
 
 
 def report_event(session: Session, tenant_id: TenantId, slug: str, verb: str, after: dict[str, object]) -> None:
-    """Record in the audit log, which other feeds send, and in the worker's log."""
+    """Record an event of a feed in the audit log, and in the worker's log. Other feeds deliver audit log entries."""
     audit.append(session, actor=WORKER_ACTOR, action=f"feed.{verb}", target=slug, tenant_id=tenant_id, after=after)
     _log.warning("feed %s of tenant %s: %s %s", slug, tenant_id, verb, after)

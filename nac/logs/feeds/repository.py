@@ -19,9 +19,9 @@ WHERE m.tenant_id = :tenant AND feed_wants(f, m) AND NOT feed_has(f, m)
 
 
 class FeedBacklog(NamedTuple):
-    # Without replays; a partly sent range counts in full.
+    # Number of waiting events, without replays. A partly sent mark counts in full.
     events: int
-    # Time of the first one.
+    # Time of the first waiting event; None if no event waits.
     since: datetime | None
     replays: bool
 

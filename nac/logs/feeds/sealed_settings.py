@@ -1,5 +1,6 @@
-"""Secret parts of a feed's settings: the webhook URL, which may contain a key, and the headers. Both are sealed; the
-readable settings have a short form.
+"""Secret settings of a feed: the URL of a webhook, which may contain a key, and its headers.
+
+Admit seals both. The readable settings have a shortened URL, and placeholders for the values of the headers.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from nac.kit.secrets import Sealer
 from nac.logs.feeds.settings import AnyFeedSettings, WebhookSettings, parse_settings
 from nac.models import Feed
 
-# Placeholder for a header's value.
+# Placeholder for a header's value in the readable settings.
 _SEALED_TEXT = "(sealed)"
 
 
@@ -23,12 +24,12 @@ class PrivateSettings(msgspec.Struct, frozen=True):
 
 
 def seal_context(tenant_id: TenantId, feed_id: UUID) -> str:
-    """Return the context of its secrets."""
+    """Return the context for sealing and opening the feed's secrets."""
     return f"feed:{tenant_id}:{feed_id}"
 
 
 def store_settings(feed: Feed, settings: AnyFeedSettings, sealer: Sealer) -> None:
-    """Store the settings in the row, which has its ids."""
+    """Store the settings in the feed's row. The row must already have its id and tenant."""
     feed.settings = _shorten_secrets(msgspec.json.decode(msgspec.json.encode(settings)))
     if isinstance(settings, WebhookSettings):
         private = msgspec.json.encode(PrivateSettings(settings.url, settings.headers))
@@ -36,7 +37,7 @@ def store_settings(feed: Feed, settings: AnyFeedSettings, sealer: Sealer) -> Non
 
 
 def open_settings(feed: Feed, sealer: Sealer) -> AnyFeedSettings:
-    """Return the settings with their secret parts. Raises SecretsError."""
+    """Return the settings, including the secret settings. Raises SecretsError."""
     settings = parse_settings(feed.kind, feed.settings)
     if feed.private_sealed is None:
         return settings
@@ -45,7 +46,7 @@ def open_settings(feed: Feed, sealer: Sealer) -> AnyFeedSettings:
 
 
 def visible_settings(feed: Feed) -> dict[str, Any]:
-    """Return the settings without secrets, for display and the audit log."""
+    """Return the readable settings, for display and the audit log."""
     return _shorten_secrets(feed.settings)
 
 
@@ -59,7 +60,7 @@ def _shorten_secrets(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def shorten_url(url: str) -> str:
-    """Return scheme, host and port, with dots for the rest."""
+    """Return scheme, host and port of a URL. "..." replaces the rest."""
     parts = urlsplit(url)
     is_all = parts.path in ("", "/") and not parts.query
     return f"{parts.scheme}://{parts.netloc}/" + ("" if is_all else "...")

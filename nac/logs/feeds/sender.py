@@ -1,4 +1,4 @@
-"""Interface of senders."""
+"""Interface of the senders: syslog and webhook."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ from nac.logs.events.document import Event
 
 
 class SendFailed(Exception):
-    """The batch may not have arrived. The message is for an administrator and contains no secrets."""
+    """The receiver may not have received the batch. The message is for administrators and contains no secrets."""
 
     def __init__(
         self,
@@ -20,34 +20,35 @@ class SendFailed(Exception):
         is_slow: bool = False,
     ) -> None:
         super().__init__(why)
-        # Delay that the receiver requests.
+        # Seconds that the receiver requests to wait before the next attempt.
         self.retry_after_seconds = retry_after_seconds
-        # The receiver wants no more events.
+        # True if the receiver rejects all future events, so that the feed must be paused.
         self.is_gone = is_gone
-        # The receiver may accept fewer events.
+        # True if the batch was too large, and the receiver may accept fewer events.
         self.is_too_much = is_too_much
-        # One of the events may be the cause.
+        # True if one of the events may be the cause.
         self.is_refused = is_refused
-        # The receiver may have part of the batch and needs more time.
+        # True if the receiver was too slow. It may have received a part of the batch.
         self.is_slow = is_slow
 
 
 class FeedSender(Protocol):
-    """Connection to one destination, for one turn."""
+    """A connection to a feed's destination, for one turn of the feed."""
 
-    # Maximum per batch.
+    # Maximum number of events per batch.
     most_events: int
-    # Whether the receiver confirms each batch; otherwise only `close` gives some certainty.
+    # Whether the receiver confirms each batch. Without confirmations, only a successful `close` or a later batch
+    # indicates that the receiver has a batch.
     is_confirmed: bool
 
     def fitting(self, events: Sequence[Event]) -> int:
-        """Return how many of the first events fit in one batch; at least one."""
+        """Return the number of leading events that fit into one batch, at least 1."""
 
     async def send(self, events: Sequence[Event]) -> None:
-        """Send a batch. Raises SendFailed; the batch is then repeated, so events may arrive twice."""
+        """Send a batch. Raises SendFailed. Then the feed repeats the batch, so events may arrive twice."""
 
     async def close(self) -> None:
-        """Close. Raises SendFailed if the last batch may not have arrived."""
+        """Close the connection. Raises SendFailed if the last batch may not have arrived."""
 
     async def drop(self) -> None:
-        """Close at once without checks. Never raises."""
+        """Close the connection at once, without checks. Raises no errors."""

@@ -1,4 +1,4 @@
-"""Service for feeds: add, change, test, pause, resume, replay, remove."""
+"""Service for feeds: create, update, test, pause, resume, replay and delete."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ FeedState = Literal["ok", "behind", "failing", "paused"]
 @dataclass(frozen=True, slots=True)
 class CreatedFeed:
     feed: Feed
-    # Secret of a webhook, the only copy.
+    # New secret of a webhook, which cannot be read later; None for syslog.
     secret: str | None
 
 
@@ -67,7 +67,10 @@ def create_feed(
     sealer: Sealer,
     reach: OutboundReach,
 ) -> CreatedFeed:
-    """Create a feed that sends events from now on. Raises InvalidFeed or SeveralMistakes, FeedExists, TooManyFeeds."""
+    """Create a feed that sends events from now on.
+
+    Raises InvalidFeed or SeveralMistakes, FeedExists, TooManyFeeds.
+    """
     mistakes = MistakeCollector()
     with mistakes.noted():
         require_slug(slug, place="name")
@@ -96,7 +99,7 @@ def create_feed(
 
 
 def require_valid_feed(feed: Feed, sealer: Sealer) -> None:
-    """Check an imported feed. Raises InvalidFeed or SeveralMistakes."""
+    """Check a feed from a tenant file. Raises InvalidFeed or SeveralMistakes."""
     try:
         settings = sealed_settings.open_settings(feed, sealer)
     except (KeyError, ValueError) as exc:
@@ -123,7 +126,7 @@ def _collect_mistakes(mistakes: MistakeCollector, settings: AnyFeedSettings, cli
 
 
 def _require_reach(settings: AnyFeedSettings, reach: OutboundReach, tenant_id: TenantId) -> None:
-    """Check a literal address like the sender; names are resolved only by the sender."""
+    """Check that the feed may connect to its host, if the host is an address. Only the sender resolves names."""
     refusal = build_reach(settings, reach=reach, tenant_id=tenant_id).find_literal_refusal(get_host(settings))
     if refusal is not None:
         place = "url" if isinstance(settings, WebhookSettings) else "host"
@@ -131,7 +134,7 @@ def _require_reach(settings: AnyFeedSettings, reach: OutboundReach, tenant_id: T
 
 
 def _audit_values(feed: Feed) -> dict[str, object]:
-    """Return the feed for the audit log."""
+    """Return the feed's values for the audit log."""
     return {"kind": feed.kind, **sealed_settings.visible_settings(feed)}
 
 
@@ -147,10 +150,10 @@ def update_feed(
     reach: OutboundReach,
     now: datetime,
 ) -> Feed:
-    """Change settings by name, and reset those in `reset` to their defaults. Waiting events are sent with the new
-    settings at once.
+    """Change settings by name, and reset the settings in `reset` to their defaults.
 
-    Raises InvalidFeed or SeveralMistakes. Headers must be set again for another server.
+    The feed sends waiting events with the new settings at once. A URL of another server requires new headers, so that
+    no header reaches the wrong server. Raises InvalidFeed or SeveralMistakes.
     """
     if not (changes or reset):
         raise InvalidFeed(
@@ -161,7 +164,7 @@ def update_feed(
     settings, mistakes = _apply_changes(before, changes, reset), MistakeCollector()
     _collect_mistakes(mistakes, settings, _open_client_key(feed, sealer))
     if isinstance(settings, WebhookSettings) and isinstance(before, WebhookSettings):
-        # Invalid URLs are reported above.
+        # Invalid URLs were reported above.
         known = is_https_address(settings.url)
         moves = (
             known
@@ -170,7 +173,7 @@ def update_feed(
         )
         if moves and settings.headers and "headers" not in changes:
             with mistakes.noted():
-                raise InvalidFeed("The headers belong to the former server.", place="headers", remedy=_HEADERS_REMEDY)
+                raise InvalidFeed("The headers are for the previous server.", place="headers", remedy=_HEADERS_REMEDY)
     mistakes.refuse()
     if settings == before:
         return feed
@@ -192,7 +195,7 @@ def update_feed(
 
 
 def rename_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str, new_slug: str) -> Feed:
-    """Rename a feed; waiting events are not affected. Raises InvalidFeed or FeedExists."""
+    """Rename a feed. Waiting events stay. Raises InvalidFeed or FeedExists."""
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     if new_slug == slug:
         return feed
@@ -232,7 +235,7 @@ def list_feeds(session: Session, *, tenant_id: TenantId) -> Sequence[Feed]:
 def list_page(
     session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", kind: str = ""
 ) -> Sequence[Feed]:
-    """List one page; `text` is a part of the name."""
+    """List one page of feeds. `text` filters by a part of the name."""
     return repository.list_page(session, tenant_id, span=span, text=text, kind=kind)
 
 
@@ -256,7 +259,7 @@ def get_state(feed: Feed, waiting: FeedBacklog, *, now: datetime) -> FeedState:
 
 
 def send_test_event(feed: Feed, *, tenant_slug: str, reach: OutboundReach, sealer: Sealer, now: datetime) -> str:
-    """Send a test event at once, over the same path. Returns its id. Raises FeedUnreachable."""
+    """Send a test event to the feed's destination at once. Returns the id of the event. Raises FeedUnreachable."""
     event = build_feed_tested(feed.slug, now=now, tenant=EventTenant(str(feed.tenant_id), tenant_slug))
 
     async def send() -> None:
@@ -275,7 +278,7 @@ def send_test_event(feed: Feed, *, tenant_slug: str, reach: OutboundReach, seale
 
 
 def pause_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str, because: str = "") -> Feed:
-    """Pause the feed. Waiting events are kept for a week."""
+    """Pause the feed. Admit keeps waiting events for a week."""
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     feed.status, feed.paused_because = "paused", because
     session.flush()
@@ -284,7 +287,7 @@ def pause_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str, 
 
 
 def resume_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str, now: datetime) -> Feed:
-    """Resume the feed at once, also after failures."""
+    """Resume a paused feed, or retry a failing feed at once."""
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     feed.status, feed.paused_because, feed.attempts, feed.next_attempt_at = "active", "", 0, now
     session.flush()
@@ -295,7 +298,7 @@ def resume_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str,
 def replay_feed(
     session: Session, *, actor: str, tenant_id: TenantId, slug: str, since: datetime, until: datetime, now: datetime
 ) -> Feed:
-    """Send the logged events of a period again, after those that wait. Their ids stay the same."""
+    """Send the events of a period again, with the same ids, after the waiting events."""
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     until = min(until, now)
     if since >= until:
@@ -314,7 +317,7 @@ def replay_feed(
 
 
 def _iter_mark_ranges(feed: Feed, since: datetime, until: datetime) -> Iterator[dict[str, object]]:
-    """Yield ranges day by day, so that events of different kinds are roughly in order."""
+    """Yield the marks of a replay day by day, so that events of different sources are roughly in order."""
     while since < until:
         end = min(since + timedelta(days=1), until)
         for source in feed.sources:
@@ -323,7 +326,7 @@ def _iter_mark_ranges(feed: Feed, since: datetime, until: datetime) -> Iterator[
                 "feed_id": feed.id,
                 "source": source,
                 "first_at": since,
-                # The next range begins one microsecond later.
+                # End one microsecond before the next range begins.
                 "last_at": end if end == until else end - timedelta(microseconds=1),
                 "first_row": 0,
                 "last_row": _MAX_ROW_ID,
@@ -334,7 +337,10 @@ def _iter_mark_ranges(feed: Feed, since: datetime, until: datetime) -> Iterator[
 def rotate_secret(
     session: Session, *, actor: str, tenant_id: TenantId, slug: str, sealer: Sealer, keep: timedelta, now: datetime
 ) -> str:
-    """Create a new secret for a webhook and return the only copy. For the time `keep` the old one signs, too."""
+    """Create a new secret for a webhook. Returns the secret, which cannot be read later.
+
+    For the time `keep`, Admit also signs with the old secret.
+    """
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     if feed.kind != "webhook":
         raise InvalidFeed("The feed is not a webhook.", place="name", remedy="Set the new client certificate and key.")
@@ -349,7 +355,7 @@ def rotate_secret(
 def update_client_certificate(
     session: Session, *, actor: str, tenant_id: TenantId, slug: str, certificate: str, key: str, sealer: Sealer
 ) -> Feed:
-    """Change the client certificate of a syslog feed."""
+    """Change the client certificate and key of a syslog feed."""
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     settings = parse_settings(feed.kind, feed.settings)
     if not isinstance(settings, SyslogSettings):

@@ -18,7 +18,7 @@ from nac.kit.outbound.tls import tls_context
 from nac.kit.validation import is_https_address
 from nac.logs.feeds.event_sources import EVENT_KINDS, list_kinds_without_events
 
-# RFC 5424 6.2.1
+# Numbers of the facilities (RFC 5424 6.2.1).
 FACILITIES = {
     "kern": 0,
     "user": 1,
@@ -42,18 +42,18 @@ SEVERITIES = {
     name: number for number, name in enumerate(("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"))
 }
 OUTCOMES = ("success", "failure", "unknown")
-# Reserved for documentation (RFC 5612); set your own number.
+# Enterprise number reserved for documentation (RFC 5612). Administrators can set the number of their organisation.
 DOCUMENTATION_ENTERPRISE = 32473
 _MIN_TIMEOUT_SECONDS, _MAX_TIMEOUT_SECONDS = 1.0, 10.0
 _MAX_NETWORKS = 50
-# RFC 5424 6.2.5 and 6.2.4
+# APP-NAME (RFC 5424 6.2.5) and HOSTNAME (6.2.4).
 _APP_NAME = re.compile(r"[!-~]{1,48}")
 _HOSTNAME = re.compile(r"[!-~]{1,255}")
-# RFC 9110 5.6.2 and 5.5
+# Name (RFC 9110 5.6.2) and value (5.5) of a header.
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _HEADER_VALUE = re.compile(r"[!-~]([ -~]{0,4094}[!-~])?")
 _MAX_HEADERS = 10
-# Headers that Admit or the connection sets.
+# Headers that administrators cannot set, because Admit or the HTTP client sets them.
 _RESERVED_HEADERS = {
     *("host", "content-type", "content-length", "content-encoding", "user-agent", "accept", "accept-encoding"),
     *("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "expect", "http2-settings"),
@@ -65,34 +65,34 @@ _DNS_NAME = re.compile(
 
 
 class FeedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of both kinds."""
+    """Settings that syslog feeds and webhooks have in common."""
 
-    # Kinds of events, see docs/reference/events.md.
+    # Kinds of events to send (docs/reference/events.md).
     kinds: tuple[str, ...] = EVENT_KINDS
-    # Values of `event.outcome`; empty: all.
+    # Values of `event.outcome` to send. Empty: all events.
     outcomes: tuple[str, ...] = ()
-    # Permitted networks of the host, as CIDR; empty: those of the platform (ADMIT_OUTBOUND_NETWORKS).
+    # Networks (CIDR) that the host's address must be in. Empty: the platform's networks (ADMIT_OUTBOUND_NETWORKS).
     networks: tuple[str, ...] = ()
-    # PEM of the authorities for the server certificate; "" for those of the system.
+    # PEM of the authorities for the receiver's certificate; "" for the authorities of the operating system.
     ca_certificate: str = ""
-    # Per step: connection, TLS, response to a batch.
+    # Maximum time of each step: connection, TLS handshake, response to a batch.
     timeout_seconds: float = 5.0
 
 
 class SyslogSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: str
-    # RFC 5425 4.1
+    # Port of syslog over TLS (RFC 5425 4.1).
     port: int = 6514
     facility: str = "authpriv"
     app_name: str = "admit"
-    # Name of the sender; "" for the machine's name.
+    # HOSTNAME in messages; "" for the name of the worker's machine.
     hostname: str = ""
     enterprise: int = DOCUMENTATION_ENTERPRISE
-    # "kind" or "kind.outcome" -> name of the severity; the longer key wins.
+    # Name of the severity by "kind" or "kind.outcome". The longer key takes precedence.
     severities: dict[str, str] = {}
-    # True: the message begins with a byte order mark and is UTF-8. False: ASCII with JSON escapes.
+    # True: MSG begins with a byte order mark and is UTF-8. False: MSG is ASCII with JSON escapes.
     bom: bool = False
-    # PEM of the client certificate with its chain; the key is the feed's secret.
+    # PEM of the client certificate with its chain. Admit stores its key as the feed's secret.
     client_certificate: str = ""
 
 
@@ -100,7 +100,7 @@ class WebhookSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fi
     url: str
     # Maximum events per request.
     batch: int = 100
-    # Sent with each request, such as Authorization.
+    # Additional headers of each request, such as Authorization.
     headers: dict[str, str] = {}
 
 
@@ -113,7 +113,7 @@ def parse_settings(kind: Literal["syslog", "webhook"] | str, document: dict[str,
 
 
 def find_mistakes(settings: AnyFeedSettings, *, client_key: str = "") -> list[tuple[str, str]]:
-    """Return (field, message) for each mistake."""
+    """Return (field, message) for each mistake in the settings."""
     special = (
         _syslog_mistakes(settings, client_key) if isinstance(settings, SyslogSettings) else _webhook_mistakes(settings)
     )
@@ -165,7 +165,7 @@ def _syslog_mistakes(settings: SyslogSettings, client_key: str) -> Iterator[tupl
         yield "app_name", "must be 1 to 48 printable ASCII characters without spaces"
     if settings.hostname and not _HOSTNAME.fullmatch(settings.hostname):
         yield "hostname", "must be up to 255 printable ASCII characters without spaces"
-    # RFC 5424 7.2.2: a private enterprise number of IANA.
+    # IANA assigns private enterprise numbers (RFC 5424 7.2.2).
     if not 1 <= settings.enterprise <= 2**32 - 1:
         yield "enterprise", "must be an IANA private enterprise number"
     yield from _unknown_values("severities", settings.severities.values(), SEVERITIES)
@@ -194,7 +194,7 @@ def _key_pair_mistakes(certificate: str, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _webhook_mistakes(settings: WebhookSettings) -> Iterator[tuple[str, str]]:
-    # Not quoted, because it may contain a key.
+    # The message does not contain the URL, because the URL may contain a key.
     if not is_https_address(settings.url):
         yield "url", "must be https://host, optionally with a path"
     if not 1 <= settings.batch <= 500:
@@ -218,6 +218,6 @@ def get_host(settings: AnyFeedSettings) -> str:
 
 
 def get_hostname(settings: SyslogSettings) -> str:
-    """Return the HOSTNAME of messages (RFC 5424 6.2.4)."""
+    """Return the HOSTNAME for messages: the setting or the machine's name (RFC 5424 6.2.4)."""
     name = settings.hostname or socket.gethostname()
     return name if _HOSTNAME.fullmatch(name) else "-"

@@ -1,4 +1,7 @@
-"""Shortening of events for a receiver's limit. The result still matches the schema and lists omitted members."""
+"""Shortening of events that exceed a receiver's limit.
+
+A shortened event matches the schema, and lists the omitted members in `left_out`.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +11,7 @@ from msgspec import Struct
 
 from nac.logs.events.document import Event, to_json
 
-# Optional members, in the order of removal.
+# Optional members of an event, in the order in which they are removed.
 _DISPENSABLE = (
     "admit.before",
     "admit.after",
@@ -20,13 +23,15 @@ _DISPENSABLE = (
     "user",
     "admit.session",
 )
-# Minimum characters per text in the shortest form; anything shorter breaks fixed formats.
+# Minimum characters per text in the shortest form. Shorter texts would break values of fixed formats.
 _MIN_CHARACTERS = 64
 
 
 def shorten_event(event: Event, *, most: int, encoded: Callable[[bytes], bytes] = bytes) -> bytes:
-    """Encode the event in at most `most` octets (counted after `encoded`): first without optional members, then with
-    only required ones."""
+    """Encode the event in at most `most` octets, counted after the function `encoded`.
+
+    Removes optional members one by one. If that is not enough, keeps only required members.
+    """
     whole = to_json(event)
     if len(text := encoded(whole)) <= most:
         return text
@@ -46,14 +51,14 @@ def shorten_event(event: Event, *, most: int, encoded: Callable[[bytes], bytes] 
 
 
 def _minimal_event(event: Event) -> dict[str, Any]:
-    """Return required members, tenant and outcome; only the id is not cut."""
+    """Return the required members, the tenant and the outcome. Cuts all texts except the id."""
     kept = _required_members(event)
     kept["event"] |= {"id": event.event.id, "outcome": event.event.outcome}
     return kept | ({"organization": _required_members(event.organization)} if event.organization else {})
 
 
 def _required_members(part: Struct) -> dict[str, Any]:
-    """Return required members, with texts cut."""
+    """Return the required members of a part of an event, with short texts."""
     config = part.__struct_config__
     tag = {config.tag_field: config.tag} if config.tag_field else {}
     required = _required_names(part)

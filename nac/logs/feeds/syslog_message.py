@@ -6,15 +6,15 @@ from nac.logs.events.document import Event
 from nac.logs.feeds.settings import FACILITIES, SEVERITIES, SyslogSettings, get_hostname
 from nac.logs.feeds.shortened_events import shorten_event
 
-# RFC 5424 6.1 requires receivers to accept 2,048 octets; event receivers usually accept this.
+# Maximum size of a message. Receivers must accept 2,048 octets and should accept 8,192 (RFC 5425 4.3.1).
 MAX_OCTETS = 8_192
 _BOM = b"\xef\xbb\xbf"
 _SD_VALUE_CHARACTERS = 255
-# RFC 5424 6.3.3
+# Characters to escape in values of structured data (RFC 5424 6.3.3).
 _ESCAPED = re.compile(r'(["\\\]])')
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _NOT_MSGID = re.compile(r"[^!-~]")
-# Default severities.
+# Default severities by kind, or by kind and outcome.
 _DEFAULT_SEVERITIES = {
     "authentication": "info",
     "authentication.failure": "warning",
@@ -31,7 +31,7 @@ _DEFAULT_SEVERITIES = {
 
 
 class SyslogFormatter:
-    """Message format of one feed."""
+    """Formats events as the messages of one feed."""
 
     def __init__(self, settings: SyslogSettings) -> None:
         self._facility = FACILITIES[settings.facility] * 8
@@ -42,7 +42,7 @@ class SyslogFormatter:
         self._severities = _DEFAULT_SEVERITIES | settings.severities
 
     def frame(self, event: Event) -> bytes:
-        """Return MSG-LEN SP SYSLOG-MSG; the message has at most MOST_OCTETS."""
+        """Return the frame `MSG-LEN SP SYSLOG-MSG`. The message has at most MAX_OCTETS."""
         message = self.message(event)
         return b"%d %b" % (len(message), message)
 
@@ -50,7 +50,7 @@ class SyslogFormatter:
         kind = get_kind(event)
         priority = self._facility + SEVERITIES[self._severity(kind, event.event.outcome)]
         message_id = _NOT_MSGID.sub("-", event.event.action)[:32] or "-"
-        # PROCID is nil: an event belongs to no process.
+        # PROCID is "-" (nil), because an event belongs to no process.
         head = (
             f"<{priority}>1 {event.timestamp} {self._host} {self._app_name} - {message_id} {self._data(kind, event)} "
         )
@@ -80,12 +80,12 @@ class SyslogFormatter:
 
 
 def get_kind(event: Event) -> str:
-    """Return `admit.kind`."""
+    """Return the kind of the event, in `admit.kind`."""
     return str(event.admit.__struct_config__.tag)
 
 
 def _escape_json(found: re.Match[str]) -> str:
-    """Escape as JSON (RFC 8259 7). Non-ASCII characters occur only in strings."""
+    """Escape a non-ASCII character as in JSON strings (RFC 8259 7). In JSON, such characters occur only in strings."""
     return re.sub("....", r"\\u\g<0>", found[0].encode("utf-16-be").hex())
 
 

@@ -1,7 +1,8 @@
-"""Syslog over TLS (RFC 5425). Only TCP acknowledges data, so data acknowledged by TCP counts as delivered.
+"""Sender for syslog over TLS (RFC 5425).
 
-If a connection breaks, the receiver may still lose the last batch. So a batch counts only after the next one was
-sent, or after the connection closed without a reset. docs/how-to/feeds.md describes the remaining risk.
+Syslog has no acknowledgements, so Admit relies on the acknowledgements of TCP. If a connection breaks, the receiver may
+still lose the last batch. So a batch counts as delivered only after the next batch was sent, or after the connection
+closed without a reset. docs/how-to/feeds.md describes the remaining risk.
 """
 
 import array
@@ -89,14 +90,14 @@ class SyslogSender:
 class _SyslogConnection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
-        # Receivers send nothing (RFC 5425 4.3) except the end. Unread data would turn our close into a reset, which
-        # may discard data at the receiver.
+        # Receivers send no data (RFC 5425 4.3); the reader waits for the connection's end. If received data were not
+        # read, closing would reset the connection, and the receiver might discard data.
         self._ended = asyncio.ensure_future(_read_to_end(reader))
 
     @classmethod
     async def open(cls, address: str, settings: SyslogSettings, context: ssl.SSLContext) -> "_SyslogConnection":
-        """Connect. The certificate is checked against the configured name."""
-        # Certificates have no final dot of a DNS name (RFC 6066 3).
+        """Connect, and check that the receiver's certificate has the configured host name."""
+        # Names in certificates have no final dot (RFC 6066 3).
         name = settings.host.removesuffix(".")
         return cls(
             *await asyncio.open_connection(
@@ -105,7 +106,7 @@ class _SyslogConnection:
         )
 
     async def send(self, data: bytes) -> None:
-        """Send; return when the receiver's TCP has acknowledged everything."""
+        """Send `data`. Returns when the receiver's TCP has acknowledged all of it."""
         try:
             await self._require_open()
             self._writer.write(data)
@@ -122,18 +123,18 @@ class _SyslogConnection:
             raise SendFailed(await self._ended or "The server closed the connection.")
 
     def _unacknowledged(self) -> int:
-        """Return the octets in our buffer or not acknowledged (tcp(7), SIOCOUTQ)."""
+        """Return the number of octets that are not sent, or that TCP has not acknowledged (tcp(7), SIOCOUTQ)."""
         transport = self._writer.transport
         waiting = array.array("i", [0])
         fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, waiting)
         return transport.get_write_buffer_size() + waiting[0]
 
     async def close(self) -> None:
-        """Close. Raises SendFailed if the receiver ends with a reset or alert; silence is no failure."""
+        """Close the connection. Raises SendFailed after a reset or TLS alert, not if the receiver is silent."""
         self._writer.close()
         try:
             async with asyncio.timeout(2 * _CLOSE_SECONDS):
-                # Errors are reported by the reader.
+                # The reader reports errors of the connection.
                 with suppress(OSError):
                     await self._writer.wait_closed()
                 why = await self._ended
@@ -149,12 +150,12 @@ class _SyslogConnection:
 
 
 async def _read_to_end(reader: asyncio.StreamReader) -> str:
-    """Read to the end. Returns "" for an orderly close, otherwise the error."""
+    """Read until the connection ends. Returns "" after an orderly close, otherwise the error."""
     try:
         while await reader.read(4096):
             continue
     except ssl.SSLError as exc:
-        # With TLS 1.3 a client learns only here that its certificate was rejected.
+        # With TLS 1.3, a client learns of the rejection of its certificate only when it reads.
         return describe_tls_error(exc)
     except OSError as exc:
         return f"The connection broke: {exc.strerror or exc}."
@@ -165,7 +166,7 @@ async def _read_to_end(reader: asyncio.StreamReader) -> str:
 def _client_tls_context(ca_certificate: str, client_certificate: str, client_key: str) -> ssl.SSLContext:
     context = tls_context(ca_certificate)
     if client_certificate:
-        # OpenSSL only reads files: use one in memory, private to this process.
+        # The ssl module loads keys only from files, so use a file in memory that only this process can open.
         with open(os.memfd_create("client", os.MFD_CLOEXEC), "wb") as file:
             file.write(f"{client_certificate}\n{client_key}".encode())
             file.flush()

@@ -1,4 +1,7 @@
-"""Webhooks: batches of events by HTTPS POST, signed with Standard Webhooks and confirmed by the status."""
+"""Sender for webhooks: sends batches of events by HTTPS POST, signed according to Standard Webhooks.
+
+The status of the response confirms the batch.
+"""
 
 import base64
 import hashlib
@@ -20,18 +23,19 @@ from nac.logs.feeds.settings import WebhookSettings
 from nac.logs.feeds.shortened_events import shorten_event
 
 _MAX_RESPONSE_BYTES = 16 * 1024
-# Body size without wrapper: the usual default of collectors. Long events make batches smaller.
+# Maximum size of the events in a body. Many log collectors have this limit by default. With long events, batches have
+# fewer events.
 MAX_OCTETS = 1 << 20
-# Maximum Retry-After.
+# Maximum delay that a receiver can request by Retry-After.
 _MAX_RETRY_AFTER_SECONDS = 3600
 _TYPE = "admit.events"
-# Upper bound of the wrapper around events.
+# Maximum size of the JSON around the events.
 _HEAD_OCTETS = 256
 _MARGIN_SECONDS = 0.5
-# Statuses that do not depend on the events (RFC 9110 15.5, 15.6).
+# HTTP statuses whose cause cannot be an event (RFC 9110 15.5, 15.6).
 _UNRELATED_STATUSES = {401, 403, 404, 405, 407, 408, 421, 423, 424, 425, 426, 429, 502, 503, 504, 511}
 _KEY_PREFIX = "whsec_"
-# 24 to 64 octets are permitted.
+# Length of a secret. Standard Webhooks permits 24 to 64 octets.
 _SECRET_BYTES = 32
 
 
@@ -39,14 +43,14 @@ class WebhookSender:
     is_confirmed = True
 
     def __init__(self, settings: WebhookSettings, *, reach: OutboundReach, feed: str, secrets: Sequence[str]) -> None:
-        """`feed` is the feed's id; `secrets` like in `signed_headers`."""
+        """Create a sender. `feed` is the feed's id; `secrets` as in `build_signature_headers`."""
         self.most_events = settings.batch
         self._settings = settings
         self._feed = feed
         self._secrets = secrets
         self._transport = OutboundTransport(reach, tls=_cached_tls_context(settings.ca_certificate), connections=1)
         seconds = settings.timeout_seconds
-        # Only the total time bounds the close of a connection attempt; TCP and TLS have their own time within it.
+        # `seconds` bounds each of TCP, TLS and the response. The total also bounds closing a failed connection attempt.
         self._web = HttpClient(self._transport, step_seconds=seconds, total_seconds=2 * seconds + _MARGIN_SECONDS)
 
     async def send(self, events: Sequence[Event]) -> None:
@@ -62,7 +66,7 @@ class WebhookSender:
                 self._settings.url, body=body, headers=headers, most_bytes=_MAX_RESPONSE_BYTES
             )
         except FetchFailed as exc:
-            # The URL may contain a secret.
+            # The message must not contain the URL, because the URL may contain a secret.
             raise SendFailed(exc.why, is_slow=exc.is_slow) from exc
         _require_accepted(answer)
 
@@ -72,12 +76,12 @@ class WebhookSender:
         return max(1, sum(1 for _ in takewhile(lambda end: end <= most, ends)))
 
     def body(self, events: Sequence[Event]) -> bytes:
-        """Return the body (Standard Webhooks): type, timestamp, data."""
+        """Return the request body with type, timestamp and data (Standard Webhooks)."""
         head = b'{"type":"%b","timestamp":"%b","data":{"events":[' % (_TYPE.encode(), events[-1].timestamp.encode())
         return head + b",".join(map(_shorten, events)) + b"]}}"
 
     def message_id(self, events: Sequence[Event]) -> str:
-        """Return the message id; equal for a repeated batch."""
+        """Return the message id of a batch. A repeated batch has the same id."""
         digest = hashlib.sha256(self._feed.encode())
         for event in events:
             digest.update(event.event.id.encode() + b"\0")
@@ -91,15 +95,15 @@ class WebhookSender:
 
 
 def generate_secret() -> str:
-    """Create a secret in the receivers' format."""
+    """Create a secret in the format of Standard Webhooks."""
     return _KEY_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def build_signature_headers(secrets_: Iterable[str], *, message_id: str, at: int, body: bytes) -> dict[str, str]:
-    """Return the headers, with which receivers verify origin and freshness (Standard Webhooks 1.0).
+    """Return the headers by which receivers verify the sender and the age of a request (Standard Webhooks 1.0).
 
-    HMAC-SHA-256 over "<webhook-id>.<webhook-timestamp>.<body>"; during a secret rotation with both secrets. `at` is in
-    epoch seconds.
+    The signature is the HMAC-SHA-256 of "<webhook-id>.<webhook-timestamp>.<body>". During a secret rotation, `secrets_`
+    has both secrets, and the header has a signature with each. `at` is in epoch seconds.
     """
     signed = f"{message_id}.{at}.".encode() + body
     return {
@@ -130,7 +134,7 @@ def _require_accepted(answer: HttpResponse) -> None:
 
 
 def _retry_after(headers: Mapping[str, str]) -> int | None:
-    """Return Retry-After (RFC 9110 10.2.3), bounded; None if it is missing or invalid."""
+    """Return the delay of Retry-After in seconds (RFC 9110 10.2.3), limited; None if missing or invalid."""
     text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         seconds = int(text[:9])

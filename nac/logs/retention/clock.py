@@ -1,4 +1,4 @@
-"""The time for deletions: the database's clock, unless it jumps."""
+"""The clock for deletions: the database's clock. If the clock jumps, Admit does not trust it and deletes nothing."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,9 +13,9 @@ from nac.kit.db import PlatformScope, session_scope
 from nac.logs.retention.terms import NOTICE_PERIOD
 from nac.models import RetentionClock
 
-# Retention runs every few minutes. After a longer gap, no worker ran or the clock was set.
+# Retention runs every few minutes. A longer gap means that no worker ran, or that an administrator set the clock.
 MAX_GAP = timedelta(days=1)
-# Maximum difference between the worker's clock, which exports use, and the database's.
+# Maximum difference between the worker's clock, which exports use, and the database's clock.
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 CLOCKS_DIFFER, CLOCK_JUMPED = "retention-clocks-differ", "retention-clock-jumped"
 
@@ -23,13 +23,14 @@ CLOCKS_DIFFER, CLOCK_JUMPED = "retention-clocks-differ", "retention-clock-jumped
 @dataclass(frozen=True, slots=True)
 class ClockReading:
     now: datetime
-    # If false, nothing must be deleted because of its age.
+    # If false, retention must not delete rows because of their age.
     is_trusted: bool
 
 
 def read_clock(*, engine: Engine | None = None) -> ClockReading:
-    """Return the time, checked at each turn of retention. Alarms report why a clock is not trusted. Needs role
-    admit_worker.
+    """Read and check the database's clock, at each turn of retention.
+
+    If the clock is not trusted, raises an alarm with the reason. Requires the database role admit_worker.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         now = _database_now(session)
@@ -50,7 +51,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
             )
             row.doubted_until = now + NOTICE_PERIOD
         elif row.doubted_until is not None and not now < row.doubted_until <= now + NOTICE_PERIOD:
-            # The waiting time is over, or the clock was set back.
+            # Trust the clock again: NOTICE_PERIOD is over, or the clock was set back.
             row.doubted_until = None
         if row.doubted_until is None:
             alarms.clear_alarm(session, code=CLOCK_JUMPED)
@@ -60,7 +61,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
 
 
 def is_clock_trusted(session: Session) -> bool:
-    """Return whether the last turn of retention trusted the clock and it has not jumped since."""
+    """Return whether the last turn of retention trusted the clock, and the clock has not jumped since then."""
     now = _database_now(session)
     row = session.scalar(select(RetentionClock))
     return row is None or (

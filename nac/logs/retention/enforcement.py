@@ -1,6 +1,7 @@
-"""One turn of retention: measure, warn, order exports, drop partitions, delete rows. Needs role admit_worker.
+"""One turn of retention: measure logs, warn users, create exports, drop partitions and delete rows.
 
-Can be repeated, run concurrently, and killed at any point: expired rows are found again.
+Requires the database role admit_worker. A turn can be repeated, run concurrently, and stopped at any point, because
+the next turn finds the remaining expired rows.
 """
 
 import logging
@@ -28,10 +29,11 @@ from nac.logs.retention.row_deletion import DeletionWindow
 from nac.models import Tenant
 
 _log = logging.getLogger(__name__)
-# Share of the database's maximum size above which budgets apply at once.
+# Share of the database's maximum size. Above it, retention enforces tenants' byte budgets without a notice period.
 DANGER_SHARE = 0.95
 NEARLY_FULL = "database-nearly-full"
-# More than one per day, so that retention catches up after an outage. Small enough that a person can notice an error.
+# Maximum days that a turn deletes per log and tenant. Above 1, so that retention catches up after an outage. Small, so
+# that an administrator can notice an error early.
 MAX_DAYS_PER_TURN = 4
 _DAY = timedelta(days=1)
 
@@ -54,11 +56,11 @@ def enforce_retention(
     measure_every: timedelta = measurement.MEASURE_INTERVAL,
     engine: Engine | None = None,
 ) -> EnforcementResult:
-    """Run one turn for about `seconds`.
+    """Run one turn of retention for about `seconds`.
 
-    `folder` contains exports; `database_max_bytes` is the maximum size of the database, 0 for no limit; `most_days`
-    limits the days per log and tenant. If the clock is not trusted, nothing is deleted and no announced terms take
-    effect.
+    `folder` contains the exports. `database_max_bytes` is the maximum size of the database; 0 for no limit. `most_days`
+    limits the deleted days per log and tenant. If the clock is not trusted, the turn deletes nothing, and announced
+    reductions do not take effect.
     """
     now, deadline = at.now, time.monotonic() + seconds
     measured = measurement.measure_logs(LOG_NAMES, now=now, seconds=seconds / 2, every=measure_every, engine=engine)
@@ -84,7 +86,7 @@ def enforce_retention(
 
 
 def _is_in_danger(now: datetime, most: int, engine: Engine | None) -> bool:
-    """Return whether the database is nearly full. Raises or clears the alarm."""
+    """Return whether the database is nearly full. Raises or clears the alarm about this."""
     with session_scope(PlatformScope(), engine=engine) as session:
         size: int = session.scalars(select(func.pg_database_size(func.current_database()))).one() if most else 0
         if size <= DANGER_SHARE * most:
@@ -101,7 +103,7 @@ def _is_in_danger(now: datetime, most: int, engine: Engine | None) -> bool:
 
 
 def _load_plans(now: datetime, danger: bool, engine: Engine | None) -> list[TenantPlan]:
-    """Return the plans of all tenants. With `danger`, budgets apply at once."""
+    """Return the retention plans of all tenants. With `danger`, budgets apply without a notice period."""
     with session_scope(PlatformScope(), engine=engine) as session:
         limits = plan.load_limits(session)
         tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()
@@ -118,7 +120,7 @@ def _load_plans(now: datetime, danger: bool, engine: Engine | None) -> list[Tena
                 _order_exports(session, found, now)
         except Unavailable:
             raise
-        except Exception:  # house-rule: nothing of this tenant is deleted; the others continue
+        except Exception:  # house-rule: a fault of one tenant must not stop the others
             _log.exception("cannot calculate the retention of tenant %s", tenant_id)
             continue
         plans.append(found)

@@ -1,4 +1,4 @@
-"""Legal holds: days of a tenant's logs that nothing deletes, regardless of settings and budget."""
+"""Legal holds: Admit does not delete the held days of a tenant's logs, whatever the settings and budget are."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -22,7 +22,7 @@ class HoldNotFound(NotFound):
 
 
 class HoldInForce(Conflict):
-    """A hold prevents the deletion."""
+    """A legal hold prevents the deletion."""
 
 
 def create_hold(
@@ -35,7 +35,10 @@ def create_hold(
     first_day: date | None = None,
     last_day: date | None = None,
 ) -> RetentionHold:
-    """Hold UTC days (inclusive) of one log, or of all. Once committed, nothing of them is deleted."""
+    """Hold the days (UTC) from `first_day` to `last_day` of one log or, without `log`, of all logs.
+
+    None as a day means no limit. After the commit, Admit deletes no rows of these days. Raises InvalidInput.
+    """
     mistakes = MistakeCollector()
     with mistakes.noted():
         reason = require_name(reason, place="reason")
@@ -64,7 +67,7 @@ def create_hold(
 
 
 def require_hold(session: Session, *, tenant_id: TenantId, hold_id: int, lock: bool = False) -> RetentionHold:
-    """Return a hold. Raises HoldNotFound."""
+    """Return the hold `hold_id`. Raises HoldNotFound."""
     hold = repository.get_hold(session, tenant_id, hold_id, lock=lock)
     if hold is None:
         raise HoldNotFound(
@@ -74,8 +77,9 @@ def require_hold(session: Session, *, tenant_id: TenantId, hold_id: int, lock: b
 
 
 def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: int) -> RetentionHold:
-    """Clear a hold. Its days follow the settings again after a week. Raises HoldNotFound, or Conflict if already
-    cleared.
+    """Clear a hold. The retention settings apply to its days again after a week.
+
+    Raises HoldNotFound, or Conflict if the hold is already cleared.
     """
     hold = require_hold(session, tenant_id=tenant_id, hold_id=hold_id, lock=True)
     if hold.cleared_at is not None:
@@ -89,23 +93,26 @@ def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: in
 def list_holds(
     session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, in_force: bool | None = None
 ) -> Sequence[RetentionHold]:
-    """List holds, oldest first by default. `in_force` filters by whether they are cleared."""
+    """List holds, oldest first by default. `in_force` selects only active (True) or only cleared (False) holds."""
     return repository.list_holds(session, tenant_id, span=span, in_force=in_force)
 
 
 def lock_holds(session: Session) -> None:
-    """Lock holds. Call it before locking anything of a tenant, to set or delete holds."""
+    """Lock the holds of all tenants, to create or delete holds. Call it before locking any row of a tenant."""
     repository.lock_holds_exclusive(session)
 
 
 def delete_cleared_holds(session: Session, *, tenant_id: TenantId) -> None:
-    """Delete the holds of a tenant to be purged, after `wait_for_others`. Raises HoldInForce if one is in force."""
+    """Delete the cleared holds of a tenant that is being purged. Call `lock_holds` first.
+
+    Raises HoldInForce if a hold is active.
+    """
     _require_none_in_force(session, tenant_id)
     repository.delete_holds(session, tenant_id)
 
 
 def require_no_hold(session: Session, *, tenant_id: TenantId) -> None:
-    """Require that no hold is in force, and prevent new ones until the transaction ends. Raises HoldInForce."""
+    """Prevent new holds until the transaction ends. Raises HoldInForce if the tenant has an active hold."""
     repository.lock_holds_shared(session)
     _require_none_in_force(session, tenant_id)
 

@@ -1,4 +1,4 @@
-"""Estimates the size of each tenant's logs by day. The database measures changed partitions (measure_log)."""
+"""Estimates the size of each tenant's logs by day. The database function measure_log measures changed partitions."""
 
 import time
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from sqlalchemy import Engine, func, select, text
 from nac.kit.db import PlatformScope, session_scope
 from nac.logs.log_tables import LogName
 
-# Minimum age of a measurement before a partition that grew is measured again.
+# Minimum time between two measurements of a partition that grows.
 MEASURE_INTERVAL = timedelta(hours=1)
 
 _PARTITIONS = text("""
@@ -19,7 +19,7 @@ WHERE t.partitioned AND p.relname = t.parent AND p.relnamespace = 'public'::regn
     AND c.oid = i.inhrelid AND c.relname ~ '_[0-9]{8}$'
 ORDER BY day
 """)
-# Rows without their own partition count as no day.
+# NULL as day stands for rows in the default partition, and for tables without partitions.
 _CHANGED = text("""
 WITH places AS (
     SELECT l.log, to_date(right(c.relname, 8), 'YYYYMMDD') AS day, c.oid
@@ -40,7 +40,7 @@ ORDER BY p.day DESC NULLS FIRST, p.log
 
 
 def list_partitions(logs: Sequence[LogName], *, engine: Engine | None = None) -> list[tuple[LogName, date]]:
-    """Return log and day of each partition, oldest first."""
+    """Return the log and day of each partition, oldest day first."""
     with session_scope(PlatformScope(), engine=engine) as session:
         return [(row.log, row.day) for row in session.execute(_PARTITIONS, {"logs": list(logs)})]
 
@@ -53,9 +53,10 @@ def measure_logs(
     every: timedelta = MEASURE_INTERVAL,
     engine: Engine | None = None,
 ) -> int:
-    """Measure changed partitions for about `seconds`; return their number. Needs role admit_worker.
+    """Measure changed partitions for about `seconds`. Returns the number of measured partitions.
 
-    Each is a transaction. The next turn continues. Partitions that were never measured are not deleted from.
+    Requires the database role admit_worker. Each measurement is a transaction, and the next turn continues. Retention
+    deletes nothing from partitions that were never measured.
     """
     deadline = time.monotonic() + seconds
     with session_scope(PlatformScope(), engine=engine) as session:

@@ -1,4 +1,4 @@
-"""Warnings before early deletions and shorter retention, and about days that wait for an export."""
+"""Notices to tenants: deletions because of a budget, shorter retention, and days that wait for an export."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from nac.logs.retention.terms import NOTICE_PERIOD, UNBOUNDED
 from nac.models import RetentionHold, RetentionNotice
 
 RETENTION_ACTOR = "system:retention"
-# Shares of the budget at which a warning starts and ends. The difference avoids flapping.
+# Shares of the budget at which a notice starts and ends. They differ, so that the notice does not flap.
 WARN_SHARE = 0.8
 CLEAR_SHARE = 0.75
 _DAY = timedelta(days=1)
@@ -27,14 +27,17 @@ _DAY = timedelta(days=1)
 @dataclass(frozen=True, slots=True)
 class DueNotice:
     kind: str
-    # When the condition began.
+    # Time when the condition of the notice began.
     since: datetime
     expected_on: date | None
     detail: str
 
 
 def refresh_notices(session: Session, plan: TenantPlan, *, now: datetime) -> list[RetentionNotice]:
-    """Update the notices at `now`; return new ones. Existing ones keep their date. Needs the tenant's scope."""
+    """Update the tenant's notices, and return new notices. Existing notices keep their date.
+
+    Requires the tenant's scope.
+    """
     new = []
     for log in plan.logs.values():
         if log.has_new_terms:
@@ -113,7 +116,7 @@ def _budget_notice(log: LogPlan, used: int, most: int, since: datetime) -> DueNo
     expected = predict_exceeded_day(log.sizes, today=log.today, days=log.days, budget=most)
     summary = f"{used / most:.0%} of {format_size(most)} are used (estimate)."
     if expected is None:
-        return DueNotice("budget", since, None, f"{summary} At the current rate nothing is deleted early.")
+        return DueNotice("budget", since, None, f"{summary} At the current growth rate nothing is deleted early.")
     lowered_at = log.terms.parts["bytes"].announced_at
     waited = max(since, lowered_at) if lowered_at else since
     early = max(expected, _in_force_on(waited), log.today)
@@ -129,14 +132,14 @@ def _change_notice(log: LogPlan, cleared: Sequence[RetentionHold]) -> DueNotice:
     for hold in cleared:
         assert hold.cleared_at is not None
         dates.append(hold.cleared_at)
-        changes.append(f"from {_in_force_on(hold.cleared_at)} on hold {hold.id} no longer applies")
+        changes.append(f"from {_in_force_on(hold.cleared_at)} on, hold {hold.id} no longer applies")
     for name, part in log.terms.announced.items():
         assert part.announced is not None
         assert part.announced_at is not None
         dates.append(part.announced_at)
         before = part.value
         changes.append(
-            f"from {_in_force_on(part.announced_at)} on "
+            f"from {_in_force_on(part.announced_at)} on, "
             + {
                 "days": f"{part.announced} days are kept instead of {before}",
                 "floor": f"a budget keeps at least the last {part.announced} days instead of {before}",

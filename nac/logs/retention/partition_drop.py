@@ -1,4 +1,4 @@
-"""Drops partitions of days that no tenant needs."""
+"""Drops log partitions of days whose rows no tenant keeps."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -17,15 +17,15 @@ from nac.logs.retention import measurement, repository
 from nac.logs.retention.notices import RETENTION_ACTOR
 from nac.logs.retention.plan import TenantPlan
 
-# Above this number of exported rows, a day is deleted by rows: checking them would delay late rows for more than some
-# seconds.
+# With more exported rows, retention deletes the day by rows. A drop of the partition would check these rows under a
+# lock, and delay new log records by more than some seconds.
 MAX_SCANNED_ROWS = 5_000_000
 
 
 @dataclass(slots=True)
 class DroppedDays:
     days: list[tuple[LogName, date]] = field(default_factory=list)
-    # Locked for too long; the next turns retry.
+    # Days whose partition could not be locked in time. The next turns try again.
     busy: set[tuple[LogName, date]] = field(default_factory=set)
 
 
@@ -38,9 +38,10 @@ def drop_partitions(
     most_days: int,
     engine: Engine | None = None,
 ) -> DroppedDays:
-    """Drop days that all tenants gave up, for about `seconds` and at most `most_days` per log.
+    """Drop partitions of days that all tenants must delete, for about `seconds`, at most `most_days` per log.
 
-    The database itself checks for rows of other tenants and for rows without an export. `folder` contains the exports.
+    The database checks that a partition has no rows of other tenants, and no rows without a required export. `folder`
+    contains the exports.
     """
     deadline = time.monotonic() + seconds
     dropped = DroppedDays()
@@ -48,7 +49,7 @@ def drop_partitions(
         if sum(each == log for each, _ in dropped.days) == most_days:
             continue
         if time.monotonic() > deadline or any(busy == log for busy, _ in dropped.busy):
-            # Each attempt delays shipping for a moment.
+            # Do not retry in this turn, because each attempt delays the shipping of log records for a moment.
             dropped.busy.add((log, day))
             continue
         outcome = _drop_partition(
@@ -76,7 +77,7 @@ def _drop_partition(
     if sum(plan.logs[log].rows.get(day, 0) for plan in plans if plan.tenant_id in horizons) > MAX_SCANNED_ROWS:
         return "wanted"
     with session_scope(PlatformScope(), engine=engine) as session:
-        # Written first, because the open transaction blocks the log.
+        # Write the audit entries before the drop, because the log is locked from the drop until the commit.
         for plan in plans:
             if plan.logs[log].is_early(day):
                 _audit_early_deletion(session, plan, log, day)
@@ -89,7 +90,7 @@ def _drop_partition(
 
 
 def _iter_given_up(plans: Sequence[TenantPlan], engine: Engine | None) -> Iterator[tuple[LogName, date]]:
-    """Yield partitions that no tenant with known rows needs."""
+    """Yield the partitions that every tenant with measured rows must delete."""
     last = {log: max((plan.logs[log].keep_from for plan in plans), default=None) for log in PARTITIONED_LOGS}
     for log, day in measurement.list_partitions(PARTITIONED_LOGS, engine=engine):
         until = last[log]

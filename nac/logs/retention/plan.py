@@ -1,7 +1,7 @@
 """The effective retention of a tenant's logs: settings within the platform's limits, budget, holds and exports.
 
-Days are UTC days. With N days, rows from before the UTC midnight N days ago are deleted, so every row is kept for at
-least N times 24 hours.
+Days are UTC days. With N days, retention deletes rows from before the UTC midnight N days ago. So every row is kept
+for at least N times 24 hours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from nac.logs.retention.terms import NOTICE_PERIOD, LogTerms, WantedTerms
 from nac.models import LogSize, RetentionHold, RetentionNotice, RetentionSetting
 
 _DAY = timedelta(days=1)
-# Full days before today that determine the growth rate.
+# Number of full days before today from which the growth rate is calculated.
 _GROWTH_DAYS = 7
 
 
@@ -28,24 +28,25 @@ class LogPlan:
     log: LogName
     today: date
     limits: LogLimits
-    # The chosen value. `terms` contain the value in force.
+    # Days of retention that the tenant chose. The days in force are in `terms`.
     days: int
-    # None for no budget.
+    # Budget that the tenant chose; None for no budget.
     bytes: int | None
     terms: LogTerms
-    # Whether they differ from the stored ones.
+    # Whether `terms` differ from the stored terms.
     has_new_terms: bool
     # The tenant's own settings, if any.
     chosen: RetentionSetting | None
     # Estimated bytes and rows by day.
     sizes: Mapping[date, int]
     rows: Mapping[date, int]
-    # Days before this one are deleted; because of their age, those before `oldest`.
+    # Retention deletes the days before this day: those before `oldest` because of their age, the others because of the
+    # budget.
     keep_from: date
-    # The same once all chosen settings are in force.
+    # The value of `keep_from` when all chosen settings will be in force.
     wanted_from: date
     holds: Sequence[RetentionHold]
-    # Exported days; None if no export is required.
+    # Days whose required export is complete; None if the tenant requires no exports.
     released: frozenset[date] | None
     notices: Mapping[str, RetentionNotice]
 
@@ -62,7 +63,7 @@ class LogPlan:
         return self.chosen.export_format if self.chosen else None
 
     def gives_up(self, day: date) -> bool:
-        """Return whether the rows of the day must be deleted now."""
+        """Return whether retention must delete the rows of the day now."""
         return (
             day < self.keep_from
             and not any(hold_covers_day(hold, self.log, day) for hold in self.holds)
@@ -70,13 +71,13 @@ class LogPlan:
         )
 
     def is_lost(self, day: date) -> bool:
-        """Return whether the day is kept now, but not once all chosen settings are in force."""
+        """Return whether the day is kept now, but will be deleted when all chosen settings are in force."""
         in_force = any(hold_covers_day(hold, self.log, day) for hold in self.holds if hold.cleared_at is None)
         kept = day >= self.keep_from or any(hold_covers_day(hold, self.log, day) for hold in self.holds)
         return kept and not in_force and day < self.wanted_from
 
     def is_early(self, day: date) -> bool:
-        """Return whether the day is deleted because of the budget, before its time."""
+        """Return whether a deletion of the day is early: because of the budget, and not because of the day's age."""
         return day >= self.oldest
 
 
@@ -96,10 +97,10 @@ def load_plan(
     danger: bool = False,
     instead: Mapping[LogName, RetentionSetting] | None = None,
 ) -> TenantPlan:
-    """Return the tenant's plan at `now` (aware). `danger` applies budgets without warning; `instead` overrides
-    settings.
+    """Return the tenant's retention plan at `now` (aware).
 
-    Needs the tenant's scope.
+    `danger` applies budgets without a notice period. `instead` has settings that override the stored settings, by log.
+    Requires the tenant's scope.
     """
     today = now.astimezone(UTC).date()
     stored = {setting.log: setting for setting in repository.list_settings(session, tenant_id)}
@@ -111,7 +112,7 @@ def load_plan(
     for log in LOG_NAMES:
         chosen = (instead or {}).get(log, stored.get(log))
         wanted = _wanted_terms(limits[log], chosen)
-        # Without stored terms, the stored settings have always been in force.
+        # A log without stored terms had no reduction yet, so the stored settings are in force.
         terms = known.get(log, LogTerms.begin(_wanted_terms(limits[log], stored.get(log)))).advance(wanted, now)
         plans[log] = _build_plan(
             log,
@@ -132,7 +133,7 @@ def load_plan(
 
 
 def load_limits(session: Session) -> dict[LogName, LogLimits]:
-    """Return the platform's limits. Works in any scope."""
+    """Return the platform's limits by log. Works in any scope."""
     own = {
         row.log: LogLimits(row.floor_days, row.default_days, row.ceiling_days, row.ceiling_bytes)
         for row in repository.list_limits(session)
@@ -219,9 +220,9 @@ def midnight(day: date) -> datetime:
 
 
 def first_kept_day(sizes: Mapping[date, int], *, since: date, budget: int) -> date:
-    """Return the first day to keep so that the newest days fit in `budget` (bytes); `since` if all days fit.
+    """Return the first day to keep, so that this day and all newer days fit into `budget` (bytes).
 
-    If not even the newest day fits, returns the day after it.
+    Returns `since` if all days fit. If even the newest day does not fit, returns the day after it.
     """
     room = budget
     first = since
@@ -237,9 +238,9 @@ def sum_bytes(sizes: Mapping[date, int], *, since: date) -> int:
 
 
 def predict_exceeded_day(sizes: Mapping[date, int], *, today: date, days: int, budget: int) -> date | None:
-    """Return when the log exceeds `budget` at last week's growth rate; None if it does not.
+    """Return the day when the log will exceed `budget` (bytes); None if it will not.
 
-    Assumes that each day adds the average of last week and removes the oldest day.
+    Assumes that each day adds the average of the last week, and that retention deletes the oldest day.
     """
     recent = [sizes.get(today - n * _DAY, 0) for n in range(1, _GROWTH_DAYS + 1)]
     known = [day for day in sizes if day < today]

@@ -23,7 +23,8 @@ from nac.models import (
 )
 
 HOLD_ORDERS = SortOrders({"set_at": (RetentionHold.created_at, RetentionHold.id)})
-# Deletions take it shared, a new hold exclusively: running deletions end before the hold is in force.
+# Deletions take this advisory lock shared, and a new hold takes it exclusively. So running deletions end before a hold
+# is active.
 _HOLDS_LOCK = func.hashtext("retention_holds")
 
 
@@ -40,19 +41,19 @@ def get_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSet
 
 
 def lock_limits(session: Session, log: str) -> None:
-    """Lock the limits of a log, which can lack a row."""
+    """Lock the platform's limits of a log, even if the database has no row for them."""
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"retention limits {log}", 0))))
 
 
 def lock_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSetting:
-    """Return the tenant's locked row for the log. Creates it if missing."""
+    """Return and lock the tenant's setting of the log. Creates the row if it is missing."""
     session.execute(insert(RetentionSetting).values(tenant_id=tenant_id, log=log).on_conflict_do_nothing())
     query = select(RetentionSetting).where(RetentionSetting.tenant_id == tenant_id, RetentionSetting.log == log)
     return session.scalars(query.with_for_update().execution_options(populate_existing=True)).one()
 
 
 def get_terms(session: Session, tenant_id: TenantId) -> dict[LogName, LogTerms]:
-    """Return the stored terms by log."""
+    """Return the tenant's stored terms by log."""
     parts: dict[LogName, dict[PartName, TermPart]] = {}
     for row in session.scalars(select(RetentionTerm).where(RetentionTerm.tenant_id == tenant_id)):
         of_log = parts.setdefault(cast("LogName", row.log), {})
@@ -61,7 +62,7 @@ def get_terms(session: Session, tenant_id: TenantId) -> dict[LogName, LogTerms]:
 
 
 def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: LogTerms) -> None:
-    """Store the parts of the terms. Others stay unchanged."""
+    """Store the parts in `stored`. Other parts of the log's terms stay unchanged."""
     rows = _term_rows(tenant_id, log, stored)
     if not rows:
         return
@@ -71,7 +72,7 @@ def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: Log
 
 
 def create_terms(session: Session, tenant_id: TenantId, log: LogName, found: LogTerms) -> None:
-    """Store the first terms of a log, if there are none."""
+    """Store the first terms of a log, if the log has no stored terms."""
     if rows := _term_rows(tenant_id, log, found):
         session.execute(insert(RetentionTerm).values(rows).on_conflict_do_nothing())
 
@@ -91,25 +92,25 @@ def _term_rows(tenant_id: TenantId, log: LogName, terms: LogTerms) -> list[dict[
 
 
 def add_early_deletion(session: Session, tenant_id: TenantId, log: str, day: date, rows: int) -> None:
-    """Add to the number of early deleted rows of the day."""
+    """Add `rows` to the day's number of early deleted rows."""
     statement = insert(EarlyDeletion).values(tenant_id=tenant_id, log=log, day=day, rows=rows)
     more = {"rows": EarlyDeletion.rows + statement.excluded.rows}
     session.execute(statement.on_conflict_do_update(constraint="pk_early_deletions", set_=more))
 
 
 def take_early_deletions(session: Session, tenant_id: TenantId, log: str, day: date) -> int:
-    """Return and reset the number of early deleted rows of the day."""
-    mine = (EarlyDeletion.tenant_id == tenant_id, EarlyDeletion.log == log, EarlyDeletion.day == day)
-    return session.scalar(delete(EarlyDeletion).where(*mine).returning(EarlyDeletion.rows)) or 0
+    """Return the day's number of early deleted rows, and reset it."""
+    matches = (EarlyDeletion.tenant_id == tenant_id, EarlyDeletion.log == log, EarlyDeletion.day == day)
+    return session.scalar(delete(EarlyDeletion).where(*matches).returning(EarlyDeletion.rows)) or 0
 
 
 def lock_holds_shared(session: Session) -> None:
-    """Prevent new holds until the transaction ends. Existing ones are visible to the next statement."""
+    """Prevent new holds until the transaction ends. The next statement sees all holds."""
     session.execute(select(func.pg_advisory_xact_lock_shared(_HOLDS_LOCK)))
 
 
 def lock_holds_exclusive(session: Session) -> None:
-    """Wait for all deletions and prevent new ones until the transaction ends."""
+    """Wait for running deletions, and prevent new deletions until the transaction ends."""
     session.execute(select(func.pg_advisory_xact_lock(_HOLDS_LOCK)))
 
 
@@ -119,7 +120,7 @@ def list_holds_in_force(session: Session, tenant_id: TenantId) -> Sequence[Reten
 
 
 def list_holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[RetentionHold]:
-    """Return holds in force, and those cleared too recently for their days to be deleted."""
+    """Return active holds, and cleared holds whose days must be kept for the rest of the notice period."""
     query = select(RetentionHold).where(
         RetentionHold.tenant_id == tenant_id,
         or_(RetentionHold.cleared_at.is_(None), RetentionHold.cleared_at > now - NOTICE_PERIOD),

@@ -1,4 +1,4 @@
-"""Deletes a tenant's rows from days that other tenants still need: in small batches, off-peak, with pauses."""
+"""Deletes a tenant's rows of days that other tenants still keep: in small batches, with pauses, at quiet hours."""
 
 import logging
 import time as clock
@@ -25,16 +25,16 @@ from nac.logs.retention.plan import LogPlan, TenantPlan, hold_covers_day, midnig
 
 _log = logging.getLogger(__name__)
 BATCH_ROWS = 2_000
-# Minimum pause after a batch. It lasts at least as long as the batch, so half of the time stays free.
+# Minimum pause after a batch. A pause lasts at least as long as the batch, so deletions use at most half of the time.
 PAUSE_SECONDS = 0.02
 _DAY = timedelta(days=1)
-# Give up quickly on locked rows. A deletion lost in a crash is repeated.
+# Stop soon if rows are locked. Do not wait for the disk, because retention repeats a deletion that a crash loses.
 _TRANSACTION_SETTINGS = text(
     "SELECT set_config('lock_timeout', '200ms', true), set_config('synchronous_commit', 'off', true)"
 )
 _ONLY_EXPORTED = "AND is_written_before(xmin, :before)"
-# A day is in one partition, so a ctid is unique. With a suitable index, each batch starts after the previous one, so
-# that none scans dead rows.
+# The rows of a day are in one partition, so a ctid is unique. In tables with an index of the time, each batch starts
+# after the previous batch, and scans no dead rows.
 _PICK_SQL = "SELECT ctid::text FROM :table WHERE :those :order LIMIT :most"
 _DELETE_SQL = """
 WITH gone AS (DELETE FROM :table WHERE :those AND ctid = ANY (CAST(:places AS tid[])) RETURNING :key AS moment)
@@ -58,7 +58,7 @@ _STATEMENTS = {
         ("accounting", "accounting_log", "at", "", "ORDER BY at"),
         ("sessions", "session_history", "stopped_at", "", "ORDER BY stopped_at"),
         ("usage", "usage_hours", "hour", "", ""),
-        # A pending request is kept, however old it is.
+        # Pending CoA requests are kept, however old they are.
         ("coa", "coa_requests", "created_at", "AND ended_at IS NOT NULL", ""),
     )
 }
@@ -66,10 +66,10 @@ _ORDERED_LOGS = ("auth", "accounting", "sessions")
 
 
 class DeletionBatch(NamedTuple):
-    # Number of rows found and deleted. Other transactions can change or delete rows in between.
+    # Number of selected rows, and number of deleted rows. They differ if other transactions changed or deleted rows.
     found: int
     gone: int
-    # Where the next batch begins.
+    # Time at which the next batch begins.
     next_first: datetime
 
     @property
@@ -79,7 +79,7 @@ class DeletionBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeletionWindow:
-    """Times of day, in the tenant's time zone, for deleting rows. Can include midnight."""
+    """The hours of the day, in the tenant's time zone, when retention may delete rows. Can include midnight."""
 
     begins: time
     ends: time
@@ -101,10 +101,10 @@ def delete_rows(
     busy: Collection[tuple[LogName, date]] = (),
     engine: Engine | None = None,
 ) -> int:
-    """Delete expired rows of these tenants for about `seconds`; return their number.
+    """Delete expired rows of these tenants for about `seconds`. Returns the number of deleted rows.
 
-    Each batch is a transaction, and tenants take turns. `busy` days are skipped, because they will be dropped
-    completely. At most `most_days` per tenant and log are begun. `folder` contains the required exports.
+    Each batch is a transaction, and tenants take turns. Skips `busy` days, because their partitions will be dropped.
+    Deletes from at most `most_days` days per tenant and log. `folder` contains the required exports.
     """
     deadline = clock.monotonic() + seconds
     deleted = 0
@@ -165,7 +165,7 @@ def _delete_day(
                 if batch.is_last and batch.gone == batch.found:
                     _finish_day(session, tenant_id, log, day, released)
         except Conflict:
-            # Another process has the rows; the next turn retries.
+            # Another process has locked the rows. The next turn of retention tries again.
             return
         yield batch.gone
         if batch.is_last or not batch.gone:
@@ -176,7 +176,10 @@ def _delete_day(
 def _is_still_given_up(
     session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: DeletionRelease | None, now: datetime
 ) -> bool:
-    """Check within this transaction that no hold applies and that the export exists."""
+    """Return whether the day must still be deleted: no hold covers it, and its required export is complete.
+
+    Prevents new holds until the transaction ends.
+    """
     repository.lock_holds_shared(session)
     if any(hold_covers_day(hold, log.log, day) for hold in repository.list_holds_that_keep(session, tenant_id, now)):
         return False
@@ -186,24 +189,35 @@ def _is_still_given_up(
 def delete_batch(
     session: Session, tenant_id: TenantId, log: LogName, day: date, first: datetime, *, before: int | None = None
 ) -> DeletionBatch:
-    """Delete up to BATCH_ROWS rows of the day from `first` on. With `before`, only rows of earlier transactions."""
-    given: dict[str, object] = {"tenant": tenant_id, "first": first, "last": midnight(day + _DAY), "most": BATCH_ROWS}
+    """Delete up to BATCH_ROWS rows of the day, from the time `first` on.
+
+    With `before`, deletes only rows that transactions before this id wrote.
+    """
+    parameters: dict[str, object] = {
+        "tenant": tenant_id,
+        "first": first,
+        "last": midnight(day + _DAY),
+        "most": BATCH_ROWS,
+    }
     only = ""
     if before is not None:
-        only, given["before"] = _ONLY_EXPORTED, before
+        only, parameters["before"] = _ONLY_EXPORTED, before
     pick, take = _STATEMENTS[log, only]
-    places = session.scalars(pick, given).all()
+    places = session.scalars(pick, parameters).all()
     if not places:
         return DeletionBatch(0, 0, first)
     with force_ctid_scan(session):
-        gone, last = session.execute(take, given | {"places": places}).one()
+        gone, last = session.execute(take, parameters | {"places": places}).one()
     return DeletionBatch(len(places), gone, last if log in _ORDERED_LOGS and last is not None else first)
 
 
 def _finish_day(
     session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: DeletionRelease | None
 ) -> None:
-    """Delete the stored size of the day if the day has no rows. Rows that arrive later are measured again."""
+    """Delete the stored size of the day if no rows are left, and audit early deletions.
+
+    If rows arrive later, the next measurement stores their size.
+    """
     if released is None or standing_exports.is_day_empty(session, tenant_id, log.log, day):
         repository.delete_size(session, tenant_id, log.log, day)
     if rows := repository.take_early_deletions(session, tenant_id, log.log, day):

@@ -1,4 +1,4 @@
-"""Retention of a tenant's logs and the platform's limits, as people set and see them."""
+"""Service for the retention settings of a tenant's logs, and for the platform's limits."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,23 +18,23 @@ from nac.logs.retention.plan import LogPlan
 from nac.models import RetentionLimits, RetentionSetting
 from nac.models.export import EXPORT_FORMATS
 
-# A day of a small site with its indexes needs less.
+# Minimum budget. A day of a small site, with its indexes, needs less.
 MIN_BYTES = 1 << 20
 MAX_DAYS = 36_500
-# Value of a setting: use the platform's.
+# Value of a setting that restores the platform's value.
 DEFAULT: Literal["default"] = "default"
 DefaultChoice = Literal["default"]
 
 
 def get_log_plans(session: Session, *, tenant_id: TenantId) -> Mapping[LogName, LogPlan]:
-    """Return the effective retention with sizes, holds and notices."""
+    """Return the effective retention of each log, with sizes, holds and notices."""
     limits = plan.load_limits(session)
     return plan.load_plan(session, tenant_id=tenant_id, now=utc_now(), limits=limits).logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionChange:
-    """Change of a log's retention; None leaves a value unchanged. `export_format` "none" ends the standing export."""
+    """A change of a log's retention. None leaves a value unchanged. `export_format` "none" ends required exports."""
 
     log: str
     days: int | DefaultChoice | None = None
@@ -52,7 +52,7 @@ class RetentionChange:
 
 
 def preview_change(session: Session, *, tenant_id: TenantId, change: RetentionChange) -> LogPlan:
-    """Return the effect of a change without making or locking anything. Raises InvalidInput with every mistake."""
+    """Return the plan after a change, without changing or locking anything. Raises InvalidInput with every mistake."""
     name = _require_valid(session, change)
     there = repository.get_setting(session, tenant_id, name)
     would_be = RetentionSetting(tenant_id=tenant_id, log=name)
@@ -64,10 +64,10 @@ def preview_change(session: Session, *, tenant_id: TenantId, change: RetentionCh
 
 
 def update_retention(session: Session, *, actor: str, tenant_id: TenantId, change: RetentionChange) -> LogPlan:
-    """Change the retention of a log. Less takes effect a week later. Raises InvalidInput with every mistake."""
+    """Change the retention of a log. A reduction takes effect a week later. Raises InvalidInput with every mistake."""
     name = _require_valid(session, change)
     setting = repository.lock_setting(session, tenant_id, name)
-    # Records the terms before the change, if retention has not run for this tenant yet.
+    # If retention has not run for this tenant yet, store the terms before the change.
     repository.create_terms(session, tenant_id, name, get_log_plans(session, tenant_id=tenant_id)[name].terms.settled())
     before = _audit_values(setting)
     change.apply_to(setting)
@@ -84,7 +84,7 @@ def update_retention(session: Session, *, actor: str, tenant_id: TenantId, chang
             after=after,
         )
     changed = get_log_plans(session, tenant_id=tenant_id)[name]
-    # More takes effect at once. The next turn of retention announces less.
+    # An increase takes effect at once. The next turn of retention announces a reduction.
     repository.store_terms(session, tenant_id, name, changed.terms.settled())
     return changed
 
@@ -121,20 +121,20 @@ def _require_days(days: int | DefaultChoice | None, limits: LogLimits) -> None:
         )
 
 
-def _require_bytes(given: int | DefaultChoice | None, limits: LogLimits) -> None:
-    if not isinstance(given, int):
+def _require_bytes(chosen: int | DefaultChoice | None, limits: LogLimits) -> None:
+    if not isinstance(chosen, int):
         return
-    if given < MIN_BYTES or given > (limits.ceiling_bytes or 1 << 60):
+    if chosen < MIN_BYTES or chosen > (limits.ceiling_bytes or 1 << 60):
         most = f" to {limits.ceiling_bytes}" if limits.ceiling_bytes else " or more"
-        raise InvalidInput(f"Invalid budget: {given} bytes.", place="bytes", remedy=f"Use {MIN_BYTES}{most}, or none.")
+        raise InvalidInput(f"Invalid budget: {chosen} bytes.", place="bytes", remedy=f"Use {MIN_BYTES}{most}, or none.")
 
 
-def _require_export(given: str | None, log: LogName) -> None:
-    if given not in (None, "none", *EXPORT_FORMATS):
+def _require_export(chosen: str | None, log: LogName) -> None:
+    if chosen not in (None, "none", *EXPORT_FORMATS):
         raise InvalidInput(
-            f"Unknown format {given!r}.", place="export", remedy=f"Use one of: {', '.join(EXPORT_FORMATS)}, none."
+            f"Unknown format {chosen!r}.", place="export", remedy=f"Use one of: {', '.join(EXPORT_FORMATS)}, none."
         )
-    if given not in (None, "none") and log not in EXPORTED_LOGS:
+    if chosen not in (None, "none") and log not in EXPORTED_LOGS:
         raise InvalidInput(
             f"The log {log} cannot be exported.", place="export", remedy=f"Use one of: {', '.join(EXPORTED_LOGS)}."
         )
@@ -149,12 +149,12 @@ def _audit_values(setting: RetentionSetting) -> dict[str, object]:
 
 
 def lock_log_setting(session: Session, *, tenant_id: TenantId, log: LogName) -> None:
-    """Lock the tenant's setting of the log until the transaction ends."""
+    """Lock the tenant's retention setting of the log until the transaction ends."""
     repository.lock_setting(session, tenant_id, log)
 
 
 def lock_limits(session: Session, *, log: LogName) -> None:
-    """Lock the platform's limits of the log until the transaction ends, even if they are the defaults."""
+    """Lock the platform's limits of the log until the transaction ends, even if the log has default limits."""
     repository.lock_limits(session, log)
 
 
@@ -163,9 +163,9 @@ def get_limits(session: Session) -> dict[LogName, LogLimits]:
 
 
 def update_limits(session: Session, *, actor: str, log: str, limits: LogLimits | None) -> LogLimits:
-    """Set the platform's limits of a log; None restores the defaults. Less takes effect a week later.
+    """Set the platform's limits of a log; None restores the defaults. A reduction takes effect a week later.
 
-    Needs the platform's scope. Raises InvalidInput.
+    Requires a session in PlatformScope. Raises InvalidInput.
     """
     name = require_log(log)
     lock_limits(session, log=name)
@@ -193,7 +193,7 @@ def update_limits(session: Session, *, actor: str, log: str, limits: LogLimits |
 
 
 def require_ordered_limits(limits: LogLimits) -> None:
-    """Raise InvalidInput if the limits are out of order."""
+    """Raise InvalidInput if floor, default and ceiling are not in ascending order, or the byte ceiling is too low."""
     if not MIN_DAYS <= limits.floor_days <= limits.default_days <= limits.ceiling_days <= MAX_DAYS:
         raise InvalidInput(
             f"Floor {limits.floor_days}, default {limits.default_days} and ceiling {limits.ceiling_days}"

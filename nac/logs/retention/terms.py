@@ -1,5 +1,7 @@
-"""The retention in force for a log. A reduction by tenant, platform or product version is announced and takes effect
-WAITING later. Pure functions.
+"""Terms: the values of a log's retention that are in force.
+
+If a tenant, the platform or a product version reduces a value, Admit announces the reduction. It takes effect after
+NOTICE_PERIOD.
 """
 
 from collections.abc import Mapping
@@ -11,22 +13,22 @@ PartName = Literal["days", "floor", "bytes", "export"]
 PART_NAMES: tuple[PartName, ...] = get_args(PartName)
 # Time between the announcement of a reduction and the first deletion because of it.
 NOTICE_PERIOD = timedelta(days=7)
-# Bytes: no budget.
+# Number of bytes that means no budget.
 UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class TermPart:
     value: int
-    # The announced lower value, and the time of the announcement.
+    # The announced lower value, and the time of the announcement; None without a reduction.
     announced: int | None = None
     announced_at: datetime | None = None
 
     def advance(self, wanted: int, now: datetime) -> "TermPart":
-        """Return the part at `now` if `wanted` is the chosen value.
+        """Return the value in force at `now`, where `wanted` is the chosen value.
 
-        A further reduction during an announcement is announced after it. It does not take effect sooner and does not
-        delay the first one.
+        If the chosen value drops again during an announcement, Admit announces this second reduction when the first has
+        taken effect. So the second reduction neither delays the first nor takes effect sooner than NOTICE_PERIOD.
         """
         if wanted >= self.value:
             return TermPart(wanted)
@@ -40,7 +42,10 @@ class TermPart:
 
 @dataclass(frozen=True, slots=True)
 class WantedTerms:
-    """Chosen values within the platform's limits. `bytes` None means no budget; `export` requires exports."""
+    """The values that the tenant chose, within the platform's limits.
+
+    `bytes` None means no budget. `export` requires an export before rows are deleted.
+    """
 
     days: int
     floor: int
@@ -55,13 +60,13 @@ class WantedTerms:
 
 @dataclass(frozen=True, slots=True)
 class LogTerms:
-    """The values in force, by part."""
+    """The retention of a log that is in force, by part (days, floor, bytes, export)."""
 
     parts: Mapping[PartName, TermPart]
 
     @classmethod
     def begin(cls, wanted: WantedTerms) -> "LogTerms":
-        """Return the first terms of a log without history."""
+        """Return the first terms of a log: all chosen values are in force."""
         return cls({name: TermPart(wanted.of(name)) for name in PART_NAMES})
 
     def advance(self, wanted: WantedTerms, now: datetime) -> "LogTerms":
@@ -75,7 +80,7 @@ class LogTerms:
         )
 
     def settled(self) -> "LogTerms":
-        """Return the terms without changes that are announced but not yet in force."""
+        """Return only the parts without an announced reduction."""
         return LogTerms({name: part for name, part in self.parts.items() if part.announced is None})
 
     @property

@@ -1,4 +1,4 @@
-"""Import of Admit's own formats (nac.onboarding.imports.csv_writer): CSV of endpoints, NASes and users."""
+"""Import of Admit's own CSV formats for endpoints, NASes and users, which `csv_writer` exports."""
 
 import json
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _USERS = TableColumns(users.COLUMNS, ("name",))
 
 
 def read_endpoints(text: str, document: ImportDocument) -> None:
-    """Parse CSV, or JSON lines if the text begins with a brace."""
+    """Parse endpoints from CSV, or from JSON lines if the text begins with a brace."""
     if not text.strip():
         document.wrong(0, "", "The file is empty.", "Add one endpoint per line.")
         return
@@ -40,7 +40,7 @@ def read_endpoints(text: str, document: ImportDocument) -> None:
         values: dict[str, Any] = {name: cell for name, cell in cells.items() if name in _ENDPOINT_CELLS and cell}
         _split_groups(values)
         values["attributes"] = {
-            # One string object for all rows.
+            # Interned, so that all rows share one string object per name.
             intern(name.removeprefix(_ATTRIBUTE)): cell
             for name, cell in cells.items()
             if name.startswith(_ATTRIBUTE) and cell
@@ -109,6 +109,6 @@ def _split_groups(values: dict[str, Any]) -> None:
 
 
 def _parse_boolean(values: dict[str, Any], name: str) -> None:
-    """Convert yes and no. Other values stay text and become mistakes."""
+    """Convert "yes" and "no" to booleans. Other values stay text, which the plan of the import reports as mistakes."""
     if name in values:
         values[name] = _BOOLEANS.get(values[name].casefold(), values[name])

@@ -1,7 +1,7 @@
-"""Exports endpoints, NASes (without secrets) and users (without passwords) as CSV for `admit_csv`.
+"""Exports endpoints, NASes (without secrets) and users (without passwords) as CSV, which `admit_csv` imports.
 
-Spreadsheets evaluate cells that begin with = + - @, a tab or a carriage return. Such cells get a leading apostrophe
-(OWASP: CSV injection), which the import removes.
+Spreadsheets evaluate cells that begin with = + - @, a tab or a carriage return. The export adds a leading apostrophe
+to such cells (OWASP: CSV injection), and the import removes it.
 """
 
 import csv
@@ -29,14 +29,14 @@ from nac.tenancy.nases import bulk as nas_rows
 from nac.tenancy.nases import service as nases
 
 _PAGE_ROWS = 1_000
-# Opens a transaction. Each page has its own, so that a slow reader holds none open.
+# Opens a transaction. Each page has its own transaction, so that a slow reader of the CSV keeps no transaction open.
 OpenSession = Callable[[], AbstractContextManager[Session]]
 _USER_COLUMNS = ("name", "groups", "valid_until", "disabled")
 _NAS_COLUMNS = tuple(name for name in nas_rows.COLUMNS if name not in nas_rows.SECRETS)
 
 
 def endpoints_csv(read: OpenSession, *, tenant_id: TenantId) -> Iterator[str]:
-    """Yield the CSV of active and blocked endpoints in parts."""
+    """Yield the CSV of the tenant's active and blocked endpoints, in parts."""
     with read() as session:
         keys = _attribute_keys(session, tenant_id)
     names = (*endpoint_rows.COLUMNS, *(f"attribute.{key}" for key in keys))
@@ -44,7 +44,7 @@ def endpoints_csv(read: OpenSession, *, tenant_id: TenantId) -> Iterator[str]:
 
 
 def _attribute_keys(session: Session, tenant_id: TenantId) -> Sequence[str]:
-    # PostgreSQL rejects other JSON types here.
+    # jsonb_object_keys rejects JSON values that are not objects.
     query = select(func.jsonb_object_keys(Endpoint.attributes)).where(
         Endpoint.tenant_id == tenant_id, func.jsonb_typeof(Endpoint.attributes) == "object"
     )

@@ -1,4 +1,4 @@
-"""The parsed content of an import file: lines of endpoints, NASes and users, mistakes and notes."""
+"""The parsed content of an import file: lines of endpoints, NASes and users, with mistakes and notes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,19 +9,20 @@ from nac.kit.bulk_rows import InputLine, RowMistake
 from nac.kit.errors import InvalidInput
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
-# Rows of all kinds. The limit of users is lower (nac.inventory.users.bulk).
+# Maximum rows in a file. The limit for users is lower (nac.inventory.users.bulk).
 MAX_LINES = 100_000
-# Including empty lines and comments.
+# Maximum lines of text in a file, including empty lines and comments.
 _MAX_TEXT_LINES = 20 * MAX_LINES
-# Nonempty cells, or JSON lists, objects and their members. Each needs a multiple of its characters in memory.
+# Maximum values in a file: cells that are not empty, or JSON lists, objects and members. In memory, a value needs
+# several times its length in the file.
 MAX_VALUES = 20 * MAX_LINES
-# Maximum notes in a report, besides mistakes.
+# Maximum notes in a report. Mistakes do not count.
 MAX_NOTES = 1_000
 _MAX_EXCERPT_LENGTH = 80
 
 
 class ImportNote(NamedTuple):
-    """A row or value that was skipped or needs manual work, and why."""
+    """A note about a row or value that the import skipped, or that needs manual work, with the reason."""
 
     line: int
     text: str
@@ -30,7 +31,7 @@ class ImportNote(NamedTuple):
 class Unreadable(InvalidInput):
     """The file cannot be read in this format."""
 
-    # 0 if no line is known.
+    # Line number of the error; 0 if it is unknown.
     line = 0
 
 
@@ -41,7 +42,7 @@ class ImportDocument:
     users: list[InputLine] = field(default_factory=list)
     mistakes: list[RowMistake] = field(default_factory=list)
     notes: list[ImportNote] = field(default_factory=list)
-    # Number of all notes, including those beyond MOST_NOTES.
+    # Number of all notes, including notes beyond MAX_NOTES that are not stored.
     noted: int = 0
 
     def __len__(self) -> int:
@@ -53,7 +54,7 @@ class ImportDocument:
             self.notes.append(ImportNote(line, text))
 
     def without(self, mistakes: Sequence[RowMistake]) -> "ImportDocument":
-        """Return a copy without the lines of these mistakes, which become notes. Mistakes without a line stay."""
+        """Return a copy without the lines of these mistakes. The mistakes become notes, except those without a line."""
         gone = {each.number for each in mistakes if each.number}
         left = ImportDocument(mistakes=[each for each in mistakes if not each.number])
         for name in ("endpoints", "nases", "users"):
@@ -76,19 +77,19 @@ class ImportDocument:
 
 
 def unreadable_at(line: int, detail: str, remedy: str = "") -> Unreadable:
-    """Return an error to raise. Lines after this one cannot be interpreted reliably."""
+    """Return an Unreadable error to raise, for a mistake after which the next lines cannot be parsed reliably."""
     refused = Unreadable(detail, place=f"line {line}" if line else "file", remedy=remedy)
     refused.line = line
     return refused
 
 
 def too_many_values_at(line: int) -> Unreadable:
-    """Return an error to raise."""
+    """Return an Unreadable error to raise, for a file with more than MAX_VALUES values."""
     return unreadable_at(line, f"The file has more than {MAX_VALUES} values.", "Split it into several files.")
 
 
 def decode_text(content: bytes, document: ImportDocument) -> str:
-    """Decode UTF-8 or UTF-16 with a byte order mark, or plain UTF-8; otherwise Windows-1252. Raises Unreadable."""
+    """Decode the file as UTF-16 (with byte order mark), UTF-8 or else Windows-1252. Raises Unreadable."""
     if len(content) > MAX_FILE_BYTES:
         raise unreadable_at(0, f"The file has more than {MAX_FILE_BYTES} bytes.", "Split it into several files.")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -101,7 +102,7 @@ def decode_text(content: bytes, document: ImportDocument) -> str:
         except UnicodeDecodeError as exc:
             line = content.count(b"\n", 0, exc.start) + 1
             text = _decode_as(content, "cp1252")
-            document.note(line, "is not UTF-8: the file was read as Windows-1252; check its accented letters")
+            document.note(line, "is not UTF-8: the file was read as Windows-1252; check accented letters")
     if text.count("\n") + text.count("\r") > _MAX_TEXT_LINES:
         raise unreadable_at(0, f"The file has more than {_MAX_TEXT_LINES} lines.", "Split it into several files.")
     if "\0" in text:
@@ -119,5 +120,5 @@ def _decode_as(content: bytes, encoding: str) -> str:
 
 
 def excerpt(text: str) -> str:
-    """Return text of a file shortened and printable, for messages."""
+    """Return a short printable form of a text from a file, for messages."""
     return repr(text[:_MAX_EXCERPT_LENGTH])[1:-1] + ("..." if len(text) > _MAX_EXCERPT_LENGTH else "")

@@ -1,7 +1,7 @@
-"""Import of endpoints from CSV with a header line or from JSON lines. All rows are stored, or none.
+"""Import of endpoints from CSV with a header line, or from JSON lines. Stores all rows, or none of them.
 
-Columns: `endpoints.bulk.COLUMNS`; only `mac` is required. CSV separates groups by semicolons and has a column
-"attribute.<key>" per attribute. JSON has a list of groups and an object of attributes.
+The columns are in `endpoints.bulk.COLUMNS`; only `mac` is required. In CSV, semicolons separate groups, and each
+attribute has a column "attribute.<key>". In JSON, groups are a list, and attributes an object.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from nac.kit.ids import TenantId
 from nac.onboarding.imports import admit_csv
 from nac.onboarding.imports.document import MAX_LINES, ImportDocument, Unreadable
 
-# Rows that are read, checked and stored in one transaction.
+# Maximum rows of a file. One transaction checks and stores all rows.
 MAX_ROWS = MAX_LINES
 
 
@@ -58,7 +58,7 @@ def import_endpoints(
     allow_random: bool = False,
     update: bool = False,
 ) -> EndpointImportResult:
-    """Approve or block the endpoints of a file. `update` changes endpoints that exist; otherwise they are mistakes.
+    """Approve or block the endpoints of a file. With `update`, changes existing endpoints; otherwise they are mistakes.
 
     Raises InvalidFile with every mistake and its line.
     """

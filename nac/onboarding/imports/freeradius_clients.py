@@ -1,7 +1,7 @@
-"""Import of FreeRADIUS `clients.conf`: each client with one address becomes a NAS.
+"""Import of FreeRADIUS `clients.conf`. Each client with the address of a single host becomes a NAS.
 
-The syntax is that of FreeRADIUS configuration files (man unlang, raddb/clients.conf): sections in braces, `name =
-value`, comments, quoted strings. Variables are not expanded and no other file is read.
+The parser knows the syntax of FreeRADIUS configuration files (man unlang): sections in braces, `name = value`,
+comments and quoted strings. It does not expand variables, and reads no other file.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ from nac.onboarding.imports.document import MAX_LINES, ImportDocument, excerpt, 
 
 _MAX_DEPTH = 8
 _MAX_TOKENS = 200_000
-# Including blanks, comments and line ends.
+# Maximum syntax elements in a file, including blanks, comments and line ends.
 _MAX_PARTS = 600_000
 _MAX_WORDS = 1_000
 _MAX_ITEMS = 100
@@ -37,7 +37,7 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r"\\(.)")
 _CONTROL = {"n": "\n", "t": "\t", "r": "\r"}
 _ADDRESSES = ("ipaddr", "ipv4addr", "ipv6addr")
-# Subsections without an equivalent that need no note.
+# Subsections of a client that the import ignores without a note.
 _IGNORED_SECTIONS = {"limit", "tls", "client"}
 _KNOWN_SETTINGS = {
     *_ADDRESSES,
@@ -62,7 +62,7 @@ class _Token:
 
 
 def read(text: str, document: ImportDocument) -> None:
-    """Parse a file. Raises Unreadable for unclosed braces or quotes and for $INCLUDE."""
+    """Parse a file into `document`. Raises Unreadable for $INCLUDE and invalid syntax, such as an unclosed brace."""
     root = _parse(text)
     for line, _ in root.items.values():
         document.note(line, "was skipped: it is outside of a client")
@@ -75,7 +75,7 @@ def _read_sections(sections: list[_Section], document: ImportDocument) -> None:
         if kind == "client":
             _read_client(section, document)
         elif kind == "clients":
-            # A list for one listener. In Admit, each tenant has its own listener.
+            # This section restricts its clients to one listener. In Admit, each tenant has its own listener.
             _read_sections(section.sections, document)
         else:
             document.note(section.line, f"section {excerpt(kind)} was skipped: it is not a client")
@@ -98,7 +98,7 @@ def _read_client(section: _Section, document: ImportDocument) -> None:
         document.note(
             section.line,
             f"client {shown_name}: its secret {why}. Configure the tenant's secret on the device, or a"
-            " stronger one on both sides",
+            " stronger secret on both sides",
         )
     kind = items.get("nas_type", items.get("nastype", ""))
     if kind and known_vendor(kind) is not None:
@@ -109,7 +109,7 @@ def _read_client(section: _Section, document: ImportDocument) -> None:
     if signed in ("no", "false", "auto"):
         document.note(
             section.line,
-            f"client {shown_name} was exempt from Message-Authenticator; here it is not, unless you exempt it",
+            f"client {shown_name} did not require Message-Authenticator; Admit requires it unless you exempt the NAS",
         )
     for key in sorted(items.keys() - _KNOWN_SETTINGS):
         document.note(section.items[key][0], f"client {shown_name}: {excerpt(key)} was skipped")
@@ -130,7 +130,7 @@ def _secret_problem(secret: str | None) -> str:
 def _parse_address(
     section: _Section, name: str, items: dict[str, str]
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address | str:
-    """Return the address of one host, or the reason why there is none."""
+    """Return the client's address, or the reason why the client has no address of a single host."""
     text = next((items[key] for key in _ADDRESSES if key in items), name)
     if "netmask" in items and "/" not in text:
         text = f"{text}/{items['netmask']}"
@@ -191,7 +191,7 @@ def _parse(text: str) -> _Section:
 
 
 def _add_items(section: _Section, words: list[_Token]) -> None:
-    """Parse `name = value`, several per line."""
+    """Parse a line of one or several `name = value` into the section."""
     at = 0
     while at < len(words):
         if at + 2 < len(words) and words[at + 1].kind == "operator" and words[at + 2].kind != "operator":
@@ -209,7 +209,7 @@ def _tokenise(text: str) -> Iterator[_Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            # The detail omits the text: it can be a secret.
+            # The message must not contain the text, because it may be a secret.
             raise unreadable_at(line, "Invalid syntax.", "Check for a missing quotation mark.")
         kind = match.lastgroup or ""
         if kind in ("double", "single"):

@@ -1,6 +1,7 @@
-"""Import of FreeRADIUS `users` (mods-config/files/authorize): names become users, MAC addresses endpoints.
+"""Import of the FreeRADIUS file `users` (mods-config/files/authorize).
 
-An entry has a line with name and checks, then indented lines with reply attributes (man 5 users).
+Entries with a MAC address as name become endpoints, all others users. An entry has a line with name and check items,
+then indented lines with reply attributes (man 5 users).
 """
 
 import re
@@ -22,7 +23,7 @@ _PAIR = re.compile(
 )
 _ESCAPE = re.compile(r"\\(.)")
 _MAX_LINE_LENGTH = 64 * 1024
-# Of all entries; a user has a few.
+# Maximum check items and reply attributes in a file.
 _MAX_PAIRS = 5 * MAX_LINES
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{32})")
 _PASSWORD_CHECKS = {"cleartext-password", "user-password", "password"}
@@ -33,7 +34,7 @@ _UNSUPPORTED_HASHES = {
     "password-with-header",
 }
 _DATES = ("%d %b %Y", "%d %b %Y %H:%M:%S", "%b %d %Y", "%b %d %Y %H:%M:%S", "%d %b %Y %H:%M")
-# Reply attributes and the corresponding results of a policy.
+# By reply attribute: the result in a policy rule that replaces it.
 _RESULTS = {
     "tunnel-private-group-id": "vlan",
     "filter-id": "filter_id",
@@ -60,7 +61,7 @@ class _Entry:
 
 
 def read(text: str, document: ImportDocument) -> None:
-    """Parse a file. Raises Unreadable for $INCLUDE and for invalid lines."""
+    """Parse a file into `document`. Raises Unreadable for $INCLUDE and for invalid lines."""
     for entry in _parse_entries(text):
         if entry.name == "DEFAULT":
             document.note(entry.line, "DEFAULT was skipped: create a rule of the policy for it")
@@ -125,7 +126,10 @@ def _is_rejected(entry: _Entry) -> bool:
 
 
 def _set_expiry(pair: _Pair, values: dict[str, Any]) -> bool:
-    """Set the end and return True, or return False if it cannot be parsed. Without it, access would never end."""
+    """Set the expiry of the user or endpoint. Returns False if the date is invalid.
+
+    Then the entry must be skipped, because it would have access forever.
+    """
     for form in _DATES:
         try:
             values["valid_until"] = datetime.strptime(pair.value, form).replace(tzinfo=UTC).isoformat()
@@ -140,9 +144,9 @@ def _invalid_date_text(pair: _Pair) -> str:
 
 
 def _note_replies(entry: _Entry, document: ImportDocument, attributes: dict[str, str]) -> None:
-    """Add notes about reply attributes. An endpoint also stores them, for rules to read."""
+    """Add notes about reply attributes. For an endpoint, also store them as attributes, which rules can read."""
     for pair in entry.replies:
-        # Tunnel-Private-Group-Id:0 contains a tag (RFC 2868).
+        # Remove the tag (RFC 2868), such as in Tunnel-Private-Group-Id:0.
         plain = pair.name.partition(":")[0].lower()
         if plain in ("tunnel-type", "tunnel-medium-type", "fall-through", "service-type", "framed-protocol"):
             continue
@@ -200,7 +204,7 @@ def _parse_pairs(number: int, text: str) -> list[_Pair]:
     while at < len(text) and text[at] != "#":
         match = _PAIR.match(text, at)
         if match is None or match.end() == at:
-            # The detail omits the text: it can be a password.
+            # The message must not contain the text, because it may be a password.
             raise unreadable_at(number, "Expected a list of attribute, operator and value.", "See man 5 users.")
         value = next((match[kind] for kind in ("double", "single", "bare") if match[kind] is not None), "")
         found.append(

@@ -1,7 +1,7 @@
-"""Import of Cisco ISE endpoints: CSV of Context Visibility or of the endpoint list.
+"""Import of Cisco ISE endpoints from the CSV of Context Visibility or of the endpoint list.
 
-An endpoint in an identity group joins the group of that name. ISE has only seen the others: importing them would
-approve devices that nobody has checked.
+An endpoint in an identity group joins the group of that name. The import skips endpoints without a group. ISE has only
+seen these, and importing them would approve devices that nobody has checked.
 """
 
 import re
@@ -26,7 +26,7 @@ _COLUMNS = TableColumns(
     ignores_unknown=True,
 )
 _UNASSIGNED_GROUPS = {"", "unknown", "profiled"}
-# Depends on the release.
+# Names of ISE's group for blocked endpoints, which depend on the ISE release.
 _BLOCKED_GROUPS = {"blacklist", "blocked list", "blocklist"}
 _BLANKS = re.compile(r"[ _]")
 
@@ -39,14 +39,14 @@ def read(text: str, document: ImportDocument) -> None:
 
 
 def _strip_header_blanks(text: str) -> str:
-    """Some releases write "MAC Address", others "MACAddress"."""
+    """Remove spaces from the header line, because some ISE releases write "MAC Address" and others "MACAddress"."""
     header, newline, rest = text.partition("\n")
     return _BLANKS.sub("", header) + newline + rest
 
 
 def _endpoint_values(number: int, cells: Mapping[str, str], document: ImportDocument) -> dict[str, Any] | None:
     mac = excerpt(cells["macaddress"])
-    # As in "Endpoint Identity Groups:Profiled:Cisco-IP-Phone".
+    # The cell may contain a path, such as "Endpoint Identity Groups:Profiled:Cisco-IP-Phone".
     group = cells.get("identitygroup", "").rpartition(":")[2].strip()
     values: dict[str, Any] = {"mac": cells["macaddress"], "attributes": {}}
     if group.casefold() in _BLOCKED_GROUPS:

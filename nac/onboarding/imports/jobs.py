@@ -1,6 +1,6 @@
-"""Bulk changes and imports, directly or as jobs (nac.core.jobs) if they are large.
+"""Bulk changes and imports. The API runs small ones directly, and large ones as jobs (nac.core.jobs).
 
-A job's input is the original request. It is read, compared and stored in one transaction, like a small one.
+The input of a job is the original request. One transaction checks it and stores all rows, as for small requests.
 """
 
 from base64 import b64decode, b64encode
@@ -27,9 +27,9 @@ from nac.onboarding.imports import service
 from nac.onboarding.imports.document import ImportDocument
 from nac.tenancy.nases import bulk as nases
 
-# Larger inputs become a job: a response must arrive within a second or two.
+# Maximum rows without a job, so that the API responds within two seconds.
 MAX_INLINE_ROWS = 1_000
-# Hashing takes about 20 ms per password.
+# Maximum users without a job, because hashing a password takes about 20 ms.
 MAX_INLINE_USERS = 50
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ T = TypeVar("T")
 def preview_import(
     session: Session, *, tenant_id: TenantId, document: ImportDocument, options: service.ImportOptions, seal: Seal
 ) -> dict[str, Any]:
-    """Return the planned changes without storing them."""
+    """Return the planned changes of an import as JSON, without storing them."""
     return service.describe_plan(
         service.plan_import(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
     ) | {"stored": False}
@@ -55,7 +55,7 @@ def run_import(
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Run an import; return `service.report`. Raises RowsRefused."""
+    """Run an import. Returns its changes as JSON (`service.describe_plan`). Raises RowsRefused."""
     plan = service.plan_import(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
     with report_missing_at("file"):
         service.store_plan(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, tell=tell)
@@ -63,13 +63,13 @@ def run_import(
 
 
 def is_large(document: ImportDocument, *, dry_run: bool = False) -> bool:
-    """Return whether to use a job. A preview hashes no passwords."""
+    """Return whether the import must be a job. For a preview, only the rows count, because it hashes no passwords."""
     groups = count_groups(line.values for line in chain(document.endpoints, document.users))
     return len(document) + groups > MAX_INLINE_ROWS or (not dry_run and len(document.users) > MAX_INLINE_USERS)
 
 
 def count_groups(rows: Iterable[Mapping[str, Any]]) -> int:
-    """Return the number of distinct groups. Creating one costs as much as a row."""
+    """Return the number of distinct groups in the rows. Creating a group takes as long as a row."""
     return len({name for row in rows for name in row.get("groups") or () if isinstance(name, str)})
 
 
@@ -83,28 +83,29 @@ def run_bulk(
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> dict[str, int]:
-    """Run a bulk operation <noun>.<verb>. `given` is its JSON: `items` and `options`, or `macs` and `groups`.
+    """Run the bulk operation `<noun>.<verb>`.
 
-    Returns the numbers of rows by outcome. Raises RowsRefused, UnknownGroup or GroupByRule.
+    `given` is the JSON of the request: `items` and options, or `macs` and `groups`. Returns the number of rows by
+    outcome. Raises RowsRefused, UnknownGroup or GroupByRule.
     """
-    who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
+    owner: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
     match operation.partition(".")[::2]:
         case "endpoints", "put":
             options = _pick_options(endpoints.EndpointBulkOptions, given)
             plan = endpoints.plan_endpoints(session, tenant_id=tenant_id, lines=_number_lines(given), options=options)
             _require_no_mistakes(plan.mistakes)
             with report_missing_at("items"):
-                endpoints.store_endpoints(session, **who, plan=plan, tell=tell)
+                endpoints.store_endpoints(session, **owner, plan=plan, tell=tell)
             return _count_actions(each.action for each in plan.planned)
         case "endpoints", "delete":
-            return {"removed": bulk_actions.delete_endpoints(session, **who, macs=given["macs"], tell=tell)}
+            return {"removed": bulk_actions.delete_endpoints(session, **owner, macs=given["macs"], tell=tell)}
         case "endpoints", "block":
-            return {"blocked": bulk_actions.block_endpoints(session, **who, macs=given["macs"], tell=tell)}
+            return {"blocked": bulk_actions.block_endpoints(session, **owner, macs=given["macs"], tell=tell)}
         case "endpoints", "unblock":
-            return {"unblocked": bulk_actions.unblock_endpoints(session, **who, macs=given["macs"], tell=tell)}
+            return {"unblocked": bulk_actions.unblock_endpoints(session, **owner, macs=given["macs"], tell=tell)}
         case "endpoints", ("set-groups" | "join-groups" | "leave-groups") as how:
             changed = bulk_actions.update_endpoint_groups(
-                session, **who, macs=given["macs"], groups=given["groups"], how=how, tell=tell
+                session, **owner, macs=given["macs"], groups=given["groups"], how=how, tell=tell
             )
             return {"changed": changed}
         case "users", "put":
@@ -116,7 +117,7 @@ def run_bulk(
             )
             _require_no_mistakes(of_users.mistakes)
             with report_missing_at("items"):
-                users.store_users(session, **who, plan=of_users, seal=seal, tell=tell)
+                users.store_users(session, **owner, plan=of_users, seal=seal, tell=tell)
             return _count_actions(each.action for each in of_users.planned)
         case "nases", "put":
             of_nases = nases.plan_nases(
@@ -128,7 +129,7 @@ def run_bulk(
             )
             _require_no_mistakes(of_nases.mistakes)
             with report_missing_at("items"):
-                nases.store_nases(session, **who, plan=of_nases, seal=seal, tell=tell)
+                nases.store_nases(session, **owner, plan=of_nases, seal=seal, tell=tell)
             return _count_actions(each.action for each in of_nases.planned)
     raise ValueError(f"unknown bulk operation {operation!r}")
 
@@ -212,7 +213,7 @@ def start_import(
 
 
 def build_handlers(seal: Callable[[], Seal]) -> dict[str, JobHandler]:
-    """Return the handlers of jobs. `seal` is called only when needed, to load the master key late."""
+    """Return the job handlers by kind of job. A handler calls `seal` to load the master key only if a job needs it."""
 
     def bulk(session: Session, work: JobRun) -> Mapping[str, Any]:
         return run_bulk(

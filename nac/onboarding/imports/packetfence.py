@@ -1,7 +1,7 @@
-"""Import of PacketFence nodes: CSV of its web interface, or the output of `pfcmd node view all`.
+"""Import of PacketFence nodes, from the CSV of its web interface or the output of `pfcmd node view all`.
 
-A registered node becomes an endpoint in the group with the name of its category (its role). Others are skipped: Admit
-discovers them when they appear.
+A registered node becomes an endpoint, in the group with the name of the node's category (role). The import skips other
+nodes, because Admit discovers them when they appear on the network.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _COLUMNS = TableColumns(
     ("mac", "status"),
     ignores_unknown=True,
 )
-# Shared names that are not owners.
+# Values of the owner column that do not name a person.
 _SHARED_OWNERS = {"", "default", "admin"}
 _NO_EXPIRY = ("", "0000-00-00 00:00:00", "0")
 
@@ -62,7 +62,7 @@ def _endpoint_values(number: int, cells: Mapping[str, str], document: ImportDocu
 
 
 def _has_passed(text: str) -> bool:
-    """Return whether a date has passed. An invalid date is reported with the row."""
+    """Return whether a date has passed. False for an invalid date, which the plan of the import reports."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

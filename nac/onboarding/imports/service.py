@@ -1,4 +1,7 @@
-"""Import of files into a tenant: read, compared with the stored objects, and stored as a whole."""
+"""Service for imports of files into a tenant.
+
+Parses a file, compares its rows with the stored objects, and stores all changes in one transaction.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +26,14 @@ FormatName = Literal[
 ]
 ImportNoun = Literal["endpoints", "nases", "users"]
 OnMistake = Literal["refuse", "leave-out"]
-# Maximum rows in a preview.
+# Maximum rows in the report of an import or preview.
 MAX_REPORTED_ROWS = 1_000
 
 
 class ImportFormat(NamedTuple):
     title: str
     read: Callable[[str, ImportDocument], None]
-    # Kinds of objects in this format.
+    # Kinds of objects that a file of this format contains.
     nouns: tuple[ImportNoun, ...]
 
 
@@ -53,20 +56,20 @@ PERMISSIONS: Mapping[ImportNoun, Permission] = {
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
     existing: OnExisting = "refuse"
-    # Create missing groups.
+    # Whether to create missing groups.
     make_groups: bool = False
-    # Also approve random addresses.
+    # Whether to approve endpoints with random (locally administered) MAC addresses.
     allow_random: bool = False
-    # Also store users' passwords for these methods. PAP always works.
+    # Whether to store users' passwords in the forms for CHAP and MS-CHAP, too. PAP always works.
     chap: bool = False
     mschap: bool = False
-    # Handling of wrong lines: reject the file, or skip the lines.
+    # What to do with lines that have mistakes: reject the whole file, or skip these lines.
     wrong: OnMistake = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """The planned changes of a document. Locks are held until the transaction ends."""
+    """The planned changes of an import. The objects are locked until the transaction ends."""
 
     document: ImportDocument
     endpoints: endpoints.EndpointBulkPlan
@@ -79,7 +82,7 @@ class ImportPlan:
         return sorted(sum(parts, self.document.mistakes))
 
     def planned(self) -> dict[ImportNoun, Sequence[PlannedRow]]:
-        """Return the planned rows without mistakes."""
+        """Return the planned rows by kind of object. Rows with mistakes are not included."""
         return {
             "endpoints": _rows_without_mistakes(self.endpoints),
             "nases": _rows_without_mistakes(self.nases),
@@ -95,7 +98,7 @@ def _rows_without_mistakes(
 
 
 def read_document(form: str, content: bytes) -> ImportDocument:
-    """Parse a file, without other files or the database. Raises Unreadable."""
+    """Parse a file of the format `form`. Reads neither other files nor the database. Raises Unreadable."""
     document = ImportDocument()
     text = decode_text(content, document)
     if text.strip():
@@ -108,23 +111,23 @@ def read_document(form: str, content: bytes) -> ImportDocument:
 def plan_import(
     session: Session, *, tenant_id: TenantId, document: ImportDocument, options: ImportOptions, seal: Seal
 ) -> ImportPlan:
-    """Plan an import without changes. Raises TooManyGroups."""
+    """Plan an import, without changing anything. Raises TooManyGroups."""
     made = _plan_all(session, tenant_id, document, options, seal)
     while options.wrong == "leave-out" and (wrong := _mistakes_to_leave_out(made.mistakes)):
         document = document.without(wrong)
         made = _plan_all(session, tenant_id, document, options, seal)
     if not made.mistakes:
-        # A preview must report the errors of the import.
+        # Check this now, because a preview must report all errors of the import.
         ENDPOINT_GROUPS.require_creatable(session, tenant_id=tenant_id, names=made.endpoints.missing_groups)
         USER_GROUPS.require_creatable(session, tenant_id=tenant_id, names=made.users.missing_groups)
     return made
 
 
 def _mistakes_to_leave_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
-    """Return the mistakes to skip.
+    """Return the mistakes whose lines the import skips.
 
-    A line that conflicts only with a wrong line becomes right once that one is skipped. Returns none if the whole file
-    is wrong.
+    A line that conflicts only with a skipped line is valid, so its mistake is not returned. If a mistake concerns the
+    whole file, returns an empty list.
     """
     alone = {each.number for each in mistakes if each.number and not each.beside}
     found = [each for each in mistakes if each.beside not in alone]
@@ -134,11 +137,11 @@ def _mistakes_to_leave_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
 def _plan_all(
     session: Session, tenant_id: TenantId, document: ImportDocument, options: ImportOptions, seal: Seal
 ) -> ImportPlan:
-    given = (options.make_groups, options.allow_random, options.existing)
+    arguments = (options.make_groups, options.allow_random, options.existing)
     return ImportPlan(
         document,
         endpoints.plan_endpoints(
-            session, tenant_id=tenant_id, lines=document.endpoints, options=endpoints.EndpointBulkOptions(*given)
+            session, tenant_id=tenant_id, lines=document.endpoints, options=endpoints.EndpointBulkOptions(*arguments)
         ),
         nases.plan_nases(
             session,
@@ -166,17 +169,17 @@ def store_plan(
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Store the plan. Raises RowsRefused with every mistake. Calls `tell` with the number of stored rows."""
+    """Store the planned changes. Calls `tell` with the number of stored rows. Raises RowsRefused with every mistake."""
     if plan.mistakes:
         raise RowsRefused(plan.mistakes, place=lambda mistake: mistake.in_line)
-    who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
-    endpoints.store_endpoints(session, **who, plan=plan.endpoints, tell=tell)
+    owner: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
+    endpoints.store_endpoints(session, **owner, plan=plan.endpoints, tell=tell)
     of_endpoints = len(plan.endpoints.planned)
-    nases.store_nases(session, **who, plan=plan.nases, seal=seal, tell=lambda done: tell(of_endpoints + done))
+    nases.store_nases(session, **owner, plan=plan.nases, seal=seal, tell=lambda done: tell(of_endpoints + done))
     before_users = of_endpoints + len(plan.nases.planned)
     tell(before_users)
-    users.store_users(session, **who, plan=plan.users, seal=seal, tell=lambda done: tell(before_users + done))
-    audit.append(session, **who, action="import.run", target=FORMATS[form].title, after=count_rows(plan))
+    users.store_users(session, **owner, plan=plan.users, seal=seal, tell=lambda done: tell(before_users + done))
+    audit.append(session, **owner, action="import.run", target=FORMATS[form].title, after=count_rows(plan))
 
 
 def count_rows(plan: ImportPlan) -> dict[str, Any]:
@@ -191,7 +194,7 @@ def count_rows(plan: ImportPlan) -> dict[str, Any]:
 
 
 def describe_plan(plan: ImportPlan) -> dict[str, Any]:
-    """Return the result by line, up to `MAX_REPORTED_ROWS`, as JSON without secrets."""
+    """Return the planned change of each line as JSON, without secrets, for up to `MAX_REPORTED_ROWS` lines."""
     rows = sorted(
         (each.number, noun, each.name, each.action) for noun, planned in plan.planned().items() for each in planned
     )

@@ -1,4 +1,4 @@
-"""Reads CSV with a header line and any usual delimiter. All sizes are bounded."""
+"""Reads CSV with a header line and any usual delimiter. Limits all sizes, because files are not trusted."""
 
 import csv
 import io
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 from nac.onboarding.imports.document import MAX_LINES, ImportDocument, excerpt, unreadable_at
 
-# Characters that start a formula in spreadsheets, and the apostrophe that guards such cells.
+# Characters that begin a formula in spreadsheets, and the apostrophe that an export puts before such cells.
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "'")
 _DELIMITERS = ",;\t|"
 _MAX_COLUMNS = 256
 _MAX_CELL_LENGTH = 20_000
-# A row is split before its cells can be counted.
+# Maximum characters in a row. The csv module splits a row into cells before the cells can be counted.
 MAX_ROW_LENGTH = 256 * 1024
 _QUOTE_REMEDY = "Put cells that contain the delimiter in quotes."
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumns:
-    """Column names in lower case. `any_other` ignores unknown columns; otherwise they are mistakes."""
+    """The columns of a format, in lower case."""
 
     known: Sequence[str]
     needed: Sequence[str]
@@ -31,9 +31,9 @@ class TableColumns:
 
 
 def read_table(text: str, columns: TableColumns, document: ImportDocument) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield line numbers and cells by column, stripped of spaces. Raises Unreadable.
+    """Yield the line number and the stripped cells by column of each row. Raises Unreadable.
 
-    A row with a wrong number of cells becomes a mistake of `document`. So does a wrong header, which ends the table.
+    A row with a wrong number of cells adds a mistake to `document`. So does a wrong header, after which no row follows.
     """
     lines = _BoundedLines(text)
     reader = csv.reader(lines, delimiter=_detect_delimiter(text, columns), strict=True)
@@ -70,7 +70,7 @@ def read_table(text: str, columns: TableColumns, document: ImportDocument) -> It
 
 
 class _BoundedLines:
-    """Iterates over lines and limits the length of a row."""
+    """Iterates over lines for the csv module. Raises Unreadable if a row is too long."""
 
     def __init__(self, text: str) -> None:
         self._lines = io.StringIO(text, newline="")
@@ -94,7 +94,7 @@ class _BoundedLines:
 
 
 def escape_formula(cell: str) -> str:
-    """Return the cell so that spreadsheets do not evaluate it."""
+    """Return the cell with a leading apostrophe, if spreadsheets would evaluate it."""
     return f"'{cell}" if cell.startswith(_FORMULA_PREFIXES) else cell
 
 
@@ -103,7 +103,7 @@ def unescape_formula(cell: str) -> str:
 
 
 def _has_header_mistakes(header: Sequence[str], number: int, columns: TableColumns, document: ImportDocument) -> bool:
-    """Check the header. Return True if it has mistakes."""
+    """Check the header, and add its mistakes to `document`. Returns True if it has mistakes."""
     found = len(document.mistakes)
     for name in columns.needed:
         if name not in header:
@@ -118,7 +118,7 @@ def _has_header_mistakes(header: Sequence[str], number: int, columns: TableColum
 
 
 def _detect_delimiter(text: str, columns: TableColumns) -> str:
-    """Return the delimiter that yields the most known columns in the first line."""
+    """Return the delimiter with which the first line has the most known columns."""
     first = next((line for line in text[:_MAX_CELL_LENGTH].splitlines() if line.strip()), "").lower()
 
     def named(delimiter: str) -> int:

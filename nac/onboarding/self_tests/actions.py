@@ -1,4 +1,4 @@
-"""Carries out the checks of a self-test as a NAS: sends packets to the tenant's ports and reads the responses."""
+"""Performs the checks of a self-test like a NAS: sends packets to the tenant's ports, and receives the responses."""
 
 import time
 from collections.abc import Callable
@@ -24,9 +24,9 @@ from nac.onboarding.self_tests.board import Observation
 from nac.onboarding.self_tests.radius_client import RadiusServer, encode_attributes
 from nac.onboarding.self_tests.supplicant import DeviceIdentity, Supplicant, device_context, run_conversation
 
-# In addition to the server's reject delay.
+# Time to wait for a response, in addition to the server's reject delay.
 PATIENCE_SECONDS = 8.0
-# A response to a wrong secret would come at once.
+# Time to wait for a response to a wrong secret. A wrong response would arrive at once.
 _SILENCE_SECONDS = 3.0
 _ETHERNET, _CALL_CHECK, _FRAMED, _START = 15, 10, 2, 1
 
@@ -37,10 +37,10 @@ class RadiusTarget:
     auth_port: int
     acct_port: int
     secret: bytes = field(repr=False)
-    # The tenant's key, known to the cell; signs tickets.
+    # Key of the tenant that the cell knows. It signs tickets, by which the cell recognises simulated devices.
     tenant_key: bytes = field(repr=False)
     reject_delay_seconds: float
-    # The trust settings of a device.
+    # Root and server name that the simulated device trusts.
     root: x509.Certificate
     server_name: str
 
@@ -62,7 +62,7 @@ class PlayedDevice:
     """A simulated device."""
 
     mac: str
-    # Mark of the check.
+    # Id of the check. The cell's log of the decision contains it.
     mark: str
     known: bool = False
     group: str = ""
@@ -82,7 +82,7 @@ DeviceAction = Callable[[RadiusTarget, int], Observation]
 
 
 def build_mab_action(device: PlayedDevice, *, secret: bytes = b"", tenant_key: bytes = b"") -> DeviceAction:
-    """Return a MAB check. `secret` and `tenant_key` override the right ones."""
+    """Return a check by MAB. `secret` and `tenant_key` replace the correct values, for checks with wrong values."""
 
     def act(target: RadiusTarget, now_seconds: int) -> Observation:
         pairs = device.pairs(tenant_key or target.tenant_key, now_seconds)

@@ -1,4 +1,4 @@
-"""Result of a self-test: for each check what was sent, expected and received, and why."""
+"""Result of a self-test: for each check a row with the request, the expected response and the received response."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,9 +21,9 @@ class BoardRow:
     sent: str
     expected: str
     got: str
-    # Reason for the expectation.
+    # Reason for the expected response.
     because: str
-    # The cell's decision: reason code, and its title with advice for a reject.
+    # Reason code of the cell's decision, then its explanation.
     reason: str
     why: str
     rule: str
@@ -36,11 +36,11 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What the NAS and the simulated device observed."""
+    """Results of a check, as the simulated NAS and device observed them."""
 
     reply: RadiusPacket | None
     milliseconds: int
-    # Reason why the device rejects the server; "" if it does not.
+    # Reason why the device rejects the server; "" if the device accepts it.
     complaint: str = ""
 
 
@@ -63,7 +63,11 @@ def compare_reply(
     decision: AuthLog | None,
     is_logged: bool,
 ) -> BoardRow:
-    """Compare a result with the expectation. Empty `reasons` allow all; `is_logged` requires a decision in the log."""
+    """Compare an observation with the expected response.
+
+    `reasons` are the allowed reason codes; if empty, all codes are allowed. If `is_logged` is true, the cell must have
+    logged a decision.
+    """
     got = describe_reply(seen.reply)
     if seen.complaint and got.startswith("permit"):
         got = f"{got}, but the device rejects the server: {seen.complaint}"
@@ -76,7 +80,7 @@ def compare_reply(
     elif got == SILENCE and expected != SILENCE:
         why = "No response. Check that the cell and its radiusd are running."
     elif is_logged:
-        why = "The cell responded, but its log has no entry. Check that its journal is shipped."
+        why = "The cell responded, but its log has no entry. Check that the agent ships the journal."
     return BoardRow(
         name=name,
         sent=sent,

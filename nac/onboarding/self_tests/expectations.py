@@ -1,4 +1,4 @@
-"""Expected results: the tenant's own policy decides about the simulated devices."""
+"""Expected responses for simulated devices, which Admit calculates by simulating the tenant's policy."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from nac.tenancy import sites
 from pki.names import read_common_name, read_sans
 from pki.openssl_names import format_one_line
 
-# Maximum groups to test.
+# Maximum endpoint groups to test.
 MAX_GROUPS = 4
 
 
@@ -28,7 +28,7 @@ class ExpectedReply:
 
 
 def list_policy_groups(session: Session, *, tenant_id: TenantId) -> list[str]:
-    """Return the first endpoint groups in the policy of the default site."""
+    """Return the endpoint groups that occur in the policy of the default site, at most MAX_GROUPS."""
     site = sites.get_default(session, tenant_id=tenant_id)
     if site is None or site.policy_id is None:
         return []
@@ -71,14 +71,14 @@ def expect_certificate(session: Session, tenant: Tenant, *, mac: str, shown: x50
     return _expect_decision(session, tenant, mac, request)
 
 
-def _expect_decision(session: Session, tenant: Tenant, mac: str, asked: dict[str, object]) -> ExpectedReply:
+def _expect_decision(session: Session, tenant: Tenant, mac: str, request: dict[str, object]) -> ExpectedReply:
     packet = {
         "mac": mac,
         "nas.identifier": NAS_IDENTIFIER,
         "radius.Calling-Station-Id": display_mac(mac),
         "radius.NAS-Port-Type": "Ethernet",
     }
-    answer = simulate(session, tenant_id=tenant.id, request=packet | asked)
+    answer = simulate(session, tenant_id=tenant.id, request=packet | request)
     decision = answer.decision
     text = "reject"
     if decision.permitted:

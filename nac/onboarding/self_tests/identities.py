@@ -1,4 +1,4 @@
-"""Certificates of the simulated devices: of the tenant, and of other authorities."""
+"""Certificates of the simulated devices, issued by the tenant and by other authorities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from pki.names import read_organisation, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 
-# A test takes seconds. If a worker crashes and no other continues, the certificates expire.
+# Life of the certificates. A test takes seconds. If its worker crashes and no other worker continues, they expire soon.
 CERTIFICATE_LIFETIME = timedelta(minutes=30)
 GOOD, REVOKED = "good", "revoked"
 
@@ -34,14 +34,14 @@ class IssuedIdentity:
     identity: DeviceIdentity
     serial: str
     root: x509.Certificate
-    # "" if the tenant has no server certificate with a DNS name.
+    # DNS name of the server; "" if the tenant has no server certificate with a DNS name.
     server_name: str
 
 
 def issue_identity(
     session: Session, *, actor: str, tenant_id: TenantId, name: str, signing: SigningContext, now: datetime
 ) -> IssuedIdentity:
-    """Issue a certificate valid only in self-tests. Commits before signing, as all issuing does."""
+    """Issue a certificate that is valid only in self-tests. Commits the session before signing."""
     reservation = certificates.reserve_certificate(
         session,
         actor=actor,
@@ -68,7 +68,7 @@ def certificate_name(run: str, kind: str) -> str:
 
 
 def revoke_leftovers(session: Session, *, actor: str, tenant_id: TenantId, runs: Sequence[str], now: datetime) -> None:
-    """Revoke or abandon certificates of runs that did not end."""
+    """Revoke or abandon the certificates of earlier runs that did not end."""
     names = [certificate_name(run, kind) for run in runs for kind in (GOOD, REVOKED)]
     which = Certificate.common_name.in_(names)
     intents.abandon_intents(session, actor=actor, tenant_id=tenant_id, which=which, now=now)
@@ -79,7 +79,10 @@ def revoke_leftovers(session: Session, *, actor: str, tenant_id: TenantId, runs:
 
 
 def build_foreign_identity(name: str, *, now: datetime, imitated: x509.Certificate | None = None) -> DeviceIdentity:
-    """Create a certificate of an imaginary tenant, or of authorities with the names of `imitated`'s and other keys."""
+    """Create a device certificate below authorities that are not the tenant's.
+
+    With `imitated` (an issuing authority), the new authorities have the names of it and its root, but other keys.
+    """
     organisation = read_organisation(imitated.subject) if imitated else "Another tenant"
     root_key, issuing_key, key = generate_key(), generate_key(), generate_key()
     root_name = imitated.issuer if imitated else subject_name(f"{organisation} Root CA", organisation=organisation)

@@ -1,4 +1,4 @@
-"""The checks of a self-test and the expected results."""
+"""The checks of a self-test, with the expected results."""
 
 import secrets
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from nac.onboarding.self_tests.expectations import ExpectedReply
 from nac.onboarding.self_tests.identities import build_foreign_identity
 from nac.onboarding.self_tests.supplicant import DeviceIdentity
 
-# Reasons of OpenSSL or the module for rejecting a certificate of a wrong authority.
+# Reason codes with which OpenSSL or the policy module rejects a certificate of a wrong authority.
 _UNTRUSTED_REASONS = frozenset(
     ("unknown-ca", "imitated-ca", "wrong-tenant-ca", "tls-failed", "certificate-invalid", "certificate-unknown")
 )
@@ -26,7 +26,7 @@ _NOT_OFFERED = "method-not-offered"
 class SelfTestCheck:
     name: str
     sent: str
-    # In logs.
+    # Id of the check in the cell's log.
     mark: str
     expected: ExpectedReply
     act: DeviceAction
@@ -36,7 +36,7 @@ class SelfTestCheck:
 
 class SelfTestPlan:
     def __init__(self, session: Session, tenant: Tenant, run: str, now: datetime) -> None:
-        """Plan a run; `run` identifies it in logs (8 hex digits)."""
+        """Create a plan. `run` identifies the run in logs (8 hexadecimal digits)."""
         self._session = session
         self._tenant = tenant
         self._run = run
@@ -64,7 +64,7 @@ class SelfTestPlan:
             self._refused_certificate(
                 "authority with the same name and another key",
                 build_foreign_identity("imitator", now=self._now, imitated=good.chain[1]),
-                "a name proves nothing",
+                "the authority does not have the key of the tenant's authority",
             ),
             self._forged_ticket(),
             self._wrong_secret(),

@@ -1,4 +1,4 @@
-"""A minimal NAS: sends requests to one RADIUS server and accepts only signed responses."""
+"""A minimal RADIUS client: sends requests to one server, and accepts only correctly signed responses."""
 
 import os
 import secrets
@@ -30,7 +30,7 @@ def encode_attributes(values: Mapping[int, str | int]) -> bytes:
 
 
 class RadiusServer:
-    """One port of a RADIUS server and the secret. A context manager."""
+    """One port of a RADIUS server, and its shared secret. A context manager, which owns the socket."""
 
     def __init__(self, host: str, port: int, secret: bytes, *, patience_seconds: float) -> None:
         self._secret = secret
@@ -50,13 +50,13 @@ class RadiusServer:
         self._socket.close()
 
     def request_access(self, attributes: bytes, *, password: bytes | None = None) -> RadiusPacket | None:
-        """Send an Access-Request. Return the response, or None if no correctly signed one arrives in time."""
+        """Send an Access-Request. Returns the response, or None if no correctly signed response arrives in time."""
         return self._exchange(
             make_access_request(self._next_identifier(), os.urandom(16), attributes, self._secret, password)
         )
 
     def account(self, attributes: bytes) -> RadiusPacket | None:
-        """Send an Accounting-Request. Return the response, or None as for `request_access`."""
+        """Send an Accounting-Request. Returns the response, or None if no correctly signed response arrives in time."""
         return self._exchange(make_accounting_request(self._next_identifier(), attributes, self._secret))
 
     def _next_identifier(self) -> int:
@@ -65,7 +65,7 @@ class RadiusServer:
 
     def _exchange(self, request: bytes) -> RadiusPacket | None:
         ends = time.monotonic() + self._patience_seconds
-        # Repeat at half the time, because datagrams can be lost.
+        # Repeat the request after half of the time, because datagrams can be lost.
         for patience in (self._patience_seconds / 2, None):
             self._send(request)
             until = ends if patience is None else min(ends, time.monotonic() + patience)
@@ -78,7 +78,7 @@ class RadiusServer:
         try:
             self._socket.send(request)
         except OSError:
-            # ICMP error for the previous packet: nothing listens there, which counts as no response.
+            # An ICMP error reports that no process listens on the port. This counts as no response.
             return
 
     def _receive(self, request: bytes, until: float) -> RadiusPacket | None:

@@ -16,7 +16,7 @@ _OPEN_STATES = ("queued", "running")
 
 
 def list_waiting(session: Session, *, most: int) -> list[tuple[TenantId, UUID]]:
-    """Return waiting tests of all tenants, oldest first. Needs role admit_worker."""
+    """Return waiting self-tests of all tenants, oldest first. Requires the database role admit_worker."""
     return [(TenantId(row.tenant_id), row.id) for row in session.execute(_WAITING, {"most": most})]
 
 
@@ -49,7 +49,7 @@ def delete_older(session: Session, tenant_id: TenantId, *, newest: int) -> None:
 
 
 def list_valid_certificates(session: Session, tenant_id: TenantId, names: Sequence[str]) -> Sequence[bytes]:
-    """Return serial numbers of unrevoked self-test certificates with these names."""
+    """Return the serial numbers of valid self-test certificates with these common names."""
     query = select(Certificate.serial).where(
         Certificate.tenant_id == tenant_id,
         Certificate.profile == SELF_TEST_PROFILE,
@@ -60,7 +60,7 @@ def list_valid_certificates(session: Session, tenant_id: TenantId, names: Sequen
 
 
 def list_decisions(session: Session, tenant_id: TenantId, run: str, since: datetime) -> dict[str, AuthLog]:
-    """Return the cell's logged decisions of the run, by mark of the check."""
+    """Return the cell's logged decisions of the run, by id (mark) of the check."""
     rows = session.scalars(
         select(AuthLog).where(
             AuthLog.tenant_id == tenant_id,

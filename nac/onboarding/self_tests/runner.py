@@ -1,4 +1,7 @@
-"""Runs self-tests. Needs role admit_worker. If a worker dies, another takes over after LEASE."""
+"""Runs self-tests. Requires the database role admit_worker.
+
+If a worker dies during a test, another worker starts the test again after LEASE.
+"""
 
 import logging
 import time
@@ -35,7 +38,7 @@ _NEVER_ENDS = f"The test was started {MAX_ATTEMPTS} times, and the worker stoppe
 # Maximum tests per turn of the worker.
 _MAX_PARALLEL = 4
 _LIVE_SECONDS = 10.0
-# Time until decisions of the cell are in the database.
+# Maximum time to wait until the cell's decisions are in the database.
 _LOGGED_SECONDS = 15.0
 _POLL_SECONDS = 0.1
 _CLOCK_SLACK = timedelta(minutes=1)
@@ -44,13 +47,13 @@ _CLOCK_SLACK = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True)
 class SelfTestPlatform:
     signing: SigningContext
-    # Default address of cells.
+    # Address of cells that have no address of their own.
     radius_host: str
     reject_delay_seconds: float
 
 
 def run_waiting(platform: SelfTestPlatform, *, engine: Engine | None = None) -> int:
-    """Run waiting tests; return their number."""
+    """Run waiting self-tests. Returns their number."""
     with session_scope(PlatformScope(), engine=engine) as session:
         waiting = repository.list_waiting(session, most=_MAX_PARALLEL)
     with ThreadPoolExecutor(_MAX_PARALLEL) as pool:
@@ -83,12 +86,12 @@ def run_one(platform: SelfTestPlatform, tenant_id: TenantId, test_id: UUID, *, e
 
 
 def _run_name(test_id: UUID, attempt: int) -> str:
-    """Return the name of a run in logs and certificates. A later worker finds leftovers by it."""
+    """Return the name of a run in logs and certificates. By this name, a later worker finds certificates to revoke."""
     return sha256(f"{test_id} {attempt}".encode()).hexdigest()[:8]
 
 
 def _take_attempt(tenant_id: TenantId, test_id: UUID, engine: Engine | None) -> int:
-    """Take the test and return the number of the attempt; 0 if it is not due."""
+    """Lease the test. Returns the number of the attempt; 0 if the test is not due."""
     now = utc_now()
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         row = repository.get(session, tenant_id, test_id, lock=True)
@@ -104,7 +107,7 @@ def _finish(
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         row = repository.get(session, tenant_id, test_id, lock=True)
-        # The lease has expired and another worker has the test.
+        # If the lease has expired, another worker may already run the test.
         if row is None or row.state != "running" or row.attempts != attempt:
             return
         row.state, row.ended_at, row.error = "failed" if error else "done", utc_now(), error
@@ -172,7 +175,7 @@ class _SelfTestRun:
         except NotLiveYet as exc:
             raise NotLiveYet(
                 "The tenant's cell did not receive the test certificates in time.",
-                remedy=Advice("Check that its agent is running.", "getPlatformStatus"),
+                remedy=Advice("Check that the cell's agent is running.", "getPlatformStatus"),
             ) from exc
 
     def _target(self, session: Session, tenant: Tenant, own: identities.IssuedIdentity) -> RadiusTarget:
@@ -208,7 +211,7 @@ class _SelfTestRun:
         ]
 
     def _logged(self, marks: list[str]) -> dict[str, AuthLog]:
-        """Return the cell's decisions that arrive in the database in time."""
+        """Return the cell's decisions by mark, as far as they arrive in the database within _LOGGED_SECONDS."""
         deadline = time.monotonic() + _LOGGED_SECONDS
         while True:
             with self._scope() as session:

@@ -1,4 +1,4 @@
-"""Self-tests of a tenant. The worker runs them (`nac.onboarding.self_tests.runner`)."""
+"""Service for a tenant's self-tests. The worker runs them (`nac.onboarding.self_tests.runner`)."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -15,9 +15,9 @@ from nac.onboarding.self_tests import repository
 from nac.onboarding.self_tests.repository import ORDERS as ORDERS
 from nac.tenancy.tenants import service as tenants
 
-# Per tenant at a time.
+# Maximum self-tests of a tenant that wait or run.
 MAX_OPEN = 2
-# Per tenant; older ones are deleted.
+# Maximum stored self-tests of a tenant. Older self-tests are deleted.
 MAX_STORED = 50
 
 

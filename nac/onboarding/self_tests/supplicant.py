@@ -1,6 +1,6 @@
 """A simulated device with a certificate: EAP-TLS by OpenSSL over memory buffers (RFC 3748, RFC 5216, RFC 9190).
 
-OpenSSL reads the key from an anonymous file in memory; it is never on disk.
+OpenSSL reads the private key from an anonymous file in memory, so the key is never on disk.
 """
 
 import os
@@ -27,13 +27,13 @@ _EAP_RESPONSE, _EAP_REQUEST = 2, 1
 _IDENTITY, _NAK, _TLS = 1, 3, 13
 _HAS_LENGTH, _HAS_MORE, _IS_START = 0x80, 0x40, 0x20
 _FRAGMENT_OCTETS = 1200
-# A handshake takes about ten.
+# Maximum rounds of an EAP conversation. A handshake takes about ten rounds.
 _MAX_ROUNDS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceIdentity:
-    """A device's certificate, the intermediate certificates and the key."""
+    """A device's certificate with its intermediate certificates and private key."""
 
     name: str
     chain: tuple[x509.Certificate, ...]
@@ -42,15 +42,15 @@ class DeviceIdentity:
 
 @dataclass(frozen=True, slots=True)
 class EapConversation:
-    # The last response; None if there was none.
+    # The server's last response; None without a response.
     reply: RadiusPacket | None
-    # Reason why the device rejects the server; "" if it does not.
+    # Reason why the device rejects the server; "" if the device accepts it.
     complaint: str
     tls_version: str = ""
 
 
 def device_context(identity: DeviceIdentity, *, root: x509.Certificate, server_name: str) -> ssl.SSLContext:
-    """Return a context that trusts only this root and requires `server_name` in the server's certificate."""
+    """Return a TLS context for the device, which trusts only `root` and requires `server_name` in the certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=root.public_bytes(Encoding.PEM).decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -82,7 +82,7 @@ class Supplicant:
         return _encode_eap(0, _IDENTITY, self._name)
 
     def answer(self, eap: bytes) -> bytes:
-        """Return the response to an EAP request."""
+        """Return the device's response to an EAP request."""
         identifier, kind = eap[1], eap[4]
         if kind != _TLS or len(eap) < 6:
             return _encode_eap(identifier, _NAK, bytes((_TLS,)))
@@ -95,12 +95,12 @@ class Supplicant:
         return _encode_eap(identifier, _TLS, self._fragments.popleft() if self._fragments else b"\0")
 
     def _advance_tls(self) -> None:
-        """Continue the handshake. OpenSSL sends errors to the server as an alert."""
+        """Continue the TLS handshake. After an error, OpenSSL sends an alert to the server."""
         try:
             if not self._is_connected:
                 self._tls.do_handshake()
                 self._is_connected = True
-            # Read the server's last messages and its tickets.
+            # Read the server's last messages and its session tickets.
             while self._tls.read(64):
                 continue
         except ssl.SSLWantReadError:
@@ -118,7 +118,10 @@ class Supplicant:
 
 
 def run_conversation(server: RadiusServer, supplicant: Supplicant, attributes: bytes) -> EapConversation:
-    """Run EAP from the identity to the verdict. Each packet contains `attributes`."""
+    """Run an EAP conversation from the identity to Access-Accept or Access-Reject.
+
+    Each Access-Request contains `attributes`.
+    """
     eap, state = supplicant.identity(), b""
     for _ in range(_MAX_ROUNDS):
         reply = server.request_access(
@@ -126,10 +129,10 @@ def run_conversation(server: RadiusServer, supplicant: Supplicant, attributes: b
         )
         if reply is None or reply.code != ACCESS_CHALLENGE:
             return EapConversation(reply, supplicant.complaint, supplicant.tls_version)
-        asked, state = join_values(reply.octets, EAP_MESSAGE), join_values(reply.octets, STATE)
-        if len(asked) < 5 or asked[0] != _EAP_REQUEST:
-            return EapConversation(reply, "a challenge without an EAP request")
-        eap = supplicant.answer(asked)
+        eap_request, state = join_values(reply.octets, EAP_MESSAGE), join_values(reply.octets, STATE)
+        if len(eap_request) < 5 or eap_request[0] != _EAP_REQUEST:
+            return EapConversation(reply, "the server sent a challenge without an EAP request")
+        eap = supplicant.answer(eap_request)
     return EapConversation(None, "the conversation does not end")
 
 

@@ -1,4 +1,7 @@
-"""Configuration templates, one file each in `templates`: TOML header, a line `+++`, Jinja2 text."""
+"""Configuration templates for network devices: one file per template in the folder `templates`.
+
+A file has a TOML header, a line `+++`, and a Jinja2 text.
+"""
 
 import tomllib
 from collections.abc import Mapping
@@ -14,14 +17,15 @@ _SEPARATOR = "\n+++\n"
 
 AccessKind = Literal["wired", "wireless", "both"]
 SnippetKind = Literal["commands", "file", "steps"]
-# plain: a blank ends the value; double and single: the value is in such quotation marks.
+# How the device's configuration quotes values. "plain": not quoted, so a blank ends the value. "double" and "single":
+# in such quotation marks.
 Quoting = Literal["plain", "double", "single"]
 Feature = Literal["dot1x", "mab", "accounting", "coa", "vlan"]
 FEATURES: tuple[Feature, ...] = get_args(Feature)
 
 
 class TemplatesDamaged(Exception):
-    """Template headers have mistakes; `mistakes` lists each with its file."""
+    """Template files have mistakes. `mistakes` has a text with file name for each."""
 
     def __init__(self, mistakes: list[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -32,16 +36,16 @@ class TemplatesDamaged(Exception):
 class SnippetTemplate:
     id: str
     title: str
-    # Vendor in nac.engine.vendors whose recipe ends sessions.
+    # Vendor in nac.engine.vendors, which decides how Admit ends sessions on such a NAS.
     vendor: str
     access: AccessKind
     kind: SnippetKind
     versions: str
     features: tuple[Feature, ...]
     quoting: Quoting
-    # Start of a comment line; "" for prose.
+    # Characters that begin a comment line; "" if the text is instructions and not a configuration.
     comment: str
-    # Whether requests have a Message-Authenticator, and what to do otherwise.
+    # Whether the device sends Message-Authenticator, and what to do if it does not.
     message_authenticator: str
     text: str
 

@@ -1,4 +1,4 @@
-"""Configurations for a tenant's switches and access points, with its addresses, ports and secret."""
+"""Snippets: configurations for a tenant's switches and access points, with the server's address, ports and secret."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,22 +23,22 @@ from nac.tenancy.nases import service as nases
 from nac.tenancy.secret_rotations import service as rotations
 from nac.tenancy.tenants import service as tenants
 
-# Stands for a secret that is not revealed.
+# Placeholder for a secret that the user has not revealed.
 SECRET_PLACEHOLDER = "REPLACE-WITH-THE-SECRET"  # noqa: S105 -- no password
 _MAX_SAFE_NAME_CHARACTERS = 32
 _HOST = re.compile(r"[A-Za-z0-9.:-]{1,253}", re.ASCII)
-# Besides letters and digits, characters without a meaning in any vendor's shell.
+# Letters, digits, and characters that have no special meaning in any vendor's command line.
 _PLAIN = re.compile(r"[A-Za-z0-9._+=@/-]{1,128}", re.ASCII)
 _QUOTED: Mapping[Quoting, re.Pattern[str]] = {
     "plain": _PLAIN,
-    # Characters without a meaning within quotation marks of any vendor.
+    # Characters that have no special meaning within quotation marks in any vendor's command line.
     "double": re.compile(r"[A-Za-z0-9 ._+=@/,:;<>()\[\]{}#%&*^~|-]{1,128}", re.ASCII),
     "single": re.compile(r"[A-Za-z0-9 ._+=@/,:;<>()\[\]{}#%&*^~|$-]{1,128}", re.ASCII),
 }
 
 
 class SecretNotWritable(InvalidInput):
-    """The secret has characters that this configuration cannot contain safely."""
+    """The secret has characters that this device's configuration cannot contain safely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SnippetValues:
     host: str
     auth_port: int
     acct_port: int
-    # Names of a site and a NAS; "" if not selected.
+    # Names of the site and NAS that the user selected; "" without a selection.
     site: str = ""
     nas: str = ""
     secret: str = field(default="", repr=False)
@@ -78,10 +78,10 @@ def render_snippet(
     nas: str = "",
     secret: str = "",
 ) -> str:
-    """Return a snippet. `site` is a slug, `nas` a name, address or identifier.
+    """Return the snippet `name` as text. `site` is a slug, `nas` a name, address or identifier.
 
-    `usual_host` is the address of cells without their own. Without `secret` (from `reveal`), the text has a
-    placeholder. Raises NotFound and SecretNotWritable.
+    `usual_host` is the address of cells that have no address of their own. `secret` comes from `reveal_secret`; without
+    it, the text contains a placeholder. Raises NotFound and SecretNotWritable.
     """
     template = require_template(name)
     slot = cells.require_slot(session, tenant_id=tenant_id)
@@ -102,9 +102,9 @@ def render_snippet(
 def reveal_secret(
     session: Session, *, actor: str, tenant_id: TenantId, unseal: Unseal, nas: str = "", following: bool = False
 ) -> str:
-    """Return the shared secret of the NAS, or of the tenant if the NAS has none. Recorded in the audit log.
+    """Return the shared secret of the NAS, or of the tenant if the NAS has no secret. Audits the access.
 
-    `following` returns the next secret of a rotation.
+    `following` returns the next secret of a running rotation instead.
     """
     device: Nas | None = nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
     target = device.name if device else tenants.require_tenant(session, tenant_id=tenant_id).slug
@@ -125,7 +125,10 @@ def reveal_secret(
 
 
 def render(template: SnippetTemplate, values: SnippetValues) -> str:
-    """Render a template. No name or secret can end a word, line or quotation. Raises SecretNotWritable."""
+    """Render a template. Raises SecretNotWritable.
+
+    Checks that no name or secret ends a word, line or quotation of the configuration, so that none can add commands.
+    """
     if not _HOST.fullmatch(values.host):
         raise InvalidInput(f"Invalid address of a RADIUS server: {values.host!r}.", place="radius_host")
     secret = values.secret or SECRET_PLACEHOLDER
@@ -165,11 +168,11 @@ def render(template: SnippetTemplate, values: SnippetValues) -> str:
 
 
 def safe_name(text: str) -> str:
-    """Replace everything except letters, digits and dots by dashes, and shorten the name."""
+    """Return a short form of a name, in which dashes replace all characters except letters, digits and dots."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:_MAX_SAFE_NAME_CHARACTERS]
 
 
 @cache
 def _environment() -> Environment:
-    # The output is not HTML. Values are checked beforehand.
+    # The output is not HTML, so it needs no escaping. `render` has checked the values.
     return ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)

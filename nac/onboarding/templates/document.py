@@ -1,7 +1,8 @@
-"""Template documents: parsed, validated, and split into named parts.
+"""Template documents: parsing, validation, and the division into named parts.
 
-A template controls only what its document contains. A part can differ, be overridden and be restored separately:
-`group:endpoint/printers`, `policy:office`, `site:main`, `site:main.time_zone`, `settings.methods`.
+A template controls only the settings and objects in its document. Each of these is a part, such as
+`group:endpoint/printers`, `policy:office`, `site:main`, `site:main.time_zone` and `settings.methods`. Admit compares,
+overrides and restores each part separately.
 """
 
 import re
@@ -22,7 +23,7 @@ from nac.tenancy.tenants.realms import parse_realms
 
 MAX_BYTES = 1_000_000
 _MAX_PER_KIND = 200
-# In the order of application: a policy refers to groups and sites, a site to its policy.
+# The order of application, because a policy refers to groups and sites, and a site to its policy.
 PART_KINDS = ("group:", "site:", "policy:", "site.", "settings.")
 PART_PATTERN = re.compile(
     r"(group:(endpoint|user)/.{1,200}|policy:[a-z0-9-]{1,63}|site:[a-z0-9-]{1,63}(\.[a-z_]{1,20})?|settings\.[a-z_]{1,40})"
@@ -31,26 +32,26 @@ PART_PATTERN = re.compile(
 
 class SiteDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     slug: str
-    # Used if the site is created; an existing site keeps its name.
+    # Name for a new site. An existing site keeps its name.
     name: str = ""
     time_zone: str | UnsetType = UNSET
-    # Slug of a policy of the template or of the tenant.
+    # Slug of a policy, which is in the template or belongs to the tenant.
     policy: str | UnsetType = UNSET
     monitor: bool | UnsetType = UNSET
-    # An outcome, or null for the policy's fallback.
+    # An outcome, or null to use the fallback of the policy.
     fallback: dict[str, Any] | UnsetType | None = UNSET
 
 
 class PolicyDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     slug: str
-    # In the format of docs/reference/policy.schema.json.
+    # A policy document (docs/reference/policy.schema.json).
     document: dict[str, Any]
 
 
 class SettingsDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     methods: list[str] | UnsetType = UNSET
     tls_versions: list[str] | UnsetType = UNSET
-    # null and 0 require no replay.
+    # Days of log entries to replay before a publication. null and 0 mean no replay.
     replay_days: int | UnsetType | None = UNSET
     renewal_keeps_key: bool | UnsetType = UNSET
     status_failure: Literal["soft", "hard"] | UnsetType = UNSET
@@ -73,9 +74,9 @@ class InvalidTemplate(InvalidInput):
 
 
 def parse_template(document: object) -> TemplateDocument:
-    """Parse and check a template. Raises InvalidTemplate, or SeveralMistakes with their places.
+    """Parse and check a template. Raises InvalidTemplate, or SeveralMistakes with the path of each mistake.
 
-    References of policies and the abilities of NASes depend on the tenant and are checked there.
+    Does not check references to objects or the abilities of NASes, because they depend on the tenant.
     """
     parsed = read_template(document)
     mistakes = MistakeCollector()
@@ -98,7 +99,7 @@ def parse_template(document: object) -> TemplateDocument:
 
 
 def read_template(document: object) -> TemplateDocument:
-    """Parse a template without further checks. Raises InvalidTemplate."""
+    """Parse a template, checking only its format. Raises InvalidTemplate."""
     try:
         parsed = msgspec.convert(document, TemplateDocument)
         size = len(msgspec.json.encode(document))
@@ -136,7 +137,7 @@ def _require_list(name: str, entries: list[str]) -> None:
 
 @contextmanager
 def _prefix_place(place: str) -> Iterator[None]:
-    """Prefix the places of errors with `place`."""
+    """Put `place` before the field paths of errors in the context."""
     try:
         yield
     except SeveralMistakes as several:
@@ -166,7 +167,7 @@ def _require_policy(policy: PolicyDocument, *, place: str) -> None:
 
 @contextmanager
 def _translate_policy_errors(below: str = "") -> Iterator[None]:
-    """Convert errors of the policy engine; `below` is the place of the document."""
+    """Convert errors of the policy engine. `below` is the path of the policy document in the template."""
     try:
         yield
     except PolicyErrors as exc:
@@ -199,7 +200,7 @@ def _require_realms(settings: SettingsDocument) -> None:
 
 
 def read_method_offer(settings: SettingsDocument) -> MethodOffer:
-    """Return the methods and TLS versions. Raises InvalidInput."""
+    """Return the authentication methods and TLS versions of the settings. Raises InvalidInput."""
     methods, versions = settings.methods, settings.tls_versions
     return parse_offer(
         methods=None if methods is UNSET else ",".join(methods),
@@ -207,12 +208,12 @@ def read_method_offer(settings: SettingsDocument) -> MethodOffer:
     )
 
 
-# The checks of tenant settings, so that a roll-out does not fail later.
+# The same checks as for a tenant's settings, so that a roll-out cannot fail because of them.
 _SETTINGS_CHECKS = (read_method_offer, _require_replay, _require_nat_session, _require_silence, _require_realms)
 
 
 def list_parts(parsed: TemplateDocument) -> dict[str, Any]:
-    """Return the desired values by part; True means that the object must exist."""
+    """Return the desired value of each part. True means that the object must exist."""
     wanted: dict[str, Any] = {f"group:endpoint/{name}": True for name in parsed.endpoint_groups}
     wanted |= {f"group:user/{name}": True for name in parsed.user_groups}
     wanted |= {f"site:{site.slug}": True for site in parsed.sites}
@@ -233,11 +234,11 @@ def list_parts(parsed: TemplateDocument) -> dict[str, Any]:
     if parsed.settings.realms is not UNSET:
         wanted["settings.realms"] = parse_realms(parsed.settings.realms)
     if wanted.get("settings.replay_days") == 0:
-        # The tenant's form of "no replay".
+        # A tenant stores "no replay" as NULL, not as 0.
         wanted["settings.replay_days"] = None
     return wanted
 
 
 def site_names_by_slug(parsed: TemplateDocument) -> Mapping[str, str]:
-    """Return names of sites by slug."""
+    """Return the names of the template's sites by slug."""
     return {site.slug: site.name for site in parsed.sites}

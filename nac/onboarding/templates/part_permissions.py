@@ -1,4 +1,4 @@
-"""Permissions that the parts of a template need at a tenant: those for changing them one by one."""
+"""Permissions to apply a template to a tenant: the permissions that changing each part directly requires."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -10,7 +10,7 @@ from nac.models import Tenant
 
 # Returns the caller's permissions at a tenant.
 HeldPermissions = Callable[[TenantId], frozenset[Permission]]
-# Members of a site that decide which rules apply.
+# Settings of a site that determine which policy rules apply.
 _POLICY_MEMBERS: Final = frozenset({"policy", "monitor", "fallback"})
 _READ_PERMISSIONS: Final = {
     Permission.ENDPOINT_MANAGE: Permission.ENDPOINT_READ,
@@ -29,7 +29,7 @@ CHANGE_ALL_PARTS: Final = frozenset(
 
 
 def permissions_for(parts: Iterable[str]) -> frozenset[Permission]:
-    """Return the permissions for `parts` (see `document.parts_of`)."""
+    """Return the permissions for changing `parts` (names as in `document.list_parts`)."""
     return frozenset[Permission]().union(*map(_permissions_for_part, parts))
 
 
@@ -62,7 +62,7 @@ def _require_permissions(held: HeldPermissions, tenant: Tenant, needed: frozense
     missing = sorted(needed - held(TenantId(tenant.id)))
     if missing:
         raise PermissionMissing(
-            f"You lack permissions of the template at tenant {tenant.slug!r}: {', '.join(missing)}.",
+            f"You lack permissions that the template needs at tenant {tenant.slug!r}: {', '.join(missing)}.",
             place="tenant",
             remedy=f"Ask an administrator for a role that has them, or {otherwise}.",
         )

@@ -1,6 +1,6 @@
-"""Reads and changes the parts of a tenant that a template controls.
+"""Reads and changes a tenant's parts: the settings and objects that a template controls.
 
-Needs a scope that sees the tenant's rows. Reading takes a constant number of statements.
+Requires a scope that sees the tenant's rows. Reading takes a constant number of SQL statements.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ _COMMENT = "From the template"
 
 
 def read_parts(session: Session, tenant_id: TenantId, names: Iterable[str]) -> dict[str, Any]:
-    """Return the tenant's current values of these parts."""
+    """Return the tenant's current value of each part in `names`."""
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     rows = {site.slug: site for site in sites.list_sites(session, tenant_id=tenant_id)}
     known = policies.list_policies(session, tenant_id=tenant_id)
@@ -51,7 +51,7 @@ def read_parts(session: Session, tenant_id: TenantId, names: Iterable[str]) -> d
 class _TenantParts:
     groups: set[str]
     sites: Mapping[str, Site]
-    # Published documents.
+    # Documents of the published policies, by slug.
     policies: Mapping[str, object]
     slugs: Mapping[Any, str]
     tenant: Tenant
@@ -80,10 +80,10 @@ class _TenantParts:
 def apply_parts(
     session: Session, *, actor: str, tenant_id: TenantId, wanted: Mapping[str, Any], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Change the tenant's parts to `wanted`; return the previous values of changed parts.
+    """Change the tenant's parts to the values in `wanted`. Returns the previous values of the changed parts.
 
-    Restoring never deletes created objects, because others can use them by then. `names` are names of created sites.
-    Raises the services' errors, with the part as their place.
+    Does not delete objects, even if their previous value is ABSENT, because other objects may use them meanwhile.
+    `names` has the names for new sites. Raises the errors of the services, with the name of the part in `place`.
     """
     had = read_parts(session, tenant_id, wanted)
     changed = {
@@ -143,12 +143,12 @@ class _PartWriter:
                 self._put_setting(name.removeprefix("settings."), value)
 
     def _put_policy(self, slug: str, document: object) -> None:
-        """Publish a policy for all followers. It can refer to objects that only some tenants have."""
+        """Publish a policy. It may refer to objects that this tenant lacks, because it is the same for all tenants."""
         policy = policy_rows.get_by_slug(self.session, self.tenant_id, slug)
         if policy is None:
             self._do(policies.create_policy, slug=slug)
         else:
-            # Restore an earlier version without a replay: it was in force before.
+            # If an earlier published version has this document, restore it. This needs no replay.
             before = policy_rows.list_versions(
                 self.session, self.tenant_id, policy.id, span=policy_rows.VERSION_ORDERS.first(20)
             )
@@ -195,5 +195,5 @@ class _PartWriter:
             case _:
                 self._do(tenants.update_silence, **{name.removeprefix("silent_"): value})
 
-    def _do(self, service: Callable[..., object], **given: object) -> None:
-        service(self.session, actor=self.actor, tenant_id=self.tenant_id, **given)
+    def _do(self, service: Callable[..., object], **arguments: object) -> None:
+        service(self.session, actor=self.actor, tenant_id=self.tenant_id, **arguments)

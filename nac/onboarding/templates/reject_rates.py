@@ -1,14 +1,14 @@
-"""Statistical test: did a change affect how many of a tenant's devices are rejected?"""
+"""Statistical test of whether a change of configuration affected the share of rejected devices at a tenant."""
 
 from math import exp, lgamma
 from typing import NamedTuple
 
-# Two-sided significance: of a thousand tenants, about one is stopped by chance.
+# Two-sided significance level. At about one of a thousand tenants, the test finds a change by chance.
 SIGNIFICANCE_LEVEL = 0.001
 
 
 class DeviceCounts(NamedTuple):
-    """Number of devices in a period. Each counts once, however often it tries."""
+    """Numbers of rejected devices and all devices in a period. Each device counts once, however often it tries."""
 
     rejected: int
     all: int
@@ -19,10 +19,10 @@ class DeviceCounts(NamedTuple):
 
 
 def has_share_moved(before: DeviceCounts, since: DeviceCounts, *, most: float) -> bool:
-    """Return whether the share of rejected devices changed by more than `most` (0.05 is 5 of 100) and significantly.
+    """Return whether the share of rejected devices changed significantly, and by more than `most` (0.05: 5 of 100).
 
-    A decrease counts, because the network can be open. Few devices prove nothing: 1 of 1 rejected is not significant, 5
-    of 5 after 0 of 20 is. No devices at all mean nothing: it can be night.
+    A decrease also counts, because a wrong policy may admit all devices. Few devices are not significant: 1 rejected of
+    1 is not, but 5 of 5 after 0 of 20 is. A period without devices is no change, because it may be night.
     """
     if not before.all or not since.all:
         return False
@@ -30,16 +30,16 @@ def has_share_moved(before: DeviceCounts, since: DeviceCounts, *, most: float) -
 
 
 def is_conclusive(before: DeviceCounts, since: DeviceCounts, *, most: float) -> bool:
-    """Return whether any number of rejections among these devices could count as a change."""
+    """Return whether the periods have enough devices to detect a change."""
     return any(has_share_moved(before, DeviceCounts(rejected, since.all), most=most) for rejected in (0, since.all))
 
 
 def compute_p_value(before: DeviceCounts, since: DeviceCounts) -> float:
-    """Return the probability of a difference at least this large by chance (Fisher's exact test, two-sided)."""
+    """Return the probability that chance causes a difference of at least this size (Fisher's exact test, two-sided)."""
     rejected = before.rejected + since.rejected
     lowest, highest = max(0, rejected - before.all), min(rejected, since.all)
     seen = _hypergeometric(since.rejected, before.all, since.all, rejected)
-    # Tolerance for rounding of logarithms.
+    # The tolerance is for rounding errors of the logarithms.
     return min(
         1.0,
         sum(
@@ -51,7 +51,7 @@ def compute_p_value(before: DeviceCounts, since: DeviceCounts) -> float:
 
 
 def _hypergeometric(k: int, before: int, since: int, rejected: int) -> float:
-    """Return the hypergeometric probability that `k` of the rejected devices are in the later period."""
+    """Return the hypergeometric probability that `k` of the `rejected` devices are in the later period."""
     return exp(_log_binomial(since, k) + _log_binomial(before, rejected - k) - _log_binomial(before + since, rejected))
 
 

@@ -59,7 +59,7 @@ def list_versions(session: Session, template: Template, *, span: PageSpan) -> Se
 
 
 def list_versions_to_come(session: Session, template: Template) -> Sequence[TemplateVersion]:
-    """Return the newest version, and those of active roll-outs."""
+    """Return the newest version of the template, and the versions of its active roll-outs."""
     under_way = select(Rollout.version).where(Rollout.template_id == template.id, Rollout.state == "running")
     row = TemplateVersion
     wanted = or_(row.number == template.newest, row.number.in_(under_way))
@@ -73,7 +73,10 @@ def list_followers(
     span: PageSpan | None = None,
     only: Collection[TenantId] | None = None,
 ) -> Sequence[Row[TemplateTenant, Tenant]]:
-    """Return followers; all of them by slug without `span`, limited to `only` if set."""
+    """Return the tenants that follow the template; without `span`, all of them by slug.
+
+    `only` limits the result to these tenants.
+    """
     query = (
         select(TemplateTenant, Tenant)
         .join(Tenant, Tenant.id == TemplateTenant.tenant_id)
@@ -113,7 +116,7 @@ def list_rollouts(session: Session, template: Template, *, span: PageSpan) -> Se
 
 
 def list_rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[RolloutTenant, Tenant]]:
-    """Return the tenants of a roll-out by stage and slug."""
+    """Return the tenants of a roll-out, ordered by stage and slug."""
     query = (
         select(RolloutTenant, Tenant)
         .join(Tenant, Tenant.id == RolloutTenant.tenant_id)
@@ -124,9 +127,9 @@ def list_rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[Rol
 
 
 def count_devices(session: Session, tenant_id: TenantId, since: datetime, until: datetime) -> DeviceCounts:
-    """Count devices from `since` to before `until`, except rejections of a suspended tenant and self-tests.
+    """Count the tenant's rejected devices and all devices from `since` to before `until`.
 
-    Needs a scope that sees the tenant's rows.
+    Ignores self-tests, and rejections because the tenant was suspended. Requires a scope that sees the tenant's rows.
     """
     device = func.coalesce(func.cast(AuthLog.mac, AuthLog.identity.type), AuthLog.identity)
     query = select(func.count(distinct(case((~AuthLog.permitted, device)))), func.count(distinct(device)))

@@ -1,6 +1,7 @@
-"""Rolls out a template version to its tenants in stages. Stops if rejections at a tenant change too much.
+"""Rolls out a template version to its tenants in stages.
 
-A roll-out is a job of the MSP (`nac.core.jobs`). It continues every few seconds, with one transaction per tenant.
+The roll-out stops if the share of rejected devices at a tenant changes too much. It is a job of the MSP
+(`nac.core.jobs`), which continues every few seconds, with one transaction per tenant.
 """
 
 import hashlib
@@ -35,7 +36,7 @@ JOB_KIND = "templates.roll-out"
 MAX_STAGES = 20
 MIN_MINUTES, MAX_MINUTES = 1, 7 * 24 * 60
 _CHECK_INTERVAL = timedelta(seconds=10)
-# Tenants per turn of the job. Other jobs run in between.
+# Maximum tenants per turn of the job. Between turns, other jobs can run.
 _TENANTS_PER_TURN = 20
 # Maximum tenants named in a message.
 _MAX_NAMED = 5
@@ -43,7 +44,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """A stage of `tenants` (slugs), or of a cumulative `share` in percent of tenants behind, watched for `minutes`."""
+    """A stage of `tenants` (slugs), or of a cumulative `share` (percent) of tenants; watched for `minutes`."""
 
     minutes: int
     tenants: Sequence[str] | None = None
@@ -69,9 +70,9 @@ def start_rollout(
 ) -> Rollout:
     """Start a roll-out. The last stage contains all remaining tenants.
 
-    With `back_when_moved` it rolls back automatically if rejections change, otherwise it stops. Raises Conflict if one
-    is running or no tenant is behind the version, and PermissionMissing if the caller cannot change the parts at one of
-    the tenants.
+    If the share of rejections at a tenant changes by more than `most_moved`, the roll-out stops or, with
+    `back_when_moved`, rolls back. Raises Conflict if a roll-out is running or all tenants have the version.
+    Raises PermissionMissing if the caller cannot change the parts at one of the tenants.
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     version = require_version(session, template=template, number=number)
@@ -116,7 +117,7 @@ def start_rollout(
 def _list_parts_at(
     version: TemplateVersion, followers: Iterable[tuple[TemplateTenant, Tenant]], held: HeldPermissions
 ) -> set[str]:
-    """Return the parts that change at any of the tenants. Raises PermissionMissing."""
+    """Return the parts that change at least at one of the tenants. Raises PermissionMissing."""
     wanted = list_parts(read_template(version.document))
     parts: set[str] = set()
     for row, tenant in followers:
@@ -136,7 +137,7 @@ def _start_job(
         kind=JOB_KIND,
         title=f"Template {template.slug}, version {rollout.version}",
         input={"rollout": str(rollout.id)},
-        # A person who retries the job must have the permissions to start it.
+        # Users who retry the job need the permissions to start it.
         needs={Permission.TEMPLATE_MANAGE, *permissions_for(parts)},
         seal=seal,
     ).id
@@ -146,7 +147,7 @@ def _start_job(
 def _plan_stages(
     template: Template, behind: Mapping[str, TemplateTenant], stages: Sequence[RolloutStage]
 ) -> dict[str, int]:
-    """Return the stage of each tenant. A share always selects the same tenants, but different ones per template."""
+    """Return the stage of each tenant by slug. A share always selects the same tenants for a template."""
     if not 1 <= len(stages) <= MAX_STAGES:
         raise InvalidInput(f"A roll-out must have 1 to {MAX_STAGES} stages.", place="stages")
     order = sorted(behind, key=lambda slug: hashlib.sha256(f"{template.id} {slug}".encode()).digest())
@@ -168,7 +169,7 @@ def _plan_stages(
             share = stage.share or 0
             if not 0 < share <= 100:
                 raise InvalidInput("The share must be between 1 and 100.", place=f"{place}.share")
-            # At least one tenant; rounded up, so that 100 means all.
+            # Rounded up to at least one tenant, so that 100 percent means all tenants.
             wanted = max(1, -(-len(order) * share // 100)) - len(planned)
             taken = [slug for slug in order if slug not in planned][: max(0, wanted)]
         planned |= dict.fromkeys(taken, number)
@@ -176,7 +177,7 @@ def _plan_stages(
 
 
 def stop_rollout(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID) -> Rollout:
-    """Stop a roll-out. Updated tenants keep the version. Raises Conflict unless it is running."""
+    """Stop a roll-out. Updated tenants keep the new version. Raises Conflict if the roll-out is not running."""
     rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
     if rollout.state != "running":
         raise Conflict(f"The roll-out is {rollout.state}.", place="rollout")
@@ -187,7 +188,7 @@ def stop_rollout(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUI
 
 
 def stop_all_rollouts(session: Session, *, actor: str, msp_id: MspId) -> int:
-    """Stop all roll-outs that run or roll back; return their number. Works in any scope that sees the MSP."""
+    """Stop all roll-outs of the MSP, including those that roll back. Returns their number."""
     found = repository.lock_running(session, msp_id)
     for rollout in found:
         _end_rollout(rollout, "stopped", f"Stopped by {actor}.")
@@ -198,9 +199,7 @@ def stop_all_rollouts(session: Session, *, actor: str, msp_id: MspId) -> int:
 def resume_rollout(
     session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held: HeldPermissions, seal: Seal
 ) -> Rollout:
-    """Resume a stopped roll-out. Its current stage is watched again from the start. Raises Conflict and
-    PermissionMissing.
-    """
+    """Resume a stopped roll-out, and restart its current stage. Raises Conflict and PermissionMissing."""
     rollout, template = _require_stopped(session, msp_id, rollout_id)
     rollout.state, rollout.detail, rollout.ended_at = "running", "", None
     rollout.stage_applied_at = None
@@ -214,7 +213,7 @@ def resume_rollout(
         if row.state in ("failed", "left-out", "rolled-back"):
             row.state, row.detail = "waiting", ""
         elif row.state == "applied":
-            # A person has accepted this change, so it must not stop the roll-out again.
+            # By resuming, the user accepts the change of rejections, so it must not stop the roll-out again.
             row.applied_at, row.detail = now, ""
     session.flush()
     _audit_rollout(session, actor, rollout, "resume-rollout")
@@ -225,8 +224,9 @@ def resume_rollout(
 def roll_back_rollout(
     session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held: HeldPermissions, seal: Seal
 ) -> Rollout:
-    """Restore the tenants' previous parts, except those changed since. Raises Conflict while it runs, and
-    PermissionMissing.
+    """Restore the parts that the roll-out changed at its tenants, except parts that users changed later.
+
+    Raises Conflict while the roll-out runs, and PermissionMissing.
     """
     rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
     if rollout.state not in ("stopped", "done"):
@@ -284,7 +284,7 @@ def _audit_rollout(session: Session, actor: str, rollout: Rollout, verb: str) ->
 
 
 def advance_rollout(work: JobRun) -> Mapping[str, Any] | JobContinuation:
-    """Run one turn of the job: apply or roll back what is due now."""
+    """Run one turn of the job: update or roll back the tenants that are due now."""
     rollout_id, msp_id = UUID(work.input["rollout"]), work.owner.msp_id
     assert msp_id is not None
     with work.transaction() as session:
@@ -308,53 +308,51 @@ def advance_rollout(work: JobRun) -> Mapping[str, Any] | JobContinuation:
 
 
 def _is_run_by_job(rollout: Rollout, work: JobRun) -> bool:
-    """Return whether this job runs the roll-out: it was neither stopped nor resumed by another job."""
+    """Return whether this job runs the roll-out. False after a stop, or if a new job has resumed the roll-out."""
     return rollout.state in ("running", "rolling-back") and rollout.job_id == work.id
 
 
 def _can_roll_back(row: RolloutTenant) -> bool:
-    """A detail is the reason why the tenant cannot be rolled back."""
+    """Return whether the tenant can be rolled back. After a failed attempt, `detail` has the reason."""
     return row.state == "applied" and not row.detail
 
 
 def _lock_both(session: Session, work: JobRun, row: RolloutTenant, state: str) -> tuple[Rollout, RolloutTenant] | None:
-    """Lock the roll-out and the tenant's row if both are unchanged; otherwise return None. A stop waits for at most one
-    tenant.
-    """
+    """Return and lock the roll-out and the tenant's row; None if another process changed one of them."""
     rollout = repository.get_rollout(session, row.msp_id, row.rollout_id, lock=True)
-    mine = session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
-    if rollout is None or mine is None or mine.state != state or not _is_run_by_job(rollout, work):
+    fresh = session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
+    if rollout is None or fresh is None or fresh.state != state or not _is_run_by_job(rollout, work):
         return None
-    return rollout, mine
+    return rollout, fresh
 
 
 def _leave_out_reason(follower: TemplateTenant | None, rollout: Rollout, tenant: Tenant) -> str:
-    """Return why the tenant is no longer part of the roll-out; "" if it is."""
+    """Return the reason why the roll-out must leave the tenant out; "" without a reason."""
     if follower is None or follower.template_id != rollout.template_id:
-        return "It no longer follows the template."
-    return "It is deleted." if tenant.status == "deleting" else ""
+        return "The tenant no longer follows the template."
+    return "The tenant is being deleted." if tenant.status == "deleting" else ""
 
 
 def _apply_to_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
-    """Update a tenant. Return whether the roll-out continues."""
+    """Update a tenant to the new version. Returns whether the roll-out continues."""
     with work.transaction() as session:
         locked = _lock_both(session, work, row, "waiting")
         if locked is None:
             return False
-        rollout, mine = locked
+        rollout, fresh = locked
         template = session.get_one(Template, rollout.template_id)
         version = require_version(session, template=template, number=rollout.version)
         follower = repository.lock_follower(session, rollout.msp_id, row.tenant_id)
         enter_tenant(session, row.tenant_id)
         if why := _leave_out_reason(follower, rollout, tenants.require_tenant(session, tenant_id=row.tenant_id)):
-            mine.state, mine.detail = "left-out", why
+            fresh.state, fresh.detail = "left-out", why
             return True
         assert follower is not None
         parsed = read_template(version.document)
         now = utc_now()
-        watched = timedelta(minutes=rollout.stages[mine.stage])
-        heard = repository.count_devices(session, row.tenant_id, now - watched, now)
-        mine.rejected_before, mine.devices_before = heard
+        watched = timedelta(minutes=rollout.stages[fresh.stage])
+        counts = repository.count_devices(session, row.tenant_id, now - watched, now)
+        fresh.rejected_before, fresh.devices_before = counts
         try:
             with session.begin_nested():
                 before = apply_parts(
@@ -367,47 +365,47 @@ def _apply_to_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
         except Unavailable:
             raise
         except AdmitError as error:
-            mine.state, mine.detail = "failed", str(error)[:2000]
+            fresh.state, fresh.detail = "failed", str(error)[:2000]
             _end_rollout(rollout, "stopped", f"Cannot update tenant {tenant.slug!r}: {error}"[:2000])
             return False
-        mine.state, mine.detail, mine.applied_at = "applied", "", now
-        mine.before, mine.before_version = before, follower.version
+        fresh.state, fresh.detail, fresh.applied_at = "applied", "", now
+        fresh.before, fresh.before_version = before, follower.version
         follower.version, follower.applied_at = rollout.version, now
-        # Each tenant is a step: a worker's crash at another tenant does not count here.
+        # Save the progress after each tenant, so that crashes of a worker count only for the tenant they occur at.
         work.save_place(session, work.place)
     return True
 
 
 def _roll_back_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
-    """Roll back a tenant. A failure is recorded and does not affect other tenants."""
+    """Roll back a tenant. A failure is recorded, and does not affect other tenants. Returns whether to continue."""
     with work.transaction() as session:
         locked = _lock_both(session, work, row, "applied")
         if locked is None:
             return False
-        rollout, mine = locked
+        rollout, fresh = locked
         follower = repository.lock_follower(session, rollout.msp_id, row.tenant_id)
         enter_tenant(session, row.tenant_id)
         if why := _leave_out_reason(follower, rollout, tenants.require_tenant(session, tenant_id=row.tenant_id)):
-            mine.state, mine.detail = "left-out", why
+            fresh.state, fresh.detail = "left-out", why
             return True
         assert follower is not None
         try:
             with session.begin_nested():
-                unchanged = _unchanged_parts(session, rollout, mine)
+                unchanged = _unchanged_parts(session, rollout, fresh)
                 apply_parts(session, actor=work.actor, tenant_id=row.tenant_id, wanted=unchanged, names={})
         except Unavailable:
             raise
         except AdmitError as error:
-            mine.detail = f"Cannot roll back tenant {tenant.slug!r}: {error}"[:2000]
+            fresh.detail = f"Cannot roll back tenant {tenant.slug!r}: {error}"[:2000]
             return True
-        mine.state, mine.detail = "rolled-back", ""
-        follower.version, follower.applied_at = mine.before_version, utc_now()
+        fresh.state, fresh.detail = "rolled-back", ""
+        follower.version, follower.applied_at = fresh.before_version, utc_now()
         work.save_place(session, work.place)
     return True
 
 
 def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> dict[str, Any]:
-    """Return the previous values of parts that are still as the roll-out set them."""
+    """Return the previous values of the parts that nobody changed after the roll-out."""
     template = session.get_one(Template, rollout.template_id)
     version = require_version(session, template=template, number=rollout.version)
     made = list_parts(read_template(version.document))
@@ -417,7 +415,7 @@ def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> 
 
 
 def _finish_stage(work: JobRun, rollout_id: UUID, msp_id: MspId) -> timedelta:
-    """Check the updated tenants. Begin the next stage after the watch time of this one."""
+    """Check the current stage. When its watch time ends, begin the next stage. Returns the delay of the next turn."""
     with work.transaction() as session:
         rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
         if not _is_run_by_job(rollout, work):
@@ -443,7 +441,7 @@ def _finish_stage(work: JobRun, rollout_id: UUID, msp_id: MspId) -> timedelta:
 
 
 def _describe_inconclusive_tenants(rollout: Rollout, rows: Sequence[Any]) -> str:
-    """Return a note about tenants with too few devices to detect a change."""
+    """Return a note about tenants with too few devices to detect a change; "" if there are none."""
     few = [
         tenant.slug
         for row, tenant in rows
@@ -482,7 +480,7 @@ def _stop_for_moved_tenant(session: Session, rollout: Rollout, row: RolloutTenan
 
 
 def _has_tenant_moved(session: Session, rollout: Rollout, row: RolloutTenant) -> bool:
-    """Return whether rejections changed within the watch time of the tenant's stage."""
+    """Return whether the share of rejections changed too much within the watch time of the tenant's stage."""
     assert row.applied_at is not None
     until = min(utc_now(), row.applied_at + timedelta(minutes=rollout.stages[row.stage]))
     enter_tenant(session, row.tenant_id)

@@ -1,4 +1,4 @@
-"""Templates of an MSP, their followers and drift. Needs the MSP's scope."""
+"""Service for an MSP's templates: versions, the tenants that follow them, and drift. Requires the MSP's scope."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class TemplateVersionNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class DriftedPart:
-    """A part of a tenant that differs from the tenant's template version."""
+    """Drift: a part of a tenant that differs from the tenant's version of the template."""
 
     part: str
     wanted: Any
@@ -51,7 +51,7 @@ class DriftedPart:
 class TemplateFollower:
     tenant: Tenant
     row: TemplateTenant
-    # None if not requested.
+    # None if the caller did not request it.
     drift: Sequence[DriftedPart] | None = None
 
 
@@ -74,7 +74,7 @@ def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
 
 
 def rename_template(session: Session, *, actor: str, msp_id: MspId, slug: str, name: str) -> Template:
-    """Rename a template. Its slug stays."""
+    """Change the name of a template. Its slug stays the same."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     before = template.name
     template.name = require_name(name or slug)
@@ -98,7 +98,7 @@ def delete_template(session: Session, *, actor: str, msp_id: MspId, slug: str) -
 def save_version(
     session: Session, *, actor: str, msp_id: MspId, slug: str, document: object, comment: str = ""
 ) -> TemplateVersion:
-    """Save a document as the newest version. Tenants get it by a roll-out. Raises InvalidTemplate."""
+    """Save a document as the template's newest version. Tenants change only by a roll-out. Raises InvalidTemplate."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     parse_template(document)
     template.newest += 1
@@ -118,12 +118,12 @@ def save_version(
 
 
 def list_page(session: Session, *, msp_id: MspId, span: PageSpan, text: str = "") -> Sequence[Template]:
-    """List templates; `text` is part of the slug or name."""
+    """List one page of templates. `text` filters by a part of the slug or name."""
     return repository.list_page(session, msp_id, span=span, text=text)
 
 
 def list_versions(session: Session, *, template: Template, span: PageSpan | None = None) -> Sequence[TemplateVersion]:
-    """List versions, newest first by default."""
+    """List the versions of a template, newest first by default."""
     return repository.list_versions(session, template, span=span or repository.VERSION_ORDERS.first(100))
 
 
@@ -142,7 +142,7 @@ def require_version(session: Session, *, template: Template, number: int) -> Tem
 
 
 def find_follower(session: Session, *, msp_id: MspId, slug: str, tenant: str) -> TemplateFollower | None:
-    """Return a follower, locked until the transaction ends; None if the tenant does not follow this template."""
+    """Return and lock a follower of the template; None if the tenant does not follow this template."""
     template = require_template(session, msp_id=msp_id, slug=slug)
     own = _require_tenant(session, msp_id, tenant)
     row = repository.lock_follower(session, msp_id, TenantId(own.id))
@@ -159,10 +159,11 @@ def follow_template(
     overrides: Sequence[str] = (),
     held: HeldPermissions,
 ) -> TemplateFollower:
-    """Make a tenant follow a template, or change its overrides. Nothing changes until the next roll-out.
+    """Make a tenant follow a template, or change the overrides of a follower.
 
-    `overrides` are parts that stay the tenant's own. Raises Conflict if it follows another template, and
-    PermissionMissing if the caller cannot change the other parts (of the newest version, and of one being rolled out).
+    The tenant's configuration changes with the next roll-out. `overrides` are parts that the template does not change.
+    Raises Conflict if the tenant follows another template. Raises PermissionMissing if the caller cannot change all
+    other parts of the newest version and of versions that are being rolled out.
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     own = _require_tenant(session, msp_id, tenant)
@@ -188,7 +189,7 @@ def follow_template(
 
 
 def release_follower(session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: str) -> None:
-    """Release a tenant from the template. It keeps its current configuration."""
+    """Release a tenant from the template. The tenant keeps its current configuration."""
     template = require_template(session, msp_id=msp_id, slug=slug)
     found = find_follower(session, msp_id=msp_id, slug=slug, tenant=tenant)
     if found is None:
@@ -207,10 +208,10 @@ def list_followers(
     only: Collection[TenantId] | None = None,
     held: HeldPermissions | None = None,
 ) -> Sequence[TemplateFollower]:
-    """List followers, limited to `only` if set. Drift is relative to each tenant's version; without a version there is
-    none.
+    """List the followers of a template. `only` limits the list to these tenants.
 
-    Raises PermissionMissing if the caller's permissions (`held`; None for all) do not allow reading the parts.
+    `with_drift` compares each tenant with its version of the template. A tenant without a version has no drift. Raises
+    PermissionMissing if the caller's permissions (`held`; None for all) do not allow reading the parts.
     """
     rows = repository.list_followers(session, template, span=span or FOLLOWER_ORDERS.first(), only=only)
     if not with_drift:
@@ -232,14 +233,14 @@ def list_followers(
 
 
 def find_drift(session: Session, row: TemplateTenant, wanted: Mapping[str, Any]) -> list[DriftedPart]:
-    """Return the differences. Needs a scope that has entered the tenant."""
-    mine = exclude_overrides(wanted, row.overrides)
-    has = read_parts(session, row.tenant_id, mine)
-    return [DriftedPart(name, value, has[name]) for name, value in mine.items() if has[name] != value]
+    """Return the parts of a tenant that differ from `wanted`. Requires a session in the tenant's scope."""
+    parts = exclude_overrides(wanted, row.overrides)
+    has = read_parts(session, row.tenant_id, parts)
+    return [DriftedPart(name, value, has[name]) for name, value in parts.items() if has[name] != value]
 
 
 def exclude_overrides(wanted: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Return the parts that apply to a tenant with these overrides. Overriding a site covers its members."""
+    """Return the parts of `wanted` without overridden parts. An override of a site covers all its settings."""
     return {
         name: value
         for name, value in wanted.items()
@@ -263,7 +264,7 @@ def _require_parts(overrides: Sequence[str]) -> list[str]:
 
 
 def _require_tenant(session: Session, msp_id: MspId, key: str) -> Tenant:
-    """Return an own tenant of the MSP by slug or id."""
+    """Return the MSP's tenant with this slug or id. Raises TenantNotFound."""
     place = find_tenant(session, key)
     if place is None or place.msp_id != msp_id:
         raise TenantNotFound(f"Tenant {key!r} does not exist.", place="tenant")

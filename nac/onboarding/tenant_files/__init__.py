@@ -1,1 +1,1 @@
-"""Tenant files: export of a tenant, and creation of a tenant from one. See docs/how-to/tenants.md."""
+"""Tenant files: export of a tenant to a file, and creation of a tenant from a file (docs/how-to/tenants.md)."""

@@ -1,6 +1,6 @@
-"""Validates the contents of a tenant file like API input. A file proves nothing, even if it is signed.
+"""Validates the contents of a tenant file like input of the API, because even a signed file is not trusted.
 
-Rows of large tables are checked one by one as they arrive, others when all are present.
+Rows of large tables are checked one by one during the import. All other rows are checked after the import.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +47,7 @@ ContentCheck = Callable[[], object]
 
 
 def check_row(table: str, values: Mapping[str, Any]) -> None:
-    """Check a row of a large table. Raises ValueError with the place."""
+    """Check a row of a large table. Raises ValueError with the name of the field."""
     try:
         match table:
             case "endpoints":
@@ -72,10 +72,10 @@ def _check_endpoint(values: Mapping[str, Any]) -> None:
 
 
 def check_contents(session: Session, *, actor: str, tenant: Tenant, sealer: Sealer) -> None:
-    """Check the imported rows in their transaction.
+    """Check the imported rows, in the transaction of the import.
 
-    Raises TenantFileRefused with its place, or SeveralMistakes. Raises DictionaryMissing if the cell cannot check
-    policies yet.
+    Raises TenantFileRefused or SeveralMistakes, with the row in `place`. Raises DictionaryMissing if the
+    tenant's cell has not published its RADIUS dictionary, which the check of policies needs.
     """
     mistakes = MistakeCollector()
     count = 0
@@ -124,7 +124,7 @@ def _iter_checks(
 
 
 def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: Tenant) -> None:
-    """Set the settings to their own values, which rejects invalid ones."""
+    """Set each setting of the tenant to its imported value by the usual service, which rejects invalid values."""
     mistakes = MistakeCollector()
     with mistakes.noted():
         tenants.update_failure_limits(
@@ -148,13 +148,16 @@ def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: T
         tenant.realms = parse_realms(tenant.realms)
     with mistakes.noted():
         offer = parse_offer(methods=",".join(tenant.methods), tls_versions=",".join(tenant.tls_versions))
-        # In order of preference, without duplicates.
+        # The service returns the values in order of preference, without duplicates.
         tenant.methods, tenant.tls_versions = list(offer.methods or ()), list(offer.tls_versions or ())
     mistakes.refuse()
 
 
 def _iter_current_versions(session: Session, tenant_id: TenantId) -> Iterator[tuple[str, PolicyVersion]]:
-    """Yield versions that are published or can be. Older ones are checked when someone restores them."""
+    """Yield the draft and the published version of each policy, with the policy's slug.
+
+    Admit checks any other version when a user restores it.
+    """
     query = (
         select(Policy.slug, PolicyVersion)
         .join(Policy, Policy.id == PolicyVersion.policy_id)

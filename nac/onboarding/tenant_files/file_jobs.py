@@ -1,4 +1,7 @@
-"""Export and import of tenant files as jobs of an MSP. They run in its scope; permissions are checked at the start."""
+"""Export and import of tenant files as jobs of an MSP. Jobs run in the MSP's scope.
+
+Admit checks the caller's permissions when the job is created.
+"""
 
 import base64
 import binascii
@@ -19,7 +22,7 @@ from nac.onboarding.tenant_files.reader import TenantFileRefused
 from nac.onboarding.tenant_files.writer import write_tenant
 
 EXPORT_JOB, IMPORT_JOB = "tenants.export", "tenants.import"
-# Maximum input of a job. The command line imports larger files without a job.
+# Maximum size of an uploaded file. The command line imports larger files without a job.
 MAX_JOB_FILE_BYTES = 16 << 20
 
 
@@ -34,7 +37,7 @@ def get_path(export_dir: Path, job_id: UUID) -> Path:
 def run_export_job(work: JobRun, *, export_dir: Path, sealer: Sealer) -> Mapping[str, Any]:
     path = get_path(export_dir, work.id)
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    # One file per take of the job: after a long delay, another worker can have taken the job.
+    # Each run of the job writes its own file, because after a long delay another worker may run the job, too.
     part = path.with_suffix(f".{work.takes}.part")
     tenant_id = TenantId(UUID(work.input["tenant_id"]))
     try:
@@ -57,7 +60,7 @@ def run_export_job(work: JobRun, *, export_dir: Path, sealer: Sealer) -> Mapping
             os.fsync(file.fileno())
         rows = sum(written.rows.values())
         with work.transaction() as session:
-            # Fails if another worker has taken the job.
+            # Raises an error if another worker runs the job now.
             work.hold(session, done=rows, total=rows)
         part.replace(path)
     finally:
@@ -66,7 +69,10 @@ def run_export_job(work: JobRun, *, export_dir: Path, sealer: Sealer) -> Mapping
 
 
 def run_import_job(work: JobRun, *, signing: SigningContext) -> Mapping[str, Any]:
-    """Import in one transaction that also records its completion. Missing authorities are created afterwards."""
+    """Import the file in one transaction, which also records the end of the job.
+
+    If the file has no authorities, creates new authorities after this transaction.
+    """
     if work.place:
         return work.place
     result: dict[str, Any] = {}

@@ -1,4 +1,7 @@
-"""Encrypts secrets in a tenant file with a passphrase (scrypt, RFC 7914; AES-256-GCM), each bound to its place."""
+"""Encrypts the secrets in a tenant file with a passphrase (scrypt, RFC 7914; AES-256-GCM).
+
+The encryption binds each secret to its row and column, so that nobody can exchange secrets in a file.
+"""
 
 import base64
 import binascii
@@ -16,7 +19,7 @@ from nac.kit.errors import InvalidInput
 
 SALT_BYTES = 16
 _NONCE_BYTES = 12
-# 64 MiB and 0.25 s per guess. Fixed for format 1: a file cannot choose them.
+# Each guess of the passphrase takes 64 MiB and 0.25 s. Format 1 fixes these parameters, so a file cannot weaken them.
 _SCRYPT = {"n": 1 << 16, "r": 8, "p": 1}
 PASSPHRASE_CHARACTERS = (12, 1024)
 
@@ -26,7 +29,7 @@ class PassphraseRefused(InvalidInput):
 
 
 def require_passphrase(passphrase: str) -> None:
-    """Raise PassphraseRefused for an invalid length."""
+    """Raise PassphraseRefused if the passphrase is too short or too long."""
     least, most = PASSPHRASE_CHARACTERS
     if not least <= len(passphrase) <= most:
         raise PassphraseRefused(
@@ -38,7 +41,7 @@ def require_passphrase(passphrase: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FileKey:
-    """Keys derived from a passphrase and the file's salt."""
+    """Keys for encryption and signature, derived from a passphrase and the file's salt."""
 
     salt: bytes
     _sealing: bytes
@@ -56,7 +59,7 @@ class FileKey:
         return base64.b64encode(nonce + AESGCM(self._sealing).encrypt(nonce, plaintext, place.encode())).decode()
 
     def open(self, sealed: Any, place: str) -> bytes:  # noqa: ANN401 -- whatever a file holds
-        """Decrypt a secret. Raises ValueError with a message."""
+        """Decrypt the secret of `place` (`secret_place`). Raises ValueError with a message for users."""
         try:
             raw = base64.b64decode(sealed, validate=True)
             return AESGCM(self._sealing).decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], place.encode())

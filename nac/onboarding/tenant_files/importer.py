@@ -1,8 +1,8 @@
-"""Creates a tenant from a file, completely or not at all. Needs PlatformScope.
+"""Creates a tenant from a file, completely or not at all. Requires a session in PlatformScope.
 
-Every id is replaced by a new one derived from the new tenant's. So no row of a file can be, or refer to, another
-tenant's row. Authorities can keep their ids, which certificates contain (`keeps_authorities`); the database rejects the
-import if one exists here.
+The import replaces each id in the file by a new id, derived from the id of the new tenant. So no row of the file can
+replace another tenant's row or refer to it. With `keeps_authorities`, authorities keep their ids, because URLs in
+certificates contain them. Then the database rejects the import if an authority with the same id exists.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,8 @@ _BATCH_BYTES = 4 << 20
 _AUTHORITY_TABLE = "certificate_authorities"
 _MAX_AUTHORITIES = 5_000
 _MAX_AUTHORITY_BYTES = 16 << 20
-# A large table. The references to renewed certificates are checked after the last row.
+# Certificates refer to the certificates they renew. For this large table, PostgreSQL checks the references after the
+# last row.
 _DEFERRED_TABLE = "certificates"
 _DEFER_CONSTRAINT = text("SET CONSTRAINTS fk_certificates_tenant_id_renews_id DEFERRED")
 _CHECK_CONSTRAINT = text("SET CONSTRAINTS fk_certificates_tenant_id_renews_id IMMEDIATE")
@@ -51,9 +52,9 @@ _CHECK_CONSTRAINT = text("SET CONSTRAINTS fk_certificates_tenant_id_renews_id IM
 @dataclass(slots=True)
 class TenantImportResult:
     tenant: Tenant
-    # Number of rows by table.
+    # Number of imported rows by table.
     rows: dict[str, int] = field(default_factory=dict)
-    # Notes for the administrator.
+    # Notes for administrators about steps after the import.
     notes: list[str] = field(default_factory=list)
 
 
@@ -71,15 +72,15 @@ def import_tenant(
     tell: Callable[[int, int], None] = lambda done, total: None,
     note: Callable[[TenantImportResult], None] = lambda done: None,
 ) -> TenantImportResult:
-    """Create a tenant from a file and enter it. Calls `tell` with done and total rows; an error it raises stops the
-    import.
+    """Create a tenant from the file `source`, and change the session to the tenant's scope.
 
-    `note` is called when everything exists except authorities that the file lacks. These are signed last, after a
-    commit, or by the worker if that fails (`create_tenant_authorities`). Raises TenantFileRefused, PassphraseRefused,
-    NoFreeSlot or AlreadyExists.
+    Calls `tell` with the numbers of imported and of all rows. An error in `tell` stops the import. If the file has no
+    authorities, commits and signs new authorities at the end (`create_tenant_authorities`); if that fails, the worker
+    does it. Calls `note` before this commit. Raises TenantFileRefused, PassphraseRefused, NoFreeSlot or AlreadyExists.
     """
     file = TenantFile(source, passphrase=passphrase)
-    # Cached plans of foreign keys and triggers, made for empty tables, would scan the tables for each row.
+    # PostgreSQL would cache query plans of foreign keys and triggers that are made for empty tables. Later, they would
+    # scan the whole table for each row.
     set_for_transaction(session, plan_cache_mode="force_custom_plan")
     require_slug(slug)
     msps.require_active(session, msp_id=msp_id)
@@ -109,11 +110,11 @@ def import_tenant(
         )
     if (secret := file.radius_secret()) is not None:
         slot.secret_sealed = signing.sealer.seal(_require_radius_secret(secret), cells.slot_secret_context(slot))
-        done.notes.append("The RADIUS secret is that of the file. The cell applies it within 30 seconds.")
+        done.notes.append("The tenant has the RADIUS secret of the file. The cell applies it within 30 seconds.")
     else:
         done.notes.append("The RADIUS secret is new.")
     if done.rows["feeds"]:
-        done.notes.append("The feeds are paused. Resume those that should send from here.")
+        done.notes.append("The feeds are paused. Resume the feeds that this installation must send.")
     done.notes.append("Configure the new address and ports on the NASes.")
     audit.append(
         session,
@@ -145,7 +146,7 @@ class _TableImporter:
         return old if table in self._kept else uuid5(self._tenant_id, str(old))
 
     def take(self, table: Table, *, tell: Callable[[int], None]) -> int:
-        """Insert the rows of a table; return their number. Authorities follow the ones that signed them."""
+        """Insert the rows of a table. Returns their number. Inserts an authority after the authority that signed it."""
         shape = _TableShape.of(table)
         parents = [column for column, referred in shape.references.items() if referred == table.name]
         if table.name == _DEFERRED_TABLE:
@@ -158,7 +159,7 @@ class _TableImporter:
             size += row.size_bytes
             count += 1
             tell(count)
-            # Tables with references between their rows are read completely, others in batches.
+            # A table with references between its rows is read completely, and other tables in batches.
             if parents and (count > _MAX_AUTHORITIES or size > _MAX_AUTHORITY_BYTES):
                 raise TenantFileRefused("The file has too many rows for this table.", place=table.name)
             if not parents and (len(waiting) == _BATCH_ROWS or size > _BATCH_BYTES):
@@ -203,7 +204,7 @@ class _TableImporter:
 
 @dataclass(frozen=True, slots=True)
 class _TableShape:
-    """Properties of a table, computed once for all rows."""
+    """Properties of a table that the import of each row needs."""
 
     table: Table
     references: Mapping[str, str]
@@ -216,7 +217,7 @@ class _TableShape:
 
 
 def _find_references(table: Table) -> dict[str, str]:
-    """Return columns with ids of rows in the file, and the tables of these rows."""
+    """Return the columns that contain ids of other rows in the file, with the tables of these rows."""
     found = {}
     for constraint in table.foreign_key_constraints:
         for column, key in zip(constraint.columns, constraint.elements, strict=True):
@@ -226,7 +227,10 @@ def _find_references(table: Table) -> dict[str, str]:
 
 
 def _order_by_generation(rows: list[dict[str, Any]], parents: Sequence[str]) -> list[list[dict[str, Any]]]:
-    """Group rows so that each follows those it refers to. Raises TenantFileRefused for cycles."""
+    """Group rows into batches. A row comes after the rows whose ids are in its columns `parents`.
+
+    Raises TenantFileRefused if rows refer to each other in a cycle.
+    """
     if not parents:
         return [rows]
     there: set[object] = set()
@@ -243,8 +247,9 @@ def _order_by_generation(rows: list[dict[str, Any]], parents: Sequence[str]) -> 
 
 
 def _check_values(shape: _TableShape, row: TableRow) -> None:
-    """Check what the database does not: values that affect more than the tenant's own rows. Raises ValueError or
-    PkiError.
+    """Check the values that the database does not check, and that affect more than the tenant's own rows.
+
+    Raises ValueError or PkiError.
     """
     table = shape.table
     for name, column in shape.sealed.items():
@@ -257,7 +262,10 @@ def _check_values(shape: _TableShape, row: TableRow) -> None:
 
 
 def _check_authority(row: TableRow) -> None:
-    """Require a key that matches the certificate. Never accept a reference to a key in the platform's token."""
+    """Check that the key of an authority matches its certificate.
+
+    A reference to a key in the platform's PKCS#11 token is not accepted. Raises ValueError or PkiError.
+    """
     plain = row.secrets.get("key_sealed")
     row.values["key_store"] = "sealed"
     if plain is None:

@@ -1,6 +1,6 @@
-"""Reads untrusted tenant files. Every length is bounded, and no content is used as a path.
+"""Reads tenant files, which are not trusted. Limits every length, and uses no content as a path.
 
-The whole file and its checksums are verified before any row is returned.
+Verifies the whole file and its checksums before it returns a row.
 """
 
 import hashlib
@@ -25,17 +25,17 @@ from nac.onboarding.tenant_files.writer import FORMAT, MANIFEST, VERSION, encode
 
 MAX_FILE_BYTES = 512 << 20
 MAX_UNPACKED_BYTES = 4 << 30
-# JSON lines usually compress to a tenth.
+# Maximum compression ratio. JSON lines usually compress to a tenth of their size.
 MAX_RATIO = 200
 MAX_ROWS = 10_000_000
 _MAX_MANIFEST_BYTES = 1 << 20
 _MAX_LINE_BYTES = 8 << 20
-# Per row: each object, list and number needs a multiple of its characters in memory.
+# Maximum JSON values per row. In memory, an object, list or number needs several times its length in the file.
 _MAX_VALUES = 200_000
 _CHUNK_BYTES = 1 << 16
-# Maximum of one read by zipfile. The list of entries is one read; ours has 3 KB.
+# Maximum size of one read by zipfile. It reads the archive's list of entries at once, which has about 3 KB.
 _MAX_PIECE_BYTES = 1 << 17
-# Errors of zipfile for invalid data.
+# Errors that zipfile raises for invalid data.
 _ZIP_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError),
     *(ValueError, LookupError, OverflowError),
@@ -48,16 +48,19 @@ class TenantFileRefused(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    # By column, without tenant_id.
+    # Values by column, without tenant_id.
     values: dict[str, Any]
-    # Decrypted values of sealed columns.
+    # Decrypted values of sealed columns, by column.
     secrets: dict[str, bytes]
     # Size of the row in the file.
     size_bytes: int
 
 
 class _BoundedFile:
-    """A file whose reads are bounded: zipfile reads as much as the archive claims, and needs a multiple in memory."""
+    """A file that limits the size of reads.
+
+    Without it, zipfile would read as many bytes as the archive claims, and need several times as much memory.
+    """
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -74,7 +77,7 @@ class _BoundedFile:
 
 
 class TenantFile:
-    """A verified tenant file. Raises TenantFileRefused and PassphraseRefused."""
+    """A verified tenant file. The constructor raises TenantFileRefused and PassphraseRefused."""
 
     def __init__(self, source: IO[bytes], *, passphrase: str = "") -> None:
         size = source.seek(0, 2)
@@ -95,7 +98,7 @@ class TenantFile:
 
     @property
     def tenant_id(self) -> UUID:
-        """The tenant's id in the original installation."""
+        """Id of the tenant in the installation that wrote the file."""
         return _parse_uuid(self.manifest["tenant"].get("id"), "id")
 
     @property
@@ -104,19 +107,19 @@ class TenantFile:
 
     @property
     def count(self) -> int:
-        """Total number of rows that `rows` returns."""
+        """Number of rows in all tables, as `rows` returns them."""
         files: Mapping[str, Any] = self.manifest["files"]
-        return sum(told["rows"] for name, told in files.items() if name.startswith("tables/"))
+        return sum(listed["rows"] for name, listed in files.items() if name.startswith("tables/"))
 
     def settings(self) -> dict[str, Any]:
-        """Return the columns of the tenant's own row."""
-        given = self.manifest["settings"]
-        unknown = given.keys() - set(tables.TENANT_COLUMNS)
+        """Return the columns of the row in the table `tenants`."""
+        values = self.manifest["settings"]
+        unknown = values.keys() - set(tables.TENANT_COLUMNS)
         if unknown:
             raise TenantFileRefused(f"Unknown setting {sorted(unknown)[0][:40]!r}.", place="settings")
         columns = Base.metadata.tables["tenants"].c
         try:
-            return {name: build_reader(columns[name])(value) for name, value in given.items()}
+            return {name: build_reader(columns[name])(value) for name, value in values.items()}
         except ValueError as exc:
             raise TenantFileRefused(f"{exc}.", place="settings") from exc
 
@@ -211,8 +214,8 @@ class TenantFile:
         return manifest
 
     def _read_key(self, passphrase: str) -> FileKey | None:
-        told = self.manifest["secrets"]
-        if told is None:
+        secret_header = self.manifest["secrets"]
+        if secret_header is None:
             return None
         if not passphrase:
             raise PassphraseRefused(
@@ -221,7 +224,7 @@ class TenantFile:
                 remedy="Enter the passphrase of the file.",
             )
         try:
-            salt = bytes.fromhex(told.get("salt"))
+            salt = bytes.fromhex(secret_header.get("salt"))
         except (TypeError, ValueError):
             salt = b""
         if len(salt) != SALT_BYTES:
@@ -240,29 +243,29 @@ class TenantFile:
         if files.keys() != self._sizes.keys() - {MANIFEST}:
             raise TenantFileRefused("The entries of the archive differ from the manifest.", place=MANIFEST)
         total = rows = 0
-        for told in files.values():
-            if not isinstance(told, dict) or not all(_is_number(told.get(each)) for each in ("rows", "bytes")):
+        for listed in files.values():
+            if not isinstance(listed, dict) or not all(_is_number(listed.get(each)) for each in ("rows", "bytes")):
                 raise TenantFileRefused("The manifest is incomplete.", place=MANIFEST)
-            total, rows = total + told["bytes"], rows + told["rows"]
+            total, rows = total + listed["bytes"], rows + listed["rows"]
         if total > min(MAX_UNPACKED_BYTES, MAX_RATIO * size + _MAX_MANIFEST_BYTES) or rows > MAX_ROWS:
             raise TenantFileRefused("The uncompressed file is too large.", place="file")
-        for name, told in files.items():
-            self._verify_entry(name, told)
+        for name, listed in files.items():
+            self._verify_entry(name, listed)
 
-    def _verify_entry(self, name: str, told: Mapping[str, Any]) -> None:
+    def _verify_entry(self, name: str, listed: Mapping[str, Any]) -> None:
         digest, lines, length, last = hashlib.sha256(), 0, 0, b"\n"
-        for chunk in self._chunks(name, told["bytes"]):
+        for chunk in self._chunks(name, listed["bytes"]):
             digest.update(chunk)
             lines += chunk.count(b"\n")
             length += len(chunk)
             last = chunk[-1:]
-        if digest.hexdigest() != told.get("sha256") or length != told["bytes"]:
+        if digest.hexdigest() != listed.get("sha256") or length != listed["bytes"]:
             raise TenantFileRefused("Wrong checksum.", place=name)
-        if lines != told["rows"] or last != b"\n":
+        if lines != listed["rows"] or last != b"\n":
             raise TenantFileRefused("The number of rows differs from the manifest.", place=name)
 
     def _chunks(self, name: str, most: int) -> Iterator[bytes]:
-        """Yield at most `most` bytes, whatever the archive claims."""
+        """Yield the content of an entry in chunks. Raises TenantFileRefused if it has more than `most` bytes."""
         left = most
         try:
             with self._archive.open(name) as entry:

@@ -1,4 +1,4 @@
-"""Converts column values to JSON and back. Values of a wrong type are rejected."""
+"""Converts values of database columns to JSON, and back with a check of the type."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ def to_json(value: Any) -> Any:  # noqa: ANN401 -- whatever a column holds
 
 
 def build_reader(column: Column[Any]) -> ColumnReader:
-    """Return a fast reader of the column's values. It raises ValueError with a message."""
+    """Return a function that converts JSON to a value of the column. It raises ValueError with a message for users."""
     kind = type(column.type).__name__.upper()
     reader = _READERS.get(kind)
 
@@ -51,7 +51,7 @@ def build_reader(column: Column[Any]) -> ColumnReader:
 def _read_text(value: Any) -> str:  # noqa: ANN401
     if not isinstance(value, str) or "\0" in value:
         raise ValueError
-    # PostgreSQL cannot store surrogates.
+    # Reject surrogates, because PostgreSQL cannot store them.
     value.encode()
     return value
 
@@ -107,7 +107,7 @@ def _read_decimal(value: Any) -> Decimal:  # noqa: ANN401
 
 
 def _read_json(value: Any) -> Any:  # noqa: ANN401
-    """Check strings recursively: PostgreSQL cannot store NUL in text."""
+    """Return the value if no string in it contains NUL, which PostgreSQL cannot store. Raises ValueError."""
     if isinstance(value, str):
         return _read_text(value)
     if isinstance(value, dict):

@@ -1,4 +1,7 @@
-"""Writes a tenant file: a zip of a manifest and a file of JSON lines per table. Needs the tenant's scope."""
+"""Writes a tenant file: a zip archive with a manifest, and a file of JSON lines for each table.
+
+Requires the tenant's scope.
+"""
 
 import hashlib
 import json
@@ -40,7 +43,7 @@ _audit = tenant_recorder("tenant")
 
 @dataclass(slots=True)
 class TenantExportResult:
-    """Number of rows by table, and notes about omissions."""
+    """Number of written rows by table, and notes about data that the file lacks."""
 
     rows: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -57,9 +60,10 @@ def write_tenant(
     logs: bool = False,
     tell: Callable[[int], None] = lambda done: None,
 ) -> TenantExportResult:
-    """Write the tenant. Without a passphrase the file has no secrets or keys. For consistency, use a snapshot session.
+    """Write the tenant to the file `target`. Without a passphrase, the file contains no secrets and keys.
 
-    Calls `tell` with the number of written rows; an error it raises stops the export. Raises PassphraseRefused.
+    For consistency, use a session with a snapshot. Calls `tell` with the number of written rows; an error in `tell`
+    stops the export. Raises PassphraseRefused.
     """
     key = FileKey.make(passphrase) if passphrase else None
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
@@ -174,17 +178,20 @@ class _TenantFileWriter:
             return None
         plaintext = self._sealer.open(row[name], column.context(self._tenant.id, row.get("id")))
         if plaintext.startswith(_PKCS11):
-            self.written.notes.append(f"The key of authority {row['name']} stays in its token and is not in the file.")
+            self.written.notes.append(f"The file lacks the key of authority {row['name']}: it is in a PKCS#11 token.")
             return None
         return self._key.seal(plaintext, secret_place(table.name, name, row.get("id")))
 
 
 def secret_place(table: str, column: str, row_id: object) -> str:
-    """Return the place to which a secret in the file is bound."""
+    """Return the text that binds a secret in the file to its table, column and row."""
     return f"{table}.{column}:{row_id or ''}"
 
 
 def encode_signed_part(manifest: Mapping[str, Any]) -> bytes:
-    """Return the signed content. With the checksums of the entries, it covers the whole file."""
+    """Return the content that the signature covers.
+
+    It contains the checksums of all entries, so the signature covers the whole file.
+    """
     rest = {name: value for name, value in manifest.items() if name != "signature"}
     return json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()

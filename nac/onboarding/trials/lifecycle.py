@@ -1,4 +1,4 @@
-"""Life cycle of trials: reminders, limits, end and deletion; conversion and extension by operators."""
+"""Life cycle of trials: reminders, limits, end and deletion, and the conversion and extension by operators."""
 
 import logging
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
 
 _log = logging.getLogger(__name__)
-# Days before the end with a reminder.
+# Admit sends a reminder when this number of days is left.
 REMINDER_DAYS = (7, 3, 1)
-# Time from the mail about an exceeded limit to the suspension.
+# Time between the mail about an exceeded limit and the suspension of the tenant.
 OVER_GRACE = timedelta(days=1)
 _DAY = timedelta(days=1)
 _MAX_UNFINISHED = 10
@@ -36,13 +36,13 @@ MAX_EXTENSION_DAYS = 365
 
 @dataclass(frozen=True, slots=True)
 class TrialEnvironment:
-    desk: SignUpContext
+    context: SignUpContext
     signing: SigningContext
     radius_host: str
 
 
-def process_trials(keeper: TrialEnvironment, *, now: datetime | None = None, engine: Engine | None = None) -> None:
-    """Do what is due for all trials. The worker calls this."""
+def process_trials(environment: TrialEnvironment, *, now: datetime | None = None, engine: Engine | None = None) -> None:
+    """Create tenants of confirmed sign-ups, and process all trials. The worker calls this regularly."""
     now = now or utc_now()
     with session_scope(PlatformScope(), engine=engine) as session:
         repository.delete_sign_ups(session, before=now - SIGN_UP_RETENTION)
@@ -51,7 +51,11 @@ def process_trials(keeper: TrialEnvironment, *, now: datetime | None = None, eng
     for sign_up_id in unfinished:
         try:
             provision_trial(
-                sign_up_id, keeper.desk, signing=keeper.signing, radius_host=keeper.radius_host, engine=engine
+                sign_up_id,
+                environment.context,
+                signing=environment.signing,
+                radius_host=environment.radius_host,
+                engine=engine,
             )
         except DatabaseUnavailable:
             raise
@@ -63,7 +67,7 @@ def process_trials(keeper: TrialEnvironment, *, now: datetime | None = None, eng
             _fail_after_last_attempt(sign_up_id, engine)
     for tenant_id in open_trials:
         try:
-            process_trial(keeper, tenant_id, now=now, engine=engine)
+            process_trial(environment, tenant_id, now=now, engine=engine)
         except DatabaseUnavailable:
             raise
         except Exception:  # house-rule: an error in one trial does not stop the others
@@ -78,31 +82,31 @@ def _fail_after_last_attempt(sign_up_id: UUID, engine: Engine | None) -> None:
 
 
 def process_trial(
-    keeper: TrialEnvironment, tenant_id: TenantId, *, now: datetime, engine: Engine | None = None
+    environment: TrialEnvironment, tenant_id: TenantId, *, now: datetime, engine: Engine | None = None
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         most = require_trial(session, tenant_id=tenant_id).most_authentications
-        # Count beyond the limit, so that the mail shows by how much it is exceeded.
+        # Count more than the limit, so that the mail can show the real number.
         counted = repository.count_authentications(session, tenant_id, now - _DAY, most=10 * most)
     with session_scope(PlatformScope(), engine=engine) as session:
         trial = repository.get(session, tenant_id, lock=True)
         if trial is None or trial.state == "converted":
             return
         tenant = tenants.require_tenant(session, tenant_id=tenant_id)
-        kept = _TrialTurn(session, keeper.desk, trial, tenant, now)
+        kept = _TrialTurn(session, environment.context, trial, tenant, now)
         if trial.state == "running":
             kept.check_end()
         if trial.state == "running":
             kept.check_limit(counted)
         if trial.state == "ended" and trial.purged_at <= now and tenant.status != "deleting":
-            # The tenant is deleted like any other: a file is written first (nac.onboarding.tenant_purge).
+            # The usual deletion of a tenant, which first writes a tenant file (nac.onboarding.tenant_purge).
             tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id, purge_at=now)
 
 
 class _TrialTurn:
-    def __init__(self, session: Session, desk: SignUpContext, trial: Trial, tenant: Tenant, now: datetime) -> None:
+    def __init__(self, session: Session, context: SignUpContext, trial: Trial, tenant: Tenant, now: datetime) -> None:
         self._session = session
-        self._desk = desk
+        self._context = context
         self._trial = trial
         self._tenant = tenant
         self._now = now
@@ -115,7 +119,7 @@ class _TrialTurn:
             self._mail("trial-ended", "", purged=f"{trial.purged_at:%Y-%m-%d}")
             return
         due = [days for days in REMINDER_DAYS if left <= timedelta(days=days)]
-        # Only the latest of several due reminders is sent.
+        # If several reminders are due, send only the latest.
         if due and due[-1] not in trial.reminded:
             trial.reminded = [*trial.reminded, *(days for days in due if days not in trial.reminded)]
             self._mail("trial-ending", f":{due[-1]}", days=due[-1], until=f"{trial.ends_at:%Y-%m-%d}")
@@ -125,25 +129,25 @@ class _TrialTurn:
         if counted <= trial.most_authentications:
             trial.over_since = None
             return
-        told = {"authentications": counted, "most": trial.most_authentications}
+        usage = {"authentications": counted, "most": trial.most_authentications}
         if trial.over_since is None:
             trial.over_since = self._now
-            self._mail("trial-limit", f":{self._now:%Y-%m-%d}", **told)
+            self._mail("trial-limit", f":{self._now:%Y-%m-%d}", **usage)
         elif self._now - trial.over_since >= OVER_GRACE and self._tenant.status == "active":
             self._suspend()
-            self._mail("trial-suspended", f":{self._now:%Y-%m-%d}", **told)
+            self._mail("trial-suspended", f":{self._now:%Y-%m-%d}", **usage)
 
     def _suspend(self) -> None:
         if self._tenant.status == "active":
             tenants.suspend_tenant(self._session, actor=ACTOR, tenant_id=self._trial.tenant_id)
 
     def _mail(self, template: str, which: str, **values: int | str) -> None:
-        _queue_mail(self._session, self._desk, self._trial, self._tenant.slug, template, which, values)
+        _queue_mail(self._session, self._context, self._trial, self._tenant.slug, template, which, values)
 
 
 def _queue_mail(
     session: Session,
-    desk: SignUpContext,
+    context: SignUpContext,
     trial: Trial,
     slug: str,
     template: str,
@@ -156,14 +160,14 @@ def _queue_mail(
         template=template,
         recipient=trial.email,
         values={"organisation": trial.organisation, "tenant": slug, **values},
-        seal=desk.seal,
+        seal=context.seal,
     )
 
 
-def convert_trial(session: Session, desk: SignUpContext, *, actor: str, tenant_id: TenantId, msp: str = "") -> Trial:
-    """Convert a trial to an ordinary tenant, and move it to the MSP `msp`, if set.
+def convert_trial(session: Session, context: SignUpContext, *, actor: str, tenant_id: TenantId, msp: str = "") -> Trial:
+    """Convert a trial to an ordinary tenant, and resume the tenant if it is suspended.
 
-    Resumes the tenant if it is suspended. Use in PlatformScope.
+    `msp` is the slug of the MSP that gets the tenant; "" keeps the MSP. Requires a session in PlatformScope.
     """
     trial = require_trial(session, tenant_id=tenant_id, lock=True)
     if trial.state == "converted":
@@ -181,12 +185,12 @@ def convert_trial(session: Session, desk: SignUpContext, *, actor: str, tenant_i
         tenants.resume_tenant(session, actor=actor, tenant_id=tenant_id)
     after = {"state": trial.state, "msp": str(tenant.msp_id)}
     _audit(session, actor, tenant, "convert", before=before, after=after)
-    _queue_mail(session, desk, trial, tenant.slug, "trial-converted", "", {})
+    _queue_mail(session, context, trial, tenant.slug, "trial-converted", "", {})
     return trial
 
 
 def extend_trial(session: Session, *, actor: str, tenant_id: TenantId, days: int) -> Trial:
-    """Extend a trial by `days` from its end, or from now if it has ended. Use in PlatformScope."""
+    """Extend a trial by `days`, from its end, or from now if it has ended. Requires a session in PlatformScope."""
     if not 1 <= days <= MAX_EXTENSION_DAYS:
         raise InvalidInput(f"Invalid number of days {days}.", place="days", remedy=f"Use 1 to {MAX_EXTENSION_DAYS}.")
     trial = require_trial(session, tenant_id=tenant_id, lock=True)

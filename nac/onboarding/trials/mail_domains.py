@@ -1,4 +1,7 @@
-"""Public mail domains. Limits for a domain do not apply, because its users are unrelated."""
+"""Domains of public mail providers.
+
+The limit of sign-ups per domain does not apply to them, because their users are unrelated.
+"""
 
 PUBLIC_DOMAINS = frozenset(
     {

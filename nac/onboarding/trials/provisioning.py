@@ -1,7 +1,7 @@
-"""Creates the tenant of a confirmed sign-up. Each step checks whether it is done, so that a retry repeats none.
+"""Creates the tenant of a confirmed sign-up. Each step first checks whether it is done, so that a retry skips it.
 
-All trials belong to one MSP of the platform. With an own MSP, anyone could create tenants, each of which takes a slot.
-The person who signs up administers only the tenant.
+All trials belong to one MSP of the platform, and the user who signs up administers only the tenant. With an MSP of
+their own, users could create more tenants, and each tenant takes a slot.
 """
 
 from contextlib import suppress
@@ -40,9 +40,9 @@ LEASE = timedelta(minutes=2)
 
 
 def provision_trial(
-    sign_up_id: UUID, desk: SignUpContext, *, signing: SigningContext, radius_host: str, engine: Engine | None = None
+    sign_up_id: UUID, context: SignUpContext, *, signing: SigningContext, radius_host: str, engine: Engine | None = None
 ) -> str:
-    """Create the tenant with its first policy and start its self-test. Returns its slug."""
+    """Create the sign-up's tenant with the standard policy, and start a self-test. Returns the tenant's slug."""
     with session_scope(PlatformScope(), engine=engine) as session:
         row = repository.lock_sign_up(session, sign_up_id)
         if row is None or row.state == "done":
@@ -62,7 +62,7 @@ def provision_trial(
             assign_standard_policy(session, actor=ACTOR, tenant_id=tenant_id)
         _ensure_admin(session, row.email, tenant_id)
     with session_scope(PlatformScope(), engine=engine) as session:
-        _finish_sign_up(session, desk, sign_up_id, tenant_id, radius_host)
+        _finish_sign_up(session, context, sign_up_id, tenant_id, radius_host)
     return slug
 
 
@@ -84,7 +84,7 @@ def _ensure_msp(session: Session) -> MspId:
 
 
 def _ensure_server_certificate(tenant_id: TenantId, signing: SigningContext, engine: Engine | None) -> None:
-    """Issue the server certificate if an earlier attempt died before it did."""
+    """Issue the server certificate if an earlier attempt ended before this step."""
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         plan = server_renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant_id, signing=signing, now=utc_now())
         if plan is not None:
@@ -99,12 +99,12 @@ def _ensure_admin(session: Session, email: str, tenant_id: TenantId) -> None:
 
 
 def _finish_sign_up(
-    session: Session, desk: SignUpContext, sign_up_id: UUID, tenant_id: TenantId, radius_host: str
+    session: Session, context: SignUpContext, sign_up_id: UUID, tenant_id: TenantId, radius_host: str
 ) -> None:
     row = repository.lock_sign_up(session, sign_up_id)
     if row is None or row.state == "done":
         return
-    now, terms = utc_now(), desk.terms
+    now, terms = utc_now(), context.terms
     ends_at = now + timedelta(days=terms.days)
     session.add(
         Trial(
@@ -133,13 +133,14 @@ def _finish_sign_up(
             "radius_host": cells.advertised_address(session, slot=slot, usual=radius_host),
             "auth_port": slot.auth_port,
             "acct_port": slot.acct_port,
-            "portal_url": desk.portal_url,
+            "portal_url": context.portal_url,
             "endpoints": terms.endpoints,
             "authentications": terms.authentications_a_day,
         },
-        seal=desk.seal,
+        seal=context.seal,
     )
-    # In the same transaction, because a finished sign-up is not retried. A suspended tenant is not tested.
+    # Start the self-test in this transaction, because Admit does not retry a finished sign-up. If the tenant is
+    # suspended, no self-test is possible.
     enter_tenant(session, tenant_id)
     with suppress(Conflict):
         self_tests.start_self_test(session, actor=ACTOR, tenant_id=tenant_id)

@@ -20,7 +20,7 @@ ORDERS = SortOrders(
         "ends_at": (Trial.ends_at, Trial.tenant_id),
     }
 )
-# Key of the advisory lock for counting sign-ups.
+# Key of the advisory lock that serialises the counting of sign-ups.
 _LOCK = 7_301_441
 
 
@@ -49,7 +49,7 @@ def lock_sign_up(session: Session, sign_up_id: UUID) -> SignUp | None:
 
 
 def take_unfinished(session: Session, *, now: datetime, lease: timedelta, most: int) -> list[UUID]:
-    """Lease confirmed sign-ups without a tenant to the caller."""
+    """Lease confirmed sign-ups without a tenant to the caller. Returns their ids."""
     rows = session.scalars(
         select(SignUp)
         .where(SignUp.state == "provisioning", SignUp.due_at <= now)
@@ -64,7 +64,7 @@ def take_unfinished(session: Session, *, now: datetime, lease: timedelta, most: 
 
 
 def count_open(session: Session) -> int:
-    """Number of trials with a slot and of those being created."""
+    """Return the number of trials that are not converted, including trials that are being created."""
     trials = select(func.count()).select_from(Trial).where(Trial.state != "converted")
     made = select(func.count()).select_from(SignUp).where(SignUp.state == "provisioning")
     return session.scalars(trials).one() + session.scalars(made).one()
@@ -94,7 +94,7 @@ def list_open(session: Session) -> Sequence[TenantId]:
 
 
 def count_authentications(session: Session, tenant_id: TenantId, since: datetime, *, most: int) -> int:
-    """Number of authentications without self-tests, up to `most`."""
+    """Return the number of the tenant's authentications since `since`, without self-tests. Counts up to `most`."""
     rows = (
         select(AuthLog.id)
         .where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since, AuthLog.nas_identifier != NAS_IDENTIFIER)
@@ -104,7 +104,7 @@ def count_authentications(session: Session, tenant_id: TenantId, since: datetime
 
 
 def delete_sign_ups(session: Session, *, before: datetime) -> int:
-    """Delete old sign-ups, except those being provisioned."""
+    """Delete sign-ups from before `before`, except sign-ups whose tenant is being created. Returns their number."""
     result = session.execute(delete(SignUp).where(SignUp.created_at < before, SignUp.state != "provisioning"))
     assert isinstance(result, CursorResult)
     return result.rowcount

@@ -1,7 +1,7 @@
-"""Sign-up for a trial: request, and confirmation by a mailed link. Use in PlatformScope.
+"""Sign-up for a trial: a request, and the confirmation by a mailed link. Requires a session in PlatformScope.
 
-Responses do not reveal whether an address is known. The password is chosen after the link is opened: otherwise an
-attacker could choose it for an account that the owner of the address confirms.
+Responses do not reveal whether an address has an account. Users choose the password after they open the link.
+Otherwise an attacker could choose the password of an account that the owner of the address confirms.
 """
 
 import hashlib
@@ -35,12 +35,13 @@ from nac.onboarding.trials.repository import ORDERS as ORDERS
 
 ACTOR = "system:trials"
 LINK_LIFETIME = timedelta(hours=24)
-# Maximum links to one address in a day.
+# Maximum links that Admit mails to an address per day.
 MAX_LINKS = 3
-# Retention of sign-ups, which contain addresses of people who may never confirm.
+# Retention of sign-ups. It is short, because they contain addresses of people who may never confirm.
 SIGN_UP_RETENTION = timedelta(days=30)
 _DAY = timedelta(days=1)
-# Factor between requests and confirmations in the limits: a request costs only a mail.
+# The limits for requests are higher than the limits for confirmations by this factor, because a request only costs a
+# mail.
 _SIGN_UPS_PER_CONFIRMED = 10
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _SLUG_WORD = re.compile(r"[a-z0-9]+")
@@ -78,7 +79,7 @@ class TrialNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class SignUpContext:
-    """Settings of the installation for sign-ups."""
+    """Data that sign-ups need: settings, the function that seals mails, and the URL of the portal."""
 
     terms: TrialSettings
     portal_url: str
@@ -90,15 +91,18 @@ class SignUpContext:
 
 
 def request_sign_up(
-    session: Session, desk: SignUpContext, *, email: str, organisation: str, address: str | None
+    session: Session, context: SignUpContext, *, email: str, organisation: str, address: str | None
 ) -> None:
-    """Mail a link, or a notice that the account exists. Raises InvalidInput, TooManySignUps and TrialsNotOffered."""
-    desk.require_offered()
+    """Mail a link for the confirmation or, if the address has an account, a notice about this.
+
+    Raises InvalidInput, TooManySignUps and TrialsNotOffered.
+    """
+    context.require_offered()
     email, organisation = validation.require_email(email), _require_organisation(organisation)
     now = utc_now()
     domain, source = email.rpartition("@")[2], _source_address(address)
     repository.lock_sign_ups(session)
-    _require_room(session, desk.terms, domain, source)
+    _require_room(session, context.terms, domain, source)
     is_known = people.has_account(session, email=email)
     token = secrets.token_urlsafe(32)
     row = SignUp(
@@ -118,7 +122,7 @@ def request_sign_up(
         return
     link = {
         "organisation": organisation,
-        "link": f"{desk.portal_url}/sign-up/{token}",
+        "link": f"{context.portal_url}/sign-up/{token}",
         "until": f"{row.expires_at:%Y-%m-%d %H:%M}",
     }
     mail.queue_mail(
@@ -126,31 +130,31 @@ def request_sign_up(
         key=f"sign-up:{row.id}",
         template="sign-up-known" if is_known else "sign-up-confirm",
         recipient=email,
-        values={"portal_url": desk.portal_url} if is_known else link,
-        seal=desk.seal,
+        values={"portal_url": context.portal_url} if is_known else link,
+        seal=context.seal,
     )
 
 
-def require_open_sign_up(session: Session, desk: SignUpContext, *, token: str) -> SignUp:
-    """Check a link without using it. Raises LinkRefused."""
-    desk.require_offered()
+def require_open_sign_up(session: Session, context: SignUpContext, *, token: str) -> SignUp:
+    """Return the sign-up of a link, without using the link. Raises LinkRefused."""
+    context.require_offered()
     return _require_sign_up(session, token, lock=False)
 
 
-def confirm_sign_up(session: Session, desk: SignUpContext, *, token: str, password: str, name: str = "") -> SignUp:
+def confirm_sign_up(session: Session, context: SignUpContext, *, token: str, password: str, name: str = "") -> SignUp:
     """Use the link and set the password. Then `nac.onboarding.trials.provisioning` creates the tenant.
 
-    Raises LinkRefused, InvalidInput, and NoTrialLeft, after which the link still works.
+    Raises LinkRefused and InvalidInput. Raises NoTrialLeft if no trial is available; the link remains valid.
     """
-    desk.require_offered()
+    context.require_offered()
     row = _require_sign_up(session, token, lock=True)
     people.require_password(password, email=row.email)
     repository.lock_sign_ups(session)
-    _require_room_to_confirm(session, desk.terms, row.domain)
-    if repository.count_open(session) >= desk.terms.most:
+    _require_room_to_confirm(session, context.terms, row.domain)
+    if repository.count_open(session) >= context.terms.most:
         raise NoTrialLeft(remedy="Try again tomorrow. The link works until it expires.")
     if people.has_account(session, email=row.email):
-        # Created by another link or an invitation in the meantime.
+        # Another link or an invitation created the account meanwhile.
         raise LinkRefused("This address already has an account.", remedy="Sign in.")
     row.person_id = people.get_or_create_person(session, email=row.email)
     if name.strip():
@@ -158,7 +162,7 @@ def confirm_sign_up(session: Session, desk: SignUpContext, *, token: str, passwo
     people.set_password(session, actor=ACTOR, person_id=row.person_id, password=password)
     row.state, row.confirmed_at, row.token_sha256 = "provisioning", utc_now(), None
     row.slug = _generate_slug(row.organisation)
-    # The request creates the tenant now; the worker retries if that fails.
+    # The caller creates the tenant next. If that fails, the worker tries again at `due_at`.
     row.due_at, row.attempts = utc_now() + timedelta(minutes=2), 1
     session.flush()
     audit.append(session, actor=ACTOR, action="sign-up.confirm", target=row.email, after={"tenant": row.slug})
@@ -166,7 +170,7 @@ def confirm_sign_up(session: Session, desk: SignUpContext, *, token: str, passwo
 
 
 def find_trial(session: Session, *, tenant_id: TenantId) -> Trial | None:
-    """The tenant's trial, or None. Works in the scope of the tenant too."""
+    """Return the tenant's trial, or None. Also works in the tenant's scope."""
     return repository.get(session, tenant_id)
 
 
@@ -180,12 +184,12 @@ def require_trial(session: Session, *, tenant_id: TenantId, lock: bool = False) 
 def list_trials(
     session: Session, *, span: PageSpan | None = None, text: str = "", states: Collection[TrialState] = ()
 ) -> Sequence[Trial]:
-    """List trials. `text` is a part of the organisation or address."""
+    """List trials. `text` filters by a part of the organisation or mail address."""
     return repository.list_page(session, span=span or ORDERS.first(), text=text, states=states)
 
 
 def slugs_by_tenant(session: Session, rows: Sequence[Trial]) -> dict[TenantId, str]:
-    """Slugs of the trials' tenants."""
+    """Return the slugs of the trials' tenants, by tenant id."""
     return repository.slugs_by_tenant(session, [row.tenant_id for row in rows])
 
 
@@ -198,7 +202,7 @@ def _require_sign_up(session: Session, token: str, *, lock: bool) -> SignUp:
 
 def _require_room(session: Session, terms: TrialSettings, domain: str, source: str | None) -> None:
     since = utc_now() - _DAY
-    # Requests without a valid address count as one source.
+    # All requests without a valid source address count as one source.
     of_source = repository.count_sign_ups(session, since, SignUp.from_address.is_not_distinct_from(source))
     full = (
         of_source >= terms.a_day_of_address,
@@ -213,7 +217,7 @@ def _require_room(session: Session, terms: TrialSettings, domain: str, source: s
 
 
 def _require_room_to_confirm(session: Session, terms: TrialSettings, domain: str) -> None:
-    """Check the limits of confirmed sign-ups. Requests have higher limits, because anyone can make them."""
+    """Check the limits of confirmed sign-ups. Raises TooManySignUps."""
     since = utc_now() - _DAY
     of_domain = (
         repository.count_confirmed(session, since, SignUp.domain == domain) if _is_organisation_domain(domain) else 0
@@ -223,12 +227,15 @@ def _require_room_to_confirm(session: Session, terms: TrialSettings, domain: str
 
 
 def _is_organisation_domain(domain: str) -> bool:
-    """Whether the domain belongs to an organisation and is not public."""
+    """Whether the mail domain belongs to an organisation. False for public mail domains."""
     return domain not in PUBLIC_DOMAINS
 
 
 def _require_organisation(text: str) -> str:
-    """Check the name. A mail shows it to an unverified address, so it must not contain a message or link."""
+    """Return the checked name of an organisation. Raises InvalidInput.
+
+    A mail shows the name to an unverified address, so the name must not contain a message or link.
+    """
     name = require_name(text, place="organisation")
     if not is_mailable_name(name):
         raise InvalidInput(
@@ -240,7 +247,10 @@ def _require_organisation(text: str) -> str:
 
 
 def _source_address(address: str | None) -> str | None:
-    """Source of a request: the /64 network for IPv6, because one person can use all of it. None if invalid."""
+    """Return the source of a request: the IPv4 address or the IPv6 /64 network; None if the address is invalid.
+
+    One person can use all addresses of a /64 network.
+    """
     try:
         found = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:
@@ -253,8 +263,8 @@ def _source_address(address: str | None) -> str | None:
 
 
 def _generate_slug(organisation: str) -> str:
-    """Slug from the organisation's name, with a random suffix."""
-    # Strip accents: Söhne becomes sohne.
+    """Return a slug from the organisation's name, with a random suffix."""
+    # Strip accents, so that "Söhne" becomes "sohne".
     plain = unicodedata.normalize("NFKD", organisation).encode("ascii", "ignore").decode()
     words = "-".join(_SLUG_WORD.findall(plain.lower()))[:_MAX_SLUG_CHARACTERS].strip("-")
     return f"{words or 'trial'}-{''.join(secrets.choice(_SLUG_LETTERS) for _ in range(6))}"
