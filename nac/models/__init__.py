@@ -1,4 +1,5 @@
-"""All tables, one module per aggregate. Importing this package completes the metadata."""
+"""All tables: one module for each group of related tables. Importing this package registers all of them in the
+metadata."""
 
 from nac.models.account import ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
 from nac.models.account_mail import AccountMail

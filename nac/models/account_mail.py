@@ -18,13 +18,13 @@ class AccountMail(CreatedAt, Base):
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # forgotten | invitation
     kind: Mapped[str]
-    # As entered; possibly nobody's address.
+    # As the visitor entered it; an account with this address may not exist.
     email: Mapped[str]
-    # Owner of the invited membership; with neither, the platform.
+    # Owner of the invited person's membership; the platform if both ids are null.
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     actor: Mapped[str]
-    # Requested in a browser in which the person has signed in before.
+    # Whether the person has signed in before with the browser that requested the mail.
     is_known: Mapped[bool] = mapped_column(server_default=text("false"))
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]

@@ -6,7 +6,7 @@ from nac.kit.db.base import Base
 
 
 class PlatformAlarm(Base):
-    """A current problem of the platform, except those of cells."""
+    """A current problem of the platform. Problems of cells are in `cells.alarms`."""
 
     __tablename__ = "platform_alarms"
 

@@ -28,20 +28,20 @@ class Cell(Base):
 
     id: Mapped[CellId] = mapped_column(Identity(always=True), primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
-    # Host of the agent; "" after the agent has left.
+    # Host of the agent; "" if the agent has ended.
     host: Mapped[str]
     # active | draining (no new tenants) | retired
     status: Mapped[str] = mapped_column(default="active")
     # Location or purpose.
     labels: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default="{}")
-    # Address for NASes; "" for the listening address.
+    # Address to configure at NASes; "" for the address on which radiusd listens.
     address: Mapped[str] = mapped_column(default="", server_default="")
     dictionary_sha256: Mapped[bytes | None] = mapped_column(ForeignKey("dictionaries.sha256"))
-    # pg_snapshot: all transactions visible in it are live in this cell.
+    # A pg_snapshot. The cell uses the changes of all transactions that are visible in it.
     replica_position: Mapped[str | None]
     replica_position_at: Mapped[datetime | None]
     agent_seen_at: Mapped[datetime | None]
-    # Journal records before this time are in the database.
+    # All journal records before this time are in the database.
     shipped_until: Mapped[datetime | None]
     radiusd_started_at: Mapped[datetime | None]
     counters: Mapped[dict[str, Any]] = mapped_column(default=dict)
@@ -49,7 +49,7 @@ class Cell(Base):
 
 
 class Slot(UuidKey, Base):
-    """A place for one tenant in a cell: a virtual server that already listens."""
+    """Capacity for one tenant in a cell: a virtual server that already listens on its ports."""
 
     __tablename__ = "slots"
     __table_args__ = (UniqueConstraint("cell_id", "number"),)
@@ -61,7 +61,7 @@ class Slot(UuidKey, Base):
     # Sealed with context "slot:<id>".
     secret_sealed: Mapped[bytes]
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
-    # Tenant that is about to move here, or has just moved away (nac.tenancy.tenants.moves).
+    # Tenant that will move to this slot, or has just moved away (nac.tenancy.tenants.moves).
     reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
     # free | assigned | retired (waits for a new secret) | reserved (radiusd does not have the moving tenant's secret
     # yet) | ready (it has)
@@ -80,13 +80,13 @@ class JournalPosition(Base):
     stream: Mapped[str] = mapped_column(primary_key=True)
     segment: Mapped[str]
     offset: Mapped[int] = mapped_column(BigInteger())
-    # Conversations whose server certificate was sent and that have not ended.
+    # EAP conversations that have not ended and in which radiusd sent the server certificate.
     open_conversations: Mapped[dict[str, Any]] = mapped_column(default=dict)
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
 
 
 class QuarantinedRecord(Base):
-    """A journal record that could not be stored, and the reason. `radius.agent.replay` ships it later."""
+    """A journal record that the agent could not store, with the reason. `radius.agent.replay` stores it later."""
 
     __tablename__ = "quarantined_records"
     __table_args__ = (
@@ -103,6 +103,6 @@ class QuarantinedRecord(Base):
     why: Mapped[str]
     # msgpack, as in the journal.
     payload: Mapped[bytes]
-    # Received from the cell that the tenant moved away from. This cell's agent ships it automatically.
+    # Whether the record comes from the tenant's previous cell. The agent of this cell stores it automatically.
     handed_over: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     at: Mapped[datetime] = mapped_column(server_default=func.now())

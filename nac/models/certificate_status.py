@@ -22,19 +22,20 @@ class RevocationList(TenantOwned, Base):
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger(), default=0)
-    # The last number reserved before signing; larger than `number` if that list was not published.
+    # The last list number that Admit reserved before signing. Larger than `number` if Admit did not publish that
+    # list.
     reserved_number: Mapped[int] = mapped_column(BigInteger(), default=0)
     # None until signed.
     crl_der: Mapped[bytes | None]
     this_update: Mapped[datetime | None]
     next_update: Mapped[datetime | None]
-    # Time of the last regular list.
+    # Time of the last list that Admit issued by schedule.
     scheduled_at: Mapped[datetime | None]
     retry_at: Mapped[datetime | None]
 
 
 class RevocationWork(TenantOwned, Base):
-    """Authorities that need a new list, possibly repeated."""
+    """Queue of authorities that need a new revocation list. An authority can have several rows."""
 
     __tablename__ = "revocation_work"
     __table_args__ = (
@@ -62,7 +63,7 @@ class OcspSignerRow(UuidKey, TenantOwned, Base):
 
     authority_id: Mapped[UUID]
     serial: Mapped[bytes]
-    # None until signed: the row is written first.
+    # Null until signed, because Admit stores the row before it signs.
     certificate_der: Mapped[bytes | None]
     key_sealed: Mapped[bytes]
     not_before: Mapped[datetime]

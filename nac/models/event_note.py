@@ -10,7 +10,7 @@ from nac.kit.ids import TenantId
 
 
 class EventNote(Base):
-    """A change of a session, endpoint, certificate or alarm. Written by triggers, read by feeds."""
+    """A change of a session, endpoint, certificate or alarm. Triggers write notes, and feeds send them."""
 
     __tablename__ = "event_notes"
     __table_args__ = (
@@ -26,12 +26,12 @@ class EventNote(Base):
     kind: Mapped[str]
     what: Mapped[str]
     happened_at: Mapped[datetime]
-    # State of the object at that time, in a format of nac.logs.events.parts.
+    # State of the object after the change, in a format of nac.logs.events.parts.
     said: Mapped[dict[str, Any]]
 
 
 class EndpointExpiry(Base):
-    """An approval whose end is not recorded yet."""
+    """Expiry of an endpoint's approval for which there is no event yet."""
 
     __tablename__ = "endpoint_expiries"
     __table_args__ = (

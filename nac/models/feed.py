@@ -13,7 +13,7 @@ FeedKind = Literal["syslog", "webhook"]
 
 
 class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
-    """A receiver of a tenant's events, and the position of delivery."""
+    """A receiver of a tenant's events, and the position up to which Admit has sent events."""
 
     __tablename__ = "feeds"
     __table_args__ = (UniqueConstraint("tenant_id", "slug"), UniqueConstraint("tenant_id", "id"))
@@ -26,20 +26,20 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     sources: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     # Secret of a webhook, or private key of a syslog client's certificate.
     secret_sealed: Mapped[bytes | None]
-    # Values only for the receiver: nac.logs.feeds.sealed_settings.
+    # Encrypted settings that only the receiver may see (nac.logs.feeds.sealed_settings).
     private_sealed: Mapped[bytes | None]
     former_secret_sealed: Mapped[bytes | None]
     former_secret_until: Mapped[datetime | None]
     status: Mapped[str] = mapped_column(server_default="active")
     paused_because: Mapped[str] = mapped_column(server_default="")
-    # nac.logs.feeds.batch_reader explains these six.
+    # Position of delivery: nac.logs.feeds.batch_reader explains the next six columns.
     done: Mapped[str] = mapped_column(server_default=text("pg_current_snapshot()::text"))
     until: Mapped[str | None]
     mark: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     mark_at: Mapped[datetime | None]
     mark_row: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     mark_rows: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
-    # Consecutive failures.
+    # Number of consecutive failures.
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     attempted_at: Mapped[datetime | None]
     next_attempt_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -48,14 +48,14 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     told_failing_at: Mapped[datetime | None]
     delivered_at: Mapped[datetime | None]
     delivered: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
-    # Maximum batch size after the receiver timed out; None for the default.
+    # Maximum number of events per batch after the receiver timed out; null for the default.
     at_once: Mapped[int | None]
-    # Events that were not delivered in time and are no longer retried.
+    # Number of events that Admit could not deliver in time and does not retry.
     lost: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
 
 
 class FeedMark(Base):
-    """A range of rows that one transaction wrote, or that one feed must send again."""
+    """A range of log rows that one transaction wrote, or that one feed must send again."""
 
     __tablename__ = "feed_marks"
     __table_args__ = (
@@ -75,5 +75,5 @@ class FeedMark(Base):
     last_at: Mapped[datetime]
     first_row: Mapped[int] = mapped_column(BigInteger())
     last_row: Mapped[int] = mapped_column(BigInteger())
-    # None if unknown, for a replay.
+    # Number of events in the range; null for a replay, where it is unknown.
     events: Mapped[int | None]

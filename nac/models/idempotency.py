@@ -10,7 +10,7 @@ from nac.kit.ids import MspId, TenantId
 
 
 class IdempotencyKey(Base):
-    """The response to a change with an idempotency key."""
+    """The stored response to a request with an Idempotency-Key. A repeated request gets this response."""
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (
@@ -28,8 +28,8 @@ class IdempotencyKey(Base):
     request_sha256: Mapped[bytes]
     status: Mapped[int | None] = mapped_column(Integer())
     headers: Mapped[dict[str, Any] | None]
-    # Responses can contain secrets that are shown once.
+    # Encrypted, because a response can contain secrets.
     body_sealed: Mapped[bytes | None]
-    # Object created before an intermediate commit; a retry continues with it.
+    # Id of an object that the request committed before it failed. A retry continues with this object.
     made_id: Mapped[UUID | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())

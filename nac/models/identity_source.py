@@ -15,7 +15,7 @@ class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     name: Mapped[str]
     # ldap | oidc
     kind: Mapped[str]
-    # Order of queries; then by name.
+    # Position in the query order. Sources at equal positions are ordered by name.
     position: Mapped[int] = mapped_column(default=100)
     enabled: Mapped[bool] = mapped_column(default=True)
     # In the format of nac.inventory.identity_sources.settings.

@@ -11,7 +11,7 @@ MspStatus = Literal["active", "suspended"]
 
 
 class Msp(CreatedAt, Base):
-    """A managed service provider: runs tenants for its customers."""
+    """A managed service provider, which runs tenants for its customers."""
 
     __tablename__ = "msps"
 

@@ -10,7 +10,7 @@ from nac.kit.ids import CellId
 
 
 class ReplicaChange(Base):
-    """A change of a row that replicas mirror. Written by triggers, followed by agents."""
+    """A change of a row that replicas contain. Triggers write changes, and agents apply them to their replicas."""
 
     __tablename__ = "replica_changes"
 
@@ -18,7 +18,7 @@ class ReplicaChange(Base):
     xact: Mapped[str] = mapped_column(Xid8(), server_default=text("pg_current_xact_id()"), index=True)
     at: Mapped[datetime] = mapped_column(server_default=func.now())
     tenant_id: Mapped[UUID | None]
-    # Set only for slots: a slot's number is meaningless without its cell.
+    # Set only for slots, because slot numbers are unique only within a cell.
     cell_id: Mapped[CellId | None]
     noun: Mapped[str]
     key: Mapped[str]

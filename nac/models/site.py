@@ -19,10 +19,10 @@ class Site(UuidKey, TenantOwned, Base):
 
     slug: Mapped[str]
     name: Mapped[str]
-    # IANA name; times of day in a policy are in this zone.
+    # IANA name of the time zone. Times of day in a policy are in this zone.
     time_zone: Mapped[str] = mapped_column(default="UTC")
     policy_id: Mapped[UUID | None]
-    # Outcome that overrides the policy's fallback.
+    # Result that overrides the fallback of the policy; null to use the policy's.
     fallback: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    # Verdicts of the policy are only logged, and the fallback admits.
+    # Monitor mode: Admit only logs verdicts of the policy, and admits devices with the fallback.
     monitor: Mapped[bool] = mapped_column(default=False)

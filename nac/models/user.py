@@ -8,7 +8,7 @@ from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
 
 
 class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
-    """A user who logs in to the network by name and password."""
+    """A user who logs in to the network with a name and password."""
 
     __tablename__ = "users"
     __table_args__ = (
@@ -17,14 +17,15 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
         Index("ix_users_tenant_id_created_at_name", "tenant_id", "created_at", "name"),
     )
 
-    # Case-folded, like the key in the replica.
+    # Case-folded name, which is also the key in the replica.
     name: Mapped[str]
     disabled: Mapped[bool] = mapped_column(default=False)
     # In the format of `nac.cellformat.replica.records.UserRecord.password_hash`.
     password_hash: Mapped[str]
-    # Only for CHAP, which needs the plain password (RFC 1994).
+    # Encrypted password. Stored only for CHAP, which needs the plain password (RFC 1994).
     password_sealed: Mapped[bytes | None]
-    # Only for MS-CHAP (RFC 2759 8.3). Sealed like a password, because it suffices for a login.
+    # Encrypted NT hash. Stored only for MS-CHAP (RFC 2759 8.3). Encrypted like a password, because it suffices for a
+    # login.
     nt_hash_sealed: Mapped[bytes | None]
     valid_until: Mapped[datetime | None]
 
@@ -33,7 +34,7 @@ class UserGroup(UuidKey, TenantOwned, Base):
     __tablename__ = "user_groups"
     __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
 
-    # Immutable, because policies and replica records contain it.
+    # The name cannot change, because policies and replica records contain it.
     name: Mapped[str]
 
 
