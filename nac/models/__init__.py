@@ -1,5 +1,7 @@
-"""All tables: one module for each group of related tables. Importing this package registers all of them in the
-metadata."""
+"""All tables: one module for each group of related tables.
+
+Importing this package registers all of them in the metadata.
+"""
 
 from nac.models.account import ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
 from nac.models.account_mail import AccountMail

@@ -11,8 +11,10 @@ from nac.kit.ids import MspId, TenantId
 
 
 class AuditEntry(Base):
-    """An entry of the audit log. A trigger rejects updates and deletes. Without foreign keys, so that an entry
-    outlives the objects that it names."""
+    """An entry of the audit log. A trigger rejects updates and deletes.
+
+    Without foreign keys, so that an entry outlives the objects that it names.
+    """
 
     __tablename__ = "audit_log"
     __table_args__ = (

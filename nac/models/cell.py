@@ -69,8 +69,9 @@ class Slot(UuidKey, Base):
 
 
 class JournalPosition(Base):
-    """Position up to which a cell's journal is in the log tables. Written in the same transaction as the rows: exactly
-    once.
+    """Position up to which a cell's journal is in the log tables.
+
+    Written in the same transaction as the rows: exactly once.
     """
 
     __tablename__ = "journal_positions"

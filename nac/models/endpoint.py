@@ -63,7 +63,7 @@ class EndpointGroup(UuidKey, TenantOwned, Base):
     __tablename__ = "endpoint_groups"
     __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
 
-    # Immutable, because policies and replica records contain it.
+    # Policies and replica records contain the name, so Admit renames only groups that no policy uses.
     name: Mapped[str]
     # Condition by which the worker selects members; null if people add members.
     rule: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))

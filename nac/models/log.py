@@ -1,5 +1,6 @@
-"""Append-only logs, partitioned by day. The tables have no foreign keys, because rows arrive late and in bulk, and
-outlive the objects that they name.
+"""Append-only logs, partitioned by day.
+
+The tables have no foreign keys, because rows arrive late and in bulk, and outlive the objects that they name.
 
 Columns that are only read as a whole are `json`, not `jsonb`. PostgreSQL does not convert `json`, so writing a row
 costs a sixth less.
@@ -22,8 +23,7 @@ ACCOUNTING_LOG_ID = Sequence("accounting_log_id_seq", metadata=Base.metadata)
 
 
 class AuthLog(Base):
-    """A request or EAP conversation that radiusd answered, with the fields of
-    `nac.cellformat.journal.records.AuthRecord`."""
+    """An answered request or EAP conversation. The columns are fields of `nac.cellformat.journal.records.AuthRecord`."""
 
     __tablename__ = "auth_log"
     __table_args__ = (

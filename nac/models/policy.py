@@ -41,8 +41,10 @@ class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
 
 
 class PolicyHits(Base):
-    """Number of decisions by a rule of a version on a UTC day. Only the agent writes them, so there are no foreign
-    keys."""
+    """Number of decisions by a rule of a version on a UTC day.
+
+    Only the agent writes them, so there are no foreign keys.
+    """
 
     __tablename__ = "policy_hits"
 

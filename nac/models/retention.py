@@ -115,7 +115,9 @@ class EarlyDeletion(TenantOwned, Base):
 
 class RetentionClock(Base):
     """Time of the last retention run by the database's clock, and time until which retention distrusts this clock.
-    The table has one row."""
+
+    The table has one row.
+    """
 
     __tablename__ = "retention_clock"
 

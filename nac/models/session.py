@@ -156,8 +156,10 @@ class EndedSession(Base):
 
 
 class NasRestart(Base):
-    """Last start or stop of a NAS's accounting. `nas_key` is the identifier that the NAS sends. The id of an unknown
-    site is 0."""
+    """Last start or stop of a NAS's accounting. `nas_key` is the identifier that the NAS sends.
+
+    The id of an unknown site is 0.
+    """
 
     __tablename__ = "nas_restarts"
 

@@ -34,7 +34,7 @@ class UserGroup(UuidKey, TenantOwned, Base):
     __tablename__ = "user_groups"
     __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
 
-    # The name cannot change, because policies and replica records contain it.
+    # Policies and replica records contain the name, so Admit renames only groups that no policy uses.
     name: Mapped[str]
 
 
