@@ -159,7 +159,10 @@ def authenticate_caller(request: Request, response: Response, shown: HTTPAuthori
 
 
 def _authenticate_operator(request: Request, response: Response, text: str) -> Caller:
-    """Authenticate the operator of this installation, who can read the operator key. The operator has all permissions."""
+    """Authenticate the operator of this installation, who can read the operator key.
+
+    The operator has all permissions.
+    """
     token = OperatorToken.parse(text)
     try:
         key = operator_tokens.read_key(operator_tokens.get_key_file(get_settings(request).var_dir))

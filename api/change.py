@@ -152,7 +152,10 @@ class Change:
             raise HasChanged(remedy="Reload it and try again.")
 
     def answer(self, model: Body, *, state: BaseModel | None = None) -> Body:
-        """Set the body and the ETag of the response. Set `state` to the changed resource if the body is something else."""
+        """Set the body and the ETag of the response.
+
+        Set `state` to the changed resource if the body is something else.
+        """
         self.body = model.model_dump_json().encode()
         self.response.headers["ETag"] = compute_etag(model if state is None else state)
         return model

@@ -69,7 +69,10 @@ def begin_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, *, to: s
 
 
 def _render_confirmation(request: Request, row: SignOn) -> Response:
-    """Ask the person to confirm the sign-in. Otherwise any site could sign its visitors in with a provider of its own."""
+    """Ask the person to confirm the sign-in.
+
+    Otherwise any site could sign its visitors in with a provider of its own.
+    """
     provider = urlsplit(sign_ons.parse_settings(row).issuer).netloc
     again = f"{request.url.path}?{request.url.query}"
     return render_page("sign-in/sign-on-confirmation.html", provider=provider, again=again)

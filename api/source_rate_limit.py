@@ -21,7 +21,10 @@ _UNLIMITED_PATHS = {"/healthz", "/readyz"}
 
 
 class SourceTokenBuckets:
-    """Token bucket for each source. With more than `most` sources, the least recently used is dropped. Not thread-safe."""
+    """Token bucket for each source. With more than `most` sources, the least recently used is dropped.
+
+    Not thread-safe.
+    """
 
     def __init__(
         self, per_second: float, *, most: int = _MAX_SOURCES, clock: Callable[[], float] = time.monotonic

@@ -45,7 +45,10 @@ class StartResult:
 
 
 def start(layout: Layout, choices: dict[str, str], progress: Progress) -> StartResult:
-    """Start every process and wait until it is healthy. Processes that run with the current settings are not restarted."""
+    """Start every process and wait until it is healthy.
+
+    Processes that run with the current settings are not restarted.
+    """
     passwords = Passwords.load_or_create(layout.passwords)
     values = environment.compose(layout, choices, passwords)
     settings = load_settings(values, required=_REQUIRED)

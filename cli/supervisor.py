@@ -171,7 +171,10 @@ class _Transport(xmlrpc.client.Transport):
 
 
 class Supervisor:
-    """Connection to a running supervisord. Calls raise OSError if it does not respond, and Refused without permission."""
+    """Connection to a running supervisord.
+
+    Calls raise OSError if it does not respond, and Refused without permission.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self._socket = layout.supervisor_socket
@@ -230,7 +233,10 @@ class Supervisor:
             return False
 
     def shut_down(self, *, first: Iterable[str], patience_seconds: float = 60) -> None:
-        """Stop the processes `first` together, then all other processes, then supervisord. Returns when all have ended."""
+        """Stop the processes `first` together, then all other processes, then supervisord.
+
+        Returns when all have ended.
+        """
         pid = int(self._call("getPID"))
         deadline = time.monotonic() + patience_seconds
         stopping = [name for name in first if self._ask_to_stop(name)]

@@ -16,7 +16,10 @@ _AGO = re.compile(r"([0-9]{1,4})([smhd])")
 
 
 class SinceType(click.ParamType[datetime]):
-    """Type of an option for an age (90s, 15m, 1h, 2d) or a date with optional time. Without offset, the time is in UTC."""
+    """Type of an option for an age (90s, 15m, 1h, 2d) or a date with optional time.
+
+    Without offset, the time is in UTC.
+    """
 
     name = "AGO|DATE"
 

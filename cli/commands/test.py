@@ -86,7 +86,10 @@ def _runs(faults: bool, with_long: bool, quick: bool, arguments: tuple[str, ...]
 
 
 def _failed_checks() -> list[str]:
-    """Run all linters in parallel, because the slowest uses one processor. Return the names of the linters that fail."""
+    """Run all linters in parallel, because the slowest uses one processor.
+
+    Return the names of the linters that fail.
+    """
 
     def run(check: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
         both = subprocess.STDOUT

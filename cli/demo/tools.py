@@ -209,7 +209,7 @@ def _radclient_value(text: str) -> str:
 def ask_without_message_authenticator(
     server: RadiusServer, *, user_name: str, password: str, port_id: str, timeout_seconds: float
 ) -> bool:
-    """Whether a PAP request without Message-Authenticator gets a response. radclient always adds Message-Authenticator."""
+    """Whether a PAP request without Message-Authenticator gets a response. radclient cannot send such a request."""
     attributes = packet.encode_attribute(packet.USER_NAME, user_name) + packet.encode_attribute(_NAS_PORT_ID, port_id)
     authenticator, secret = os.urandom(16), server.secret.encode()
     signed = packet.make_access_request(os.urandom(1)[0], authenticator, attributes, secret, password.encode())

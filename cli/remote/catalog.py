@@ -150,7 +150,10 @@ def _list_groups(name: str, command: click.Command) -> Iterator[tuple[str, click
 
 
 def list_modules() -> list[str]:
-    """Return the names of the commands that are modules of cli.commands. They use files or processes of this machine."""
+    """Return the names of the commands that are modules of cli.commands.
+
+    They use files or processes of this machine.
+    """
     names = (module.name for module in pkgutil.iter_modules(cli.commands.__path__))
     return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
 

@@ -148,7 +148,10 @@ def _look_up(operation: Operation, alias: Alias, given: Mapping[str, Any], api: 
 
 
 def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | None, place: str) -> Any:  # noqa: ANN401 -- a member
-    """Return the member of the item with this name. Without a name, use the only item. Raises NotFound or InvalidInput."""
+    """Return the member of the item with this name. Without a name, use the only item.
+
+    Raises NotFound or InvalidInput.
+    """
     if text:
         names = (text, text.lower())
         for item in items:

@@ -169,7 +169,10 @@ def _is_scalar(document: Document, schema: Document, types: Collection[str] = (*
 
 
 def _without_null(document: Document, schema: Document) -> tuple[Document, bool]:
-    """Return the schema without null, and whether it allowed null. A schema with several other types stays unchanged."""
+    """Return the schema without null, and whether it allowed null.
+
+    A schema with several other types stays unchanged.
+    """
     schema = _resolve(document, schema)
     ways = [_resolve(document, way) for way in schema.get("anyOf", ())]
     others = [way for way in ways if way.get("type") != "null"]

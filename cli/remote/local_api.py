@@ -16,7 +16,10 @@ URL, TOKEN = "ADMIT_API_URL", "ADMIT_API_TOKEN"
 
 
 def connect(url: str | None = None, token_file: Path | None = None) -> ApiClient:
-    """Return a client for the URL, or for ADMIT_API_URL, or for this installation. Raises NothingRuns and InvalidInput."""
+    """Return a client for the URL, or for ADMIT_API_URL, or for this installation.
+
+    Raises NothingRuns and InvalidInput.
+    """
     token = token_file.read_text("ascii", "replace").strip() if token_file else os.environ.get(TOKEN, "")
     url = url or os.environ.get(URL)
     if url is None:

@@ -23,7 +23,10 @@ ACCOUNTING_LOG_ID = Sequence("accounting_log_id_seq", metadata=Base.metadata)
 
 
 class AuthLog(Base):
-    """An answered request or EAP conversation. The columns are fields of `nac.cellformat.journal.records.AuthRecord`."""
+    """An answered request or EAP conversation.
+
+    The columns are fields of `nac.cellformat.journal.records.AuthRecord`.
+    """
 
     __tablename__ = "auth_log"
     __table_args__ = (
