@@ -14,7 +14,7 @@ from psycopg import Connection, sql
 
 SQL_FILES = files("migrations").joinpath("sql")
 
-# In the order of references: the tables of a noun come after those that they refer to.
+# Order in which the tables are created. The tables of a noun come after all tables to which they refer.
 NOUNS = (
     "database",
     "scope",
@@ -74,7 +74,7 @@ def create_schema(connection: Connection[Any]) -> None:
 
 def replace_functions(connection: Connection[Any], *nouns: str) -> None:
     """Create or replace the functions of the nouns. Only roles with a grant can execute them."""
-    # A function can call another of a later file.
+    # A function can call a function of a later file, so its body is not checked.
     connection.execute("SET LOCAL check_function_bodies = off")
     for noun in nouns:
         connection.execute(_read("functions", noun))
@@ -88,7 +88,7 @@ def replace_triggers(connection: Connection[Any], *nouns: str) -> None:
 
 
 def replace_policies(connection: Connection[Any], *nouns: str) -> None:
-    """Replace all policies of the nouns' tables, so that policies removed from a file are dropped."""
+    """Replace all policies of the nouns' tables. Policies that a file does not contain are dropped."""
     for noun in nouns:
         text = _read("policies", noun)
         tables = re.findall(rb"^ALTER TABLE (\w+) ENABLE ROW LEVEL SECURITY", text, re.MULTILINE)
