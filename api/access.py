@@ -76,7 +76,7 @@ class RouteDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Access of a route: transactions in one scope on behalf of the caller."""
+    """Access of a request to the data of a tenant, an MSP or the platform. Opens transactions in this scope."""
 
     asked: Caller
     held: frozenset[Permission]
@@ -108,7 +108,7 @@ class Access:
 
     @property
     def operated_msp_id(self) -> MspId:
-        """Id of the MSP of OperatesMsp, where the platform is the owner."""
+        """Id of the MSP in the path of an OperatesMsp route. The owner of such an access is the platform."""
         assert self.asked.msp is not None
         return self.asked.msp.msp_id
 
@@ -122,7 +122,7 @@ class Access:
 
     @contextmanager
     def read(self, *, by_key: bool = False) -> Iterator[Session]:
-        """Transaction that reads; `by_key` as in `session_scope`."""
+        """Open a read-only transaction; `by_key` as in `session_scope`."""
         if self.asked.request.method != "GET":
             require_no_if_match(self.asked.request, "This operation only reads.")
         with session_scope(self.scope, by_key=by_key) as session:
@@ -130,7 +130,7 @@ class Access:
 
     @contextmanager
     def noted(self) -> Iterator[Session]:
-        """As `read`, for operations that write audit entries. These record the origin of the request."""
+        """Open a transaction like `read`, for operations that write audit entries with the origin of the request."""
         with self.read() as session:
             audit.set_origin(session, self.asked.origin)
             yield session
@@ -141,13 +141,13 @@ class Access:
         require_permissions(self.held, *permissions)
 
     def permissions_at_tenant(self, tenant_id: TenantId) -> frozenset[Permission]:
-        """The caller's permissions at a tenant of the MSP in the path."""
+        """Return the caller's permissions at a tenant of the MSP in the path."""
         assert self.asked.msp is not None
         return self.principal.on_tenant(TenantRef(tenant_id, self.asked.msp.msp_id, self.asked.msp.is_suspended))
 
     @contextmanager
     def change(self) -> Iterator[Change]:
-        """Transaction that changes; commits at exit (api.change)."""
+        """Open a transaction for changes, which commits at the end of the block (api.change)."""
         assert self.requires.leads_to, "this route declares no effect"
         with open_change(
             self.asked.request,
@@ -170,7 +170,7 @@ class Access:
 
 
 def _raise_if_withheld(unsuspended: frozenset[Permission], otherwise: frozenset[Permission], *, is_there: bool) -> None:
-    """Raise MspSuspended or SignOnNeeded if only that withholds the caller's permissions."""
+    """Raise MspSuspended or SignOnNeeded if the caller lacks permissions only for this reason."""
     if is_there and unsuspended:
         raise MspSuspended(remedy=_SUSPENDED_REMEDY)
     if is_there and otherwise:
@@ -278,7 +278,7 @@ class UnresolvedMspAccess:
     wait: bool
 
     def on_msp(self, key: str | None) -> Access:
-        """Access to the MSP; None for the only one that the caller has grants on.
+        """Return the access to the MSP `key`. None selects the only MSP on which the caller has grants.
 
         Raises MspNotFound, InvalidInput and PermissionMissing.
         """
@@ -292,7 +292,10 @@ class UnresolvedMspAccess:
         return replace(self.requires.on_msp(asked), digest=self.digest, wait=self.wait)
 
     def _needs_second_factor(self, session: Session, msp: MspRef | None) -> bool:
-        """Whether this MSP requires a second factor. The check of the path did not see the MSP."""
+        """Whether this MSP requires a second factor.
+
+        The check of the path could not do this, because the body names the MSP.
+        """
         signed_in = self.asked.signed_in
         if signed_in is None or signed_in.has_two_factors:
             return False

@@ -14,15 +14,16 @@ from nac.kit.db import MAX_CONNECTIONS
 from nac.kit.settings import Settings
 from nac.sessions.usage import UsageRow
 
-# Threads of anyio, for FastAPI: those that wait until a change is live, and as many others as database connections.
+# Threads of anyio, which FastAPI uses: some can wait until a change is live, and the others are as many as database
+# connections.
 MAX_THREADS: Final = 40
-# Concurrent link pages in applications that also serve devices; the rest is for the devices.
+# Maximum number of running requests for link pages in applications that also serve devices.
 MAX_LINK_REQUESTS: Final = MAX_CONNECTIONS // 2
 MAX_DEVICE_REQUESTS: Final = MAX_THREADS - MAX_LINK_REQUESTS
 
 
 def prepare_signing(app: FastAPI, settings: Settings) -> SigningContext:
-    """Raises KeyFileRefused."""
+    """Load the master key and store what requests need for signing in `app.state`. Raises KeyFileRefused."""
     signing = SigningContext.from_settings(settings)
     app.state.signing = signing
     app.state.guess_limiter = GuessLimiter()
@@ -40,19 +41,19 @@ def get_settings(request: Request) -> Settings:
 
 
 def get_guess_limiter(request: Request) -> GuessLimiter:
-    """Limiter of all guesses in this process."""
+    """Return the limiter that counts wrong enrolment secrets in this process."""
     limiter: GuessLimiter = request.app.state.guess_limiter
     return limiter
 
 
 def get_owner_shares(request: Request) -> WeakValueDictionary[object, Semaphore]:
-    """Semaphores by owner, as long as requests of the owner run or wait."""
+    """Return the semaphores by owner. An owner has a semaphore while its requests run or wait."""
     shares: WeakValueDictionary[object, Semaphore] = request.app.state.shares
     return shares
 
 
 def prepare_request_limit(app: FastAPI, places: int, *, whose: str = "") -> None:
-    """Create a room of api.thread_limits.LimitedRoute with so many concurrent requests. `whose` names it."""
+    """Limit the routes of the group `whose` to `places` running requests (api.thread_limits.LimitedRoute)."""
     rooms = app.state.rooms
 
     def start() -> None:
@@ -74,12 +75,12 @@ def get_usage_cache(request: Request) -> SlowResultCache[Sequence[UsageRow]]:
 
 
 def get_wait_seconds(request: Request) -> float:
-    """Time limit of a request for PostgreSQL, including the wait for a thread and a connection."""
+    """Return how long a request may use PostgreSQL, in seconds, including waits for a thread and a connection."""
     seconds: float = request.app.state.wait_seconds
     return seconds
 
 
 def get_request_limit(request: Request, whose: str) -> Semaphore | None:
-    """Semaphore of the room; None (no limit) if the application is not started."""
+    """Return the semaphore of the group `whose`; None (no limit) if the application is not started."""
     rooms: dict[str, Semaphore] = request.app.state.rooms
     return rooms.get(whose)

@@ -45,7 +45,7 @@ class BodyMemoryLimit:
 
     @contextmanager
     def holding(self, address: str, size: int) -> Iterator[None]:
-        """Raises TooMuchAtOnce."""
+        """Count `size` bytes for the source of `address` while the block runs. Raises TooMuchAtOnce."""
         source = get_source(address)
         if self._by_source[source] + size > self._of_source or self._by_source.total() + size > self._in_all:
             raise TooMuchAtOnce(
@@ -107,7 +107,7 @@ async def drain_body(receive: Receive, *, most_octets: int, seconds: float) -> N
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Receive function for a body that was already read."""
+    """Return an ASGI receive function for a body that was already read."""
     first = True
 
     async def replayed() -> Message:
@@ -121,9 +121,9 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 def allow_empty_body(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    """The same routes; a POST without a body means `{}` if no field is required.
+    """Yield the routes. In a POST, no body means `{}` if no field is required.
 
-    An empty PATCH or PUT is more likely a mistake.
+    A PATCH or PUT without a body is an error, because it is probably a mistake.
     """
     for route in routes:
         if isinstance(route, APIRoute) and route.body_field is not None and "POST" in (route.methods or ()):

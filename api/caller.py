@@ -67,7 +67,7 @@ def require_credential(scope: Mapping[str, Any]) -> None:
 class Caller:
     """The caller of a request, and the tenant or MSP in its path.
 
-    Both are read in one transaction that sees only the credential and its owner.
+    One transaction reads them. It sees only the credential and its owner.
     """
 
     principal: Principal
@@ -76,9 +76,9 @@ class Caller:
     msp: MspRef | None
     request: Request
     response: Response
-    # None for a token.
+    # The person of a sign-in; None for a token.
     signed_in: SignedInPerson | None = None
-    # A rule requires two factors and the sign-in has one.
+    # Whether a rule requires two factors, but the sign-in has one.
     needs_second_factor: bool = False
 
     @property
@@ -96,7 +96,7 @@ class Caller:
         return PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
 
     def with_withheld_grants(self) -> Principal:
-        """The caller with the grants that the kind of sign-in withholds."""
+        """Return the caller with the grants that this kind of sign-in excludes."""
         return replace(self.principal, grants=self.principal.withheld)
 
     @contextmanager
@@ -159,7 +159,10 @@ def authenticate_caller(request: Request, response: Response, shown: HTTPAuthori
 
 
 def _authenticate_operator(request: Request, response: Response, text: str) -> Caller:
-    """The operator of this installation, who can read the operator key. Has all permissions."""
+    """Authenticate the operator of this installation, who can read the operator key.
+
+    The operator has all permissions.
+    """
     token = OperatorToken.parse(text)
     try:
         key = operator_tokens.read_key(operator_tokens.get_key_file(get_settings(request).var_dir))
@@ -216,7 +219,8 @@ def require_caller(
 async def authenticate_before_body(scope: Asgi) -> None:
     """Check the credential, unless it was valid recently: the route checks it anyway.
 
-    Reading a large body costs more than rejecting its caller. Raises ConnectionsInUse and as `authenticate_caller`.
+    Reading a large body costs more than rejecting its caller. Raises ConnectionsInUse, and the errors of
+    `authenticate_caller`.
     """
     require_credential(scope)
     if has_known_credential(scope):
@@ -227,16 +231,16 @@ async def authenticate_before_body(scope: Asgi) -> None:
 
 
 class _AuthenticatedRoute(LimitedRoute):
-    """Rejects requests without a credential before they take a place."""
+    """Rejects requests without a credential before they count as running."""
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
-        """Raises NotSignedIn and as LimitedRoute."""
+        """Raises NotSignedIn, and the errors of LimitedRoute."""
         require_credential(scope)
         await super().__call__(scope, receive, send)
 
 
 def limit_api_routes(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    """The same routes as LimitedRoute. Those that authenticate their caller need a credential first."""
+    """Yield the routes with a LimitedRoute. Routes that authenticate their caller first require a credential."""
     for route in routes:
         if isinstance(route, APIRoute):
             bounded = copy(route)

@@ -30,10 +30,10 @@ from nac.tenancy.cells import service as cells
 # A change is live within one second (ARCHITECTURE.md, promise 5). Longer means that the cell is down.
 _LIVE_TIMEOUT_SECONDS = 5.0
 _MAX_ETAGS = 20
-# A digest of the state and, after a dash, one that includes observed members (`etag`).
+# An ETag: a digest of the state and, after a dash, a digest that includes observed fields (`compute_etag`).
 _ETAG = re.compile(r'"([^"-]*)(?:-[^"-]*)?"')
-# Each waiter holds one of 40 threads; the others are as many as database connections. Further requests do not wait,
-# so that an unreachable cell does not block other requests.
+# Number of requests that can wait until their change is live, each in a thread. Further requests do not wait, so that
+# an unreachable cell does not block other requests.
 MAX_WAITERS = 30
 _waiter_permits = BoundedSemaphore(MAX_WAITERS)
 _POSITION_HEADER, _LIVE_HEADER = "Admit-Position", "Admit-Live"
@@ -41,7 +41,7 @@ _UNCOMPARED_REASONS = {
     201: "`If-Match` is not supported on create.",
     202: "`If-Match` is not supported when starting a job.",
 }
-# Stored with a response's headers but never sent: the tenant whose cell a replayed response asks.
+# Stored with the headers of a response, but never sent. Names the tenant, so that a replay can report `Admit-Live`.
 _TENANT_KEY = "tenant"
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -126,7 +126,7 @@ class Change:
 
     @property
     def has_if_match(self) -> bool:
-        """Whether the request has `If-Match`. Only then long operations lock the row from the start."""
+        """Whether the request has `If-Match`. If so, long operations lock the row from the start."""
         return "if-match" in self.request.headers
 
     def record_created(self, made_id: UUID) -> None:
@@ -152,13 +152,18 @@ class Change:
             raise HasChanged(remedy="Reload it and try again.")
 
     def answer(self, model: Body, *, state: BaseModel | None = None) -> Body:
-        """Set body and ETag. `state` is the changed resource if the response body is something else."""
+        """Set the body and the ETag of the response.
+
+        Set `state` to the changed resource if the body is something else.
+        """
         self.body = model.model_dump_json().encode()
         self.response.headers["ETag"] = compute_etag(model if state is None else state)
         return model
 
     def located(self, *names: object, at: str = "", **query: str) -> None:
-        """Set `Location` of the created resource: below `at` of the tenant or MSP, or below the request's path.
+        """Set `Location` to the path of the created resource.
+
+        With `at`, it is below `at` in the path of the tenant or MSP, otherwise below the path of the request.
 
         An `at` with a leading slash is an absolute path. Empty values of `query` are omitted.
         """
@@ -229,9 +234,10 @@ def open_change(
     digest: bytes,
     wait: bool,
 ) -> Iterator[Change]:
-    """Transaction of a change; commits at exit.
+    """Open the transaction of a change, which commits at the end of the block.
 
-    A tenant's change sets `Admit-Position` and `Admit-Live`; `wait` waits until it is live. Raises DoneBefore.
+    A tenant's change sets `Admit-Position` and `Admit-Live`. With `wait`, the request waits until the change is live.
+    Raises IdempotentReplay.
     """
     named = KeyedRequest(owner, asker, request.headers["idempotency-key"], digest) if digest else None
     sealer = get_signing(request).sealer

@@ -12,25 +12,25 @@ _LOG_INTERVAL_SECONDS = 60
 
 
 class ConcurrencySlot:
-    """A taken place; `leave` frees it."""
+    """A counted connection or request of a source. It counts until `leave` is called."""
 
     def __init__(self, give_back: Callable[[], None]) -> None:
         self._release_slot: Callable[[], None] | None = give_back
 
     def leave(self) -> None:
-        """Free the place. Further calls do nothing."""
+        """Stop counting. Further calls do nothing."""
         if self._release_slot is not None:
             self._release_slot()
             self._release_slot = None
 
 
 class ConcurrencyLimit:
-    """Places for each source and for all; 0 means no limit. Not thread-safe."""
+    """Limits the connections or requests of each source, and of all sources. 0 means no limit. Not thread-safe."""
 
     def __init__(
         self, most: int, *, what: str, most_in_all: int = 0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`what` names the places in the log."""
+        """`what` is "connections" or "requests", for the log."""
         self._most = most
         self._most_in_all = most_in_all
         self._what = what
@@ -40,7 +40,7 @@ class ConcurrencyLimit:
         self._logged_at = -float(_LOG_INTERVAL_SECONDS)
 
     def take(self, address: str) -> ConcurrencySlot | None:
-        """Take a place for the address's source. None if a limit is reached."""
+        """Count a connection or request for the source of the address. Returns None if a limit is reached."""
         source = get_source(address)
         if self._most and self._taken[source] >= self._most:
             self._log(f"{source} has {self._most} {self._what} open: rejecting more")
@@ -59,7 +59,7 @@ class ConcurrencyLimit:
             del self._taken[source]
 
     def _log(self, sentence: str) -> None:
-        """Log at most once in _LOG_EVERY_SECONDS, so that floods do not fill the log."""
+        """Log at most once in _LOG_INTERVAL_SECONDS, so that floods do not fill the log."""
         now = self._clock()
         if now - self._logged_at >= _LOG_INTERVAL_SECONDS:
             self._logged_at = now

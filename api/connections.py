@@ -16,7 +16,8 @@ from api.errors import build_problem
 from nac.kit.request_sources import NetworkSet
 
 HEAD_TIMEOUT_SECONDS = 10.0
-# Headers, body and trailers. Routes without authentication accept bodies of at most half as much.
+# Maximum size of headers, body and trailers together. Routes without authentication accept bodies of at most half
+# this size.
 MAX_REQUEST_BYTES = 128 * 1024
 _CHUNK_BYTES = 64 * 1024
 _CLOSING_HEADERS = {"Connection": "close", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -25,7 +26,7 @@ _CLOSING_HEADERS = {"Connection": "close", "Cache-Control": "no-store", "X-Conte
 class BoundedHttp(HttpToolsProtocol):
     """Rejects requests over a limit and closes the connection."""
 
-    # None if the listener counts connections.
+    # Limit of connections; None if the listener counts them.
     _places: ClassVar[ConcurrencyLimit | None] = None
     _proxies: ClassVar[NetworkSet] = NetworkSet("")
     _max_request_bytes: ClassVar[int] = MAX_REQUEST_BYTES
@@ -37,7 +38,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     @classmethod
     def with_limit(cls, places: ConcurrencyLimit, *, proxies: NetworkSet) -> type[Self]:
-        """Subclass that counts connections in `places`, except those of `proxies`."""
+        """Return a subclass that limits connections by `places`, except those of `proxies`."""
         return type(cls.__name__, (cls,), {"_places": places, "_proxies": proxies})
 
     def connection_made(self, transport: BaseTransport) -> None:
@@ -56,7 +57,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse in pieces, so that the end of the headers is known before the rest counts as body."""
+        """Parse the data in pieces, so that bytes after the headers count as body."""
         for start in range(0, len(data), _CHUNK_BYTES):
             piece = data[start : start + _CHUNK_BYTES]
             self._received += len(piece)

@@ -82,7 +82,7 @@ def is_from_other_site(request: Request) -> bool:
 
 
 def note_csrf_token(request: Request, shown: str) -> None:
-    """Note the token of a form, because forms cannot send headers."""
+    """Store the token of a form for the check, because forms cannot send headers."""
     request.state.csrf_token = shown
 
 

@@ -29,16 +29,16 @@ _UNAUTHORIZED = 401
 class RateBuckets:
     """Token buckets by key: `per_minute` tokens in a minute, all of which can be used at once.
 
-    Beyond _MOST_KEPT keys, the least recent is dropped.
+    With more than _MAX_ENTRIES keys, the least recently used key is dropped.
     """
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.per_minute = per_minute
         self._rate = per_minute / _MINUTE_SECONDS
         self._clock = clock
-        # Remaining tokens, and their time.
+        # By key: number of remaining tokens, and the time of this number.
         self._buckets: OrderedDict[object, tuple[float, float]] = OrderedDict()
-        # Credentials are checked in threads.
+        # Several threads check credentials at the same time.
         self._lock = Lock()
 
     def left(self, key: object) -> float:
@@ -46,7 +46,7 @@ class RateBuckets:
         return min(float(self.per_minute), left + (self._clock() - at) * self._rate)
 
     def take(self, key: object) -> float:
-        """Take a token. Returns the remaining ones; below 0 if there was none, and then none is taken."""
+        """Take a token. Returns the number of remaining tokens; below 0 if the bucket was empty."""
         with self._lock:
             left = self.left(key) - 1
             self._buckets[key] = (left if left >= 0 else left + 1, self._clock())
@@ -56,7 +56,7 @@ class RateBuckets:
             return left
 
     def wait(self, left: float) -> int:
-        """Seconds until a token is available, for a result of `take`."""
+        """Return the seconds until a token is available; `left` is a result of `take`."""
         return math.ceil(-left / self._rate) if left < 0 else 0
 
     def refill(self, left: float) -> int:
@@ -76,7 +76,7 @@ class TooManyRequests(AdmitError):
 
 @dataclass(frozen=True, slots=True)
 class BucketKey:
-    """A bucket and its name in headers."""
+    """Key of a bucket, and the name of the bucket in headers."""
 
     name: str
     of: RateBuckets
@@ -99,7 +99,7 @@ class RequestCredential:
         self.credential = credential
         # Set when the credential was checked and is valid.
         self.good: KnownCredential | None = None
-        # Result of the previous check; its buckets count this request.
+        # Result of the previous check of this credential. Its buckets count this request.
         self.known: KnownCredential | None = None
         self.taken: list[tuple[BucketKey, float]] = []
         self._owners = owners
@@ -113,7 +113,10 @@ class RequestCredential:
         return None
 
     def note(self, good: KnownCredential) -> None:
-        """Note a valid credential, and count the request for its owner if it is new. Raises TooManyRequests."""
+        """Record a valid credential, and count the request for its owner if the credential is new.
+
+        Raises TooManyRequests.
+        """
         is_counted = any(each is not None and each.owner == good.owner for each in (self.known, self.good))
         self.good = good
         if self._owners is None or is_counted:
@@ -132,7 +135,7 @@ class RequestCredential:
 
 
 def record_credential(scope: Scope, public_id: str, owner: object) -> None:
-    """Note that the request's credential is valid, with its public id and owner. Raises TooManyRequests."""
+    """Record that the request's credential is valid, with its public id and owner. Raises TooManyRequests."""
     shown: RequestCredential | None = scope.get("admit.shown")
     if shown is not None:
         shown.note(KnownCredential(public_id, owner))
@@ -202,7 +205,7 @@ class CredentialRateLimit:
         return [BucketKey(name, of, key) for name, of, key in found if of is not None]
 
     def _note(self, source: str, shown: RequestCredential, status: int) -> float | None:
-        """Note the result. Returns a value below 0 if the address has too many failures."""
+        """Record the result of the check. Returns a value below 0 if the address has too many failures."""
         credential = shown.credential
         if credential is None:
             return None

@@ -19,18 +19,18 @@ from nac.kit.ids import TenantId
 from nac.models import EnrolmentSecret
 from nac.models.enrolment import EnrolmentKind
 
-# Guesses of links without a tenant count together.
+# Wrong links that belong to no tenant count for this id.
 _NO_TENANT_ID = TenantId(UUID(int=0))
 
 
 def require_tenant_by_slug(slug: str) -> TenantId:
-    """Tenant with this slug. Raises EnrolmentAddressNotFound if it does not exist or is not active."""
+    """Return the id of the tenant. Raises EnrolmentAddressNotFound if it does not exist or is not active."""
     with session_scope(PlatformScope()) as session:
         return enrolment.require_tenant(session, slug=slug)
 
 
 def require_link_tenant(request: Request, token: EnrolmentSecretText | None) -> TenantId:
-    """Tenant of the link. Raises SecretRefused or TooManyGuesses."""
+    """Return the id of the link's tenant. Raises SecretRefused or TooManyGuesses."""
     limiter = get_guess_limiter(request)
     limiter.require(_NO_TENANT_ID, client_address(request))
     if token is not None:
@@ -49,7 +49,7 @@ def client_address(request: Request) -> str:
 def redeem_secret(
     request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
 ) -> Iterator[tuple[Session, EnrolmentSecret]]:
-    """Transaction that uses the secret; it rolls back if the block raises.
+    """Open a transaction that uses the secret once. It rolls back if the block raises an error.
 
     Send the certificate after the block. Raises SecretRefused or TooManyGuesses.
     """
@@ -64,7 +64,7 @@ def redeem_secret(
 def hold_secret(
     request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
 ) -> Iterator[tuple[Session, LockedSecret]]:
-    """As `redeeming`, but the block takes the use of the secret, which may have no uses left."""
+    """Open a transaction that locks the secret. The block must use the secret, which may have no uses left."""
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
             session,
@@ -76,7 +76,7 @@ def hold_secret(
 def view_secret(
     request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
 ) -> Iterator[tuple[Session, EnrolmentSecret]]:
-    """As `redeeming`, but does not use the secret."""
+    """Open a transaction that checks the secret, but does not use it."""
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
             session,
@@ -102,7 +102,9 @@ def _limit_guesses(request: Request, tenant_id: TenantId, kind: EnrolmentKind, n
 
 @contextmanager
 def open_renewal(request: Request, *, tenant_id: TenantId, actor: str, shown: x509.Certificate) -> Iterator[Session]:
-    """Transaction that renews the certificate. Rejections are limited as with secrets, because anyone can forge one.
+    """Open a transaction that renews the certificate.
+
+    Too many rejected requests block the address, because anyone can send a forged request.
 
     Raises RenewalRefused or TooManyGuesses.
     """

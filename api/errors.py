@@ -28,7 +28,8 @@ _FRAMEWORK_ERRORS: Mapping[int, tuple[str, str]] = {
     ),
     HTTPStatus.METHOD_NOT_ALLOWED: ("This path does not support the method.", "Use a method in the header Allow."),
 }
-# Formatting these takes milliseconds. More are formatted in a thread, so that other requests do not wait.
+# Formatting this number of mistakes takes milliseconds. More are formatted in a thread, so that other requests do not
+# wait.
 _MAX_INLINE_MISTAKES = 10
 
 
@@ -56,7 +57,9 @@ def render_error(exc: AdmitError) -> JSONResponse:
 
 
 def redact_error(request: Request, exc: AdmitError) -> AdmitError:
-    """The error as the caller may see it. Strangers see only the title of an internal error.
+    """Return the error as the caller may see it.
+
+    Callers without authentication see only the title of an internal error.
 
     Its details name databases, files and key stores and go to the log.
     """
@@ -79,7 +82,7 @@ async def _handle_admit_error(request: Request, exc: Exception) -> JSONResponse:
 
 
 async def _handle_driver_error(request: Request, exc: Exception) -> JSONResponse:
-    """A driver error that did not pass through `session_scope`."""
+    """Handle an error of the database driver outside `session_scope`."""
     assert isinstance(exc, DBAPIError)
     return await _handle_admit_error(request, translate_error(exc))
 

@@ -1,6 +1,6 @@
 """Reads HTML forms with python-multipart: urlencoded, or multipart with files (RFC 7578).
 
-Strangers send them. The body arrives with a limit on size and time (`api.bodies`). A route parses it in its own
+Anyone can send a form, so its size and time are limited (`api.bodies`). A route parses it in its own
 thread, not in the event loop.
 """
 
@@ -26,7 +26,7 @@ _PARSER_CONFIG: Final = {"MAX_MEMORY_FILE_SIZE": float("inf")}
 FORM_OPENAPI = accept_body(most_bytes=_MAX_FORM_OCTETS, media_type=_URLENCODED)
 FormBody = Annotated[bytes, Depends(require_bounded_body(_MAX_FORM_OCTETS))]
 
-# Its warnings quote headers of malformed forms, at the rate that strangers choose.
+# Its warnings quote headers of malformed forms, and anyone can cause many of them.
 logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 

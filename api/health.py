@@ -20,7 +20,7 @@ _REDIS_TIMEOUT_SECONDS = 1
 _PROBE_THREADS = 2
 # Load balancers commonly wait for two seconds.
 _MAX_PROBE_SECONDS = 1.8
-# Shorter, so that the thread is free again soon.
+# Shorter than the probe, so that its thread becomes free soon.
 _DATABASE_TIMEOUT_SECONDS = 1.5
 _DATABASE_REMEDY = "Check that PostgreSQL is running."
 
@@ -80,7 +80,7 @@ def prepare_probes(app: FastAPI, engine: Engine) -> None:
         app.state.probing_threads.shutdown()
         engine.dispose()
 
-    # None uses the event loop's threads, for applications that tests do not start.
+    # None selects the threads of the event loop, if a test uses an application that is not started.
     app.state.probing_threads = None
     app.state.probing_engine = engine
     # The running probe, which concurrent callers share.
@@ -95,7 +95,7 @@ def _check_readiness(request: Request) -> Ready:
 
 
 def connect_redis(url: str) -> redis.Redis:
-    """Redis client; it connects on first use."""
+    """Return a Redis client, which connects at its first command."""
     return redis.Redis.from_url(
         url, socket_timeout=_REDIS_TIMEOUT_SECONDS, socket_connect_timeout=_REDIS_TIMEOUT_SECONDS
     )

@@ -38,19 +38,21 @@ _DRAIN_TIMEOUT_SECONDS = 5.0
 _MAX_SOURCE_BYTES: Final = 64 * 1024 * 1024
 _MAX_TOTAL_BYTES: Final = 256 * 1024 * 1024
 _MAX_DEPTH = 64
-# Checking these takes about 5 ms. Larger bodies are checked in a thread, so that other requests do not wait.
+# Checking a body of this size takes about 5 ms. Larger bodies are checked in a thread, so that other requests do not
+# wait.
 _MAX_INLINE_BYTES = 64 * 1024
-# Threads for this only, because all threads of routes may be blocked.
+# Threads that only check bodies, because all threads of routes may be blocked.
 _CHECKER_THREADS = 2
 # Characters of a signed 64-bit number, the longest that PostgreSQL stores.
 _MAX_NUMBER_CHARACTERS = 20
 # Each parsed value takes about a hundred bytes, even a short one.
 _MAX_VALUES = 500_000
-# Real objects have less than a tenth; each unknown name is a separate error.
+# Maximum number of names in an object. Real objects have less than a tenth, and each unknown name is a separate
+# error.
 _MAX_NAMES = 10_000
 _MAX_DECIMAL_CHARACTERS = 40
 _BODY_METHODS = {"POST", "PUT", "PATCH", "DELETE"}
-# Bodies of clients that always send one.
+# Some clients send one of these instead of no body.
 _EMPTY_BODIES = {b"", b"{}", b"null"}
 _INVALID_TEXT = re.compile("[\0\ud800-\udfff]")
 _NON_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -129,7 +131,7 @@ class JsonInput:
         needs_caller: Callable[[APIRoute], bool] = lambda route: False,
         authenticate: Callable[[Scope], Awaitable[None]] = _skip_authentication,
     ) -> None:
-        """`routes` that read no body reject one.
+        """Requests to `routes` without a body parameter must have no body.
 
         `on_page` renders errors of `pages` for their path. `authenticate` raises if the caller of a route with
         `needs_caller` is unknown.
@@ -157,19 +159,19 @@ class JsonInput:
                     receive = replay_body(await self._body(scope, receive, held), receive)
             except (BodyTooLarge, TooMuchAtOnce) as exc:
                 await drain_body(receive, most_octets=_MAX_DRAINED_BYTES, seconds=_DRAIN_TIMEOUT_SECONDS)
-                await self._tell(exc, scope)(scope, receive, send)
+                await self._render_refusal(exc, scope)(scope, receive, send)
                 return
             except AdmitError as exc:
-                await self._tell(exc, scope)(scope, receive, send)
+                await self._render_refusal(exc, scope)(scope, receive, send)
                 return
             await self._app(scope, receive, send)
 
-    def _tell(self, exc: AdmitError, scope: Scope) -> ASGIApp:
+    def _render_refusal(self, exc: AdmitError, scope: Scope) -> ASGIApp:
         path: str = scope["path"]
         return self._on_page(exc, path) if self._pages.routes_of(path) else render_error(exc)
 
     async def _body(self, scope: Scope, receive: Receive, held: ExitStack) -> bytes:
-        """Read the body; it counts as in memory until `held` closes."""
+        """Read the body. It counts as memory in use until `held` closes."""
         found = self._index.routes_of(scope["path"])
         asked = [route for route in found if scope["method"] in (route.methods or ())]
         is_open = not any(id(route) in self._caller_route_ids for route in asked)

@@ -44,7 +44,10 @@ class OwnAccount:
 
     @contextmanager
     def account(self, *, confirmed: bool = True) -> Iterator[tuple[Session, Person]]:
-        """Transaction that changes the account. Raises AccountOfAnother, SecondFactorNeeded and ConfirmationNeeded."""
+        """Open a transaction that changes the account.
+
+        Raises AccountOfAnother, SecondFactorNeeded and ConfirmationNeeded.
+        """
         with self.session() as session:
             has_second = bool(list_second_factors(session, person_id=self.signed_in.person_id))
             self.signed_in.require_own(has_second=has_second)

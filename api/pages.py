@@ -70,25 +70,28 @@ def format_utc(time: datetime, form: str) -> str:
 
 
 def describe_error(exc: AdmitError) -> str:
-    """Detail and remedy of the error. Raises the error again if it is internal: pages do not show those."""
+    """Return detail and remedy of the error. Raises an internal error again, because pages do not show it."""
     if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR and exc.retry_after_seconds is None:
         raise exc
     return f"{exc.detail} {omit_operations(exc.remedy)}".strip()
 
 
 def omit_operations(remedy: str) -> str:
-    """The remedy, or "" if it names an operation or a path of the API, which readers of a page do not use."""
+    """Return the remedy.
+
+    It is "" if the remedy names an operation or a path of the API, which readers of a page do not use.
+    """
     is_of_api = any(step.operation_id for step in remedy.steps) if isinstance(remedy, Advice) else "/v1/" in remedy
     return "" if is_of_api else strip_steps(remedy)
 
 
 def render_error_page(exc: AdmitError, *links: PageLink) -> Response:
-    """Error page with the links, or with the link to the home page. Raises as `describe_error`."""
+    """Return an error page with the links, or with a link to the home page. Raises the errors of `describe_error`."""
     return build_error_page(describe_error(exc), exc.status, links or (HOME_LINK,), build_retry_headers(exc))
 
 
 def render_error_page_without_links(exc: AdmitError) -> Response:
-    """Error page without links. Raises as `describe_error`."""
+    """Return an error page without links. Raises the errors of `describe_error`."""
     return build_error_page(describe_error(exc), exc.status, (), build_retry_headers(exc))
 
 

@@ -36,7 +36,7 @@ def require_known_query(request: Request) -> None:
 
 
 def list_parameters(route: Any) -> Mapping[str, bool]:  # noqa: ANN401 -- a route of FastAPI
-    """Query parameters by name, and whether each takes several values."""
+    """Return the names of the query parameters, each with whether it accepts several values."""
     if route.operation_id not in _known_parameters:
         _known_parameters[route.operation_id] = dict(sorted(_walk_parameters(route.dependant)))
     return _known_parameters[route.operation_id]

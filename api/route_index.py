@@ -65,7 +65,7 @@ class RouteIndex(BaseRoute):
                 if match is Match.FULL:
                     return match, {**child_scope, "route": route}
                 if match is Match.PARTIAL:
-                    # The route itself responds with 405.
+                    # The route responds with 405 to another method.
                     found = Match.FULL, {**child_scope, "route": route}
         return found
 

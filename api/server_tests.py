@@ -24,7 +24,7 @@ class TooManyTests(AdmitError):
 
 @contextmanager
 def limit_server_tests(tenant_id: TenantId) -> Iterator[None]:
-    """Hold a place for a test. Raises TooManyTests."""
+    """Count a running test of the tenant during the block. Raises TooManyTests."""
     with _lock:
         if _running_tests[tenant_id] >= _MAX_PER_TENANT or _running_tests.total() >= _MAX_TOTAL:
             raise TooManyTests(remedy="Wait until they finish and try again.")

@@ -76,7 +76,7 @@ class SignInFlow:
         self.now = utc_now()
 
     def by_password(self, email: str, password: str) -> CompletedSignIn | PendingSignIn:
-        """Raises SignInRefused and TooManyAttempts, also if the person does not exist."""
+        """Sign in with a password, or return the second factors. Raises SignInRefused and TooManyAttempts."""
         attempt = attempts.password_attempt(
             email_tag=attempts.make_email_tag(email), address=self.address, device_id=self._read_known_device_id(email)
         )
@@ -127,7 +127,7 @@ class SignInFlow:
         return self.finish(person.email, text)
 
     def create_passkey_challenge(self, challenge: str | None) -> tuple[dict[str, Any], str]:
-        """Options for the browser's authenticator, and the challenge for its response."""
+        """Return options for the browser's authenticator, and the challenge for its response."""
         nonce = passkeys.make_nonce()
         if challenge is None:
             return passkeys.build_authentication_options(self.party, nonce=nonce), self._asked(PasskeyChallenge(nonce))
@@ -198,7 +198,7 @@ class SignInFlow:
         self._remember_device(person.email)
 
     def confirm_by_password(self, signed_in: SignedInPerson, password: str) -> None:
-        """Raises AccountOfAnother, SignInRefused and TooManyAttempts."""
+        """Confirm the person's identity with a password. Raises AccountOfAnother, SignInRefused and TooManyAttempts."""
         signed_in.require_own(has_second=False)
         attempt = attempts.confirmation_attempt(sign_in_id=signed_in.sign_in_id)
         self.count(attempt)
@@ -212,7 +212,7 @@ class SignInFlow:
             sign_ins.confirm_sign_in(session, signed_in=signed_in, factor=Factor.PASSWORD, now=self.now)
 
     def create_confirmation_challenge(self, signed_in: SignedInPerson) -> tuple[dict[str, Any], str]:
-        """Raises AccountOfAnother."""
+        """Return options and challenge to confirm with a passkey. Raises AccountOfAnother."""
         signed_in.require_own(has_second=False)
         nonce = passkeys.make_nonce()
         with self.as_person(signed_in.person_id) as session:
@@ -260,7 +260,7 @@ class SignInFlow:
         credential: dict[str, Any],
         name: str,
     ) -> tuple[Passkey, Factor]:
-        """Raises SignInRefused and PasskeyRefused."""
+        """Add a passkey to the account. Raises SignInRefused and PasskeyRefused."""
         shown = self.challenges.read(PasskeyRegistration, challenge, now=self.now)
         if shown.content.sign_in_id != signed_in.sign_in_id:
             raise SignInRefused(remedy="Start again.")
@@ -276,7 +276,7 @@ class SignInFlow:
         )
 
     def count(self, attempt: CountedAttempt) -> None:
-        """Raises TooManyAttempts."""
+        """Count an attempt of a person who is not signed in yet. Raises TooManyAttempts."""
         with session_scope(_NOBODY_SCOPE) as session:
             attempt.begin(session)
 
@@ -301,7 +301,7 @@ class SignInFlow:
             raise
 
     def note_failure(self, subject_id: UUID, reason: str) -> None:
-        """Note a failure in its own transaction, because the failed one rolls back."""
+        """Record a failure in a new transaction, because the transaction of the attempt rolls back."""
         with self._open_nobody_session() as session:
             failures.record_failure(session, subject_id=subject_id, reason=reason, user_agent=self._user_agent)
 
@@ -340,14 +340,14 @@ class SignInFlow:
         return CompletedSignIn(text.csrf_token())
 
     def _remember_device(self, email: str) -> None:
-        """Make this a known browser of the person."""
+        """Remember that the person has signed in with this browser."""
         if self._read_known_device_id(email) is None:
             device = KnownDevice(attempts.make_email_tag(email), secrets.token_bytes(16))
             value = self.challenges.make(device, now=self.now, good_for=_DEVICE_LIFETIME)
             cookies.set_cookie(self._request, self._response, cookies.DEVICE_COOKIE, value, good_for=_DEVICE_LIFETIME)
 
     def _read_known_device_id(self, email: str) -> bytes | None:
-        """Id of this browser if it is a known one of the person; otherwise None."""
+        """Return the id of this browser if the person has signed in with it before; otherwise None."""
         value = cookies.read_cookie(self._request, cookies.DEVICE_COOKIE)
         if not value:
             return None
@@ -360,7 +360,7 @@ class SignInFlow:
 
 @dataclass(frozen=True, slots=True)
 class _PasswordAccount:
-    """Person with this address. For an unknown address, `person_id` is a random id.
+    """Account of an e-mail address. For an unknown address, `person_id` is a random id.
 
     `password_hash` is "" if the address is unknown or the person cannot sign in.
     """
@@ -368,12 +368,12 @@ class _PasswordAccount:
     person_id: UUID
     password_hash: str = field(repr=False)
     subject_id: UUID
-    # Reason to note if the sign-in fails.
+    # Reason to record if the sign-in fails.
     reason: FailureReason
 
 
 def _find_password_account(email: str) -> _PasswordAccount:
-    """Look up a person. Unknown addresses run the same statements."""
+    """Find the account of an address, with the same statements for unknown addresses."""
     with session_scope(_NOBODY_SCOPE) as session:
         person_id = accounts.find_person_id(session, email=email)
     wanted = person_id or uuid4()
@@ -400,7 +400,7 @@ def _find_passkey_owner(credential: dict[str, Any]) -> UUID | None:
 
 
 def require_active_person(session: Session, person_id: UUID) -> Person:
-    """Active person. Use in PersonScope. Raises SignInRefused."""
+    """Return the person if active. Call this in a PersonScope. Raises SignInRefused."""
     person = people.get(session, person_id)
     if person is None or person.status != "active":
         raise SignInRefused(remedy="Start again.")
@@ -408,7 +408,7 @@ def require_active_person(session: Session, person_id: UUID) -> Person:
 
 
 def _require_same_password(session: Session, needed: FactorsNeeded) -> Person:
-    """Person whose password has not changed since the first step. Raises SignInRefused."""
+    """Return the person if the password has not changed since the first step. Raises SignInRefused."""
     person = require_active_person(session, needed.person_id)
     if passwords.make_password_tag(person.password_hash) != needed.password_tag:
         raise SignInRefused(remedy="Start again.")

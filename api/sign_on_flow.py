@@ -69,7 +69,10 @@ def begin_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, *, to: s
 
 
 def _render_confirmation(request: Request, row: SignOn) -> Response:
-    """Ask for confirmation: any site can link here to sign its visitors in with its own provider."""
+    """Ask the person to confirm the sign-in.
+
+    Otherwise any site could sign its visitors in with a provider of its own.
+    """
     provider = urlsplit(sign_ons.parse_settings(row).issuer).netloc
     again = f"{request.url.path}?{request.url.query}"
     return render_page("sign-in/sign-on-confirmation.html", provider=provider, again=again)
@@ -77,7 +80,7 @@ def _render_confirmation(request: Request, row: SignOn) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class ProviderCallback:
-    """The provider's response, which the browser brings."""
+    """The provider's response, which the browser transmits."""
 
     state: str
     code: str
@@ -104,7 +107,7 @@ def finish_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, back: P
 def _require_challenge(
     request: Request, desk: SignInFlow, sign_on_id: UUID, state: str
 ) -> OpenedChallenge[SignOnChallenge]:
-    """The sign-on that this browser started with this provider. Raises SignOnNotBegun and TooLateToSignIn."""
+    """Return the sign-on that this browser started with this provider. Raises SignOnNotBegun and TooLateToSignIn."""
     try:
         shown = desk.challenges.read(
             SignOnChallenge, cookies.read_cookie(request, cookies.SIGN_ON_COOKIE), now=desk.now

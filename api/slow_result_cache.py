@@ -28,14 +28,14 @@ Value = TypeVar("Value")
 @dataclass(frozen=True, slots=True)
 class CachedResult(Generic[Value]):
     value: Value
-    # The value includes all data of this time.
+    # The value includes all data until this time.
     as_of: datetime
-    # End of its lifetime, by the clock; None if it is not cached.
+    # End of the value's lifetime, by the clock; None if the value is not cached.
     until: float | None
 
 
 class SlowResultCache(Generic[Value]):
-    """Thread-safe cache. Beyond _MOST_KEPT results, the least recently used is dropped."""
+    """Thread-safe cache. With more than _MAX_ENTRIES results, the least recently used is dropped."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -11,7 +11,7 @@ from api.concurrency_limit import ConcurrencyLimit
 from api.errors import build_problem
 from nac.kit.request_sources import get_source
 
-# Burst, as seconds of the rate.
+# Size of a bucket: the tokens of this many seconds.
 _BURST_SECONDS = 2
 _MAX_SOURCES = 10_000
 # Retry-After if too many requests of the source are running.
@@ -21,7 +21,10 @@ _UNLIMITED_PATHS = {"/healthz", "/readyz"}
 
 
 class SourceTokenBuckets:
-    """Token bucket for each source. Beyond `most` sources, the least recent is dropped. Not thread-safe."""
+    """Token bucket for each source. With more than `most` sources, the least recently used is dropped.
+
+    Not thread-safe.
+    """
 
     def __init__(
         self, per_second: float, *, most: int = _MAX_SOURCES, clock: Callable[[], float] = time.monotonic
@@ -30,7 +33,7 @@ class SourceTokenBuckets:
         self._burst = max(1.0, per_second * _BURST_SECONDS)
         self._most = most
         self._clock = clock
-        # Remaining tokens, and their time.
+        # By source: number of remaining tokens, and the time of this number.
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, source: str) -> float:
@@ -55,7 +58,7 @@ class SourceRateLimit:
     def __init__(self, app: ASGIApp, per_second: int, at_once: int) -> None:
         self._app = app
         self._buckets = SourceTokenBuckets(per_second) if per_second else None
-        # Requests, because connections of a proxy are not the source's.
+        # Counts requests, not connections, because sources can share the connections of a proxy.
         self._places = ConcurrencyLimit(at_once, what="requests")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

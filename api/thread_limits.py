@@ -1,7 +1,7 @@
-"""Limits the wait for a thread to the wait for a database connection.
+"""Limits the running requests, so that no request waits longer for a thread than for a database connection.
 
-A thread holds a connection or waits for one, so more threads would not help. If all of them are blocked, for example by
-a locked table, later requests fail in time and before they start.
+A thread holds a connection or waits for one, so more threads would not help. If all threads are blocked, for example
+by a locked table, later requests fail before they start.
 """
 
 from asyncio import Semaphore, get_running_loop, timeout
@@ -24,28 +24,28 @@ from nac.kit.db import MAX_CONNECTIONS, limit_waiting
 from nac.kit.errors import AdmitError, ConnectionsInUse
 
 _BUSY_REMEDY: Final = "Try again in some seconds."
-# Concurrent requests of one owner (tenant, MSP, person). Half of the connections remain for others.
+# Maximum number of running requests of one owner (tenant, MSP, person). Half of the connections remain for others.
 MAX_OWNER_REQUESTS = MAX_CONNECTIONS // 2
 _SHARE_KEY: Final = "admit.share"
 Result = TypeVar("Result")
 
 
 class _OwnerShare:
-    """A place of the owner's concurrent requests; `places` is None while the owner is unknown."""
+    """A running request of an owner. `places` limits the owner's requests; None if the owner is unknown."""
 
     def __init__(self, places: Semaphore | None) -> None:
         self._places = places
         self.loop = get_running_loop()
 
     def leave(self) -> None:
-        """Free the place. Further calls do nothing."""
+        """Stop counting the request. Further calls do nothing."""
         if self._places is not None:
             self._places.release()
             self._places = None
 
 
 async def _acquire_share(request: Request) -> _OwnerShare:
-    """Take a place of the owner. Waiting requests hold no thread."""
+    """Wait until the owner can run one more request. Waiting requests use no thread."""
     owner = get_known_owner(request.scope)
     places = None if owner is None else get_owner_shares(request).setdefault(owner, Semaphore(MAX_OWNER_REQUESTS))
     if places is not None:
@@ -55,7 +55,10 @@ async def _acquire_share(request: Request) -> _OwnerShare:
 
 
 async def _take_places(request: Request, whose: str = "") -> ExitStack:
-    """Take a place of the owner and one of the room. The stack frees both. Raises ConnectionsInUse."""
+    """Wait until the owner and the group `whose` can run one more request. The stack ends both counts.
+
+    Raises ConnectionsInUse.
+    """
     room = get_request_limit(request, whose)
     with ExitStack() as places:
         try:
@@ -70,26 +73,26 @@ async def _take_places(request: Request, whose: str = "") -> ExitStack:
 
 
 async def run_in_thread(work: Callable[[], Result], request: Request) -> Result:
-    """Run `work` in a thread once the request has its places. Raises ConnectionsInUse."""
+    """Run `work` in a thread when the owner can run one more request. Raises ConnectionsInUse."""
     began = get_running_loop().time()
     with await _take_places(request), _limit_waiting_since(began, request):
         return await run_in_threadpool(work)
 
 
 def _limit_waiting_since(began: float, request: Request) -> AbstractContextManager[None]:
-    """Limit the wait for PostgreSQL from `began` (loop clock)."""
+    """Limit the time for PostgreSQL, counted from `began` (clock of the event loop)."""
     return limit_waiting(get_wait_seconds(request), spent=get_running_loop().time() - began)
 
 
 def release_share(request: Request) -> None:
-    """Free the owner's place, from a thread that will wait and seldom needs a connection."""
+    """Stop counting this request for its owner. Call this in a thread that will wait without a connection."""
     share: _OwnerShare | None = request.scope.get(_SHARE_KEY)
     if share is not None:
         share.loop.call_soon_threadsafe(share.leave)
 
 
 class LimitedRoute:
-    """Limits concurrent requests of routes that use threads, so that no request waits for a thread halfway."""
+    """Limits running requests of routes that use threads, so that a started request need not wait for a thread."""
 
     def __init__(
         self,
@@ -99,9 +102,11 @@ class LimitedRoute:
         refused: Callable[[AdmitError], ASGIApp] | None = None,
         most_octets: int = 0,
     ) -> None:
-        """`whose` names the application's room. `refused` renders the error of a full room; None raises it.
+        """`whose` is the group of routes with one limit.
 
-        A body of up to `most_octets` bytes is read before the request takes a place; 0 if it was read already.
+        `refused` renders the error if the limit is reached; None raises it.
+
+        A body of up to `most_octets` bytes is read before the request counts as running; 0 if it was read already.
         """
         self._app = app
         self._whose = whose
@@ -109,7 +114,7 @@ class LimitedRoute:
         self._most_octets = most_octets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ConnectionsInUse without `refused`, and as `read_body`."""
+        """Raises ConnectionsInUse without `refused`, and the errors of `read_body`."""
         request = Request(scope)
         if self._most_octets:
             body = await read_body(scope, receive, most_octets=self._most_octets, seconds=BODY_TIMEOUT_SECONDS)
@@ -124,7 +129,7 @@ class LimitedRoute:
             return
 
         async def send_without_places(message: Message) -> None:
-            # Before sending, because the client may read slowly.
+            # The count ends before the response is sent, because the client may read slowly.
             places.close()
             await send(message)
 
@@ -139,7 +144,7 @@ def limit_routes(
     refused: Callable[[AdmitError], ASGIApp] | None = None,
     most_octets: int = 0,
 ) -> Iterator[BaseRoute]:
-    """The same routes as LimitedRoute, except `async` ones, which do no I/O and use no thread.
+    """Yield the routes with a LimitedRoute, except `async` routes, which do no I/O and use no thread.
 
     `whose`, `refused` and `most_octets` as in LimitedRoute.
     """

@@ -1,7 +1,7 @@
 """Accounts of the processes.
 
-As root, each process has its own system user (`cli.rights`), because PostgreSQL does not run as root. Otherwise, all
-processes run under the caller's account.
+If `./admit` runs as root, each process has its own system user (`cli.rights`). PostgreSQL refuses to run as root. If
+not, all processes run under the caller's account.
 """
 
 import grp
@@ -16,7 +16,7 @@ from typing import TypedDict
 from cli.errors import Refused
 from cli.rights import RIGHTS
 
-# Imports from checkout and environment, and enters var/, as every process must.
+# Checks what every process needs: imports from the checkout and the environment, and access to var/.
 _PROBE = "import os, sys, msgspec, nac.kit.settings; sys.exit(not os.access(sys.argv[1], os.R_OK | os.X_OK))"
 
 
@@ -33,7 +33,7 @@ class Account:
     gid: int
 
     def run_as(self) -> RunAs:
-        """Arguments for subprocess."""
+        """Return the arguments of subprocess to run a program as `account`."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
 
@@ -50,7 +50,7 @@ def find_account(name: str) -> Account:
 
 
 def find_group(name: str) -> int | None:
-    """Id of a group; None if it does not exist."""
+    """Return the id of a group; None if it does not exist."""
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
@@ -66,7 +66,7 @@ def require_group(name: str) -> int:
 
 
 def require_account(process: str) -> Account:
-    """System user of a process with its groups, created if missing."""
+    """Return the system user of a process. Creates it and its groups if missing."""
     rights = RIGHTS[process]
     groups = {require_group(name): name for name in rights.groups}
     try:
@@ -91,7 +91,7 @@ def _create(command: list[str], name: str) -> None:
 
 
 def may_run(account: Account, var: Path) -> bool:
-    """Whether processes of `account` can load the code and enter `var`. They cannot below a folder such as /root."""
+    """Whether processes of `account` can load the code and enter `var`. They cannot if these are below /root."""
     command = [sys.executable, "-P", "-c", _PROBE, str(var)]
     try:
         probe = subprocess.run(command, cwd="/", env={}, capture_output=True, check=False, **account.run_as())

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from cli.errors import Refused
 
-# One-line options whose deb822 field is not the same word (sources.list(5), "THE DEB AND DEB-SRC TYPES: OPTIONS").
+# One-line options whose deb822 field has another name (sources.list(5), "THE DEB AND DEB-SRC TYPES: OPTIONS").
 _PLURALS = {"arch": "Architectures", "lang": "Languages", "target": "Targets"}
 _OWN_FIELDS = {"types", "uris", "suites", "components", "enabled", "x-repolib-name"}
 
 
 @dataclass(frozen=True, slots=True)
 class AptSource:
-    """One entry. `options` has its other deb822 fields in order: Signed-By, Architectures, Check-Valid-Until ..."""
+    """An apt source. `options` are its other deb822 fields in order, such as Signed-By or Architectures."""
 
     uris: tuple[str, ...]
     suites: tuple[str, ...]
@@ -24,7 +24,7 @@ class AptSource:
 
 
 def read_sources(etc_apt: Path) -> list[AptSource]:
-    """Enabled binary sources in the order of apt: sources.list, then sources.list.d by name."""
+    """Return the enabled binary sources in the order of apt: sources.list, then the files of sources.list.d by name."""
     files = [etc_apt / "sources.list", *sorted((etc_apt / "sources.list.d").glob("*"))]
     sources: list[AptSource] = []
     for file in files:
@@ -36,7 +36,7 @@ def read_sources(etc_apt: Path) -> list[AptSource]:
 
 
 def parse_one_line(text: str) -> list[AptSource]:
-    """Entries of a .list file: "deb [ option=value ... ] uri suite component ..."."""
+    """Return the sources of a .list file, with lines "deb [ option=value ... ] uri suite component ..."."""
     sources = []
     for line in text.splitlines():
         match = re.fullmatch(r"\s*deb\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<rest>[^#]*)(?:#.*)?", line)
@@ -53,7 +53,10 @@ def parse_one_line(text: str) -> list[AptSource]:
 
 
 def parse_deb822(text: str) -> list[AptSource]:
-    """Entries of a .sources file: stanzas of "Field: value", continued on lines that start with a blank."""
+    """Return the sources of a .sources file: stanzas of "Field: value".
+
+    A line that starts with a blank continues a value.
+    """
     sources = []
     for stanza in _stanzas(text):
         fields = {name.lower(): value for name, value in stanza}
@@ -89,9 +92,9 @@ def _stanzas(text: str) -> Iterable[list[tuple[str, str]]]:
 
 
 def derive_backports(sources: Iterable[AptSource], codename: str) -> str | None:
-    """Text in deb822 form of a source for `<codename>-backports`; None if the machine has one.
+    """Return a source for `<codename>-backports` as deb822 text; None if the machine already has one.
 
-    It is the machine's source of `codename` with another suite, and the same mirror, key and options.
+    The text has the mirror, key and options of the machine's source of `codename`.
     """
     suite = f"{codename}-backports"
     known = list(sources)

@@ -37,7 +37,7 @@ idle_in_transaction_session_timeout = '5min'
 """
 
 
-# Every role needs its password. The superuser has none: it is the operating-system user that runs `up`.
+# Every role needs a password, except the superuser. The superuser is the system user that runs `up`.
 _ACCESS = f"""\
 local all {SUPERUSER} peer map=operator
 local all all scram-sha-256
@@ -49,7 +49,7 @@ def database_url(layout: Layout, role: str, password: str) -> str:
 
 
 def superuser_url(layout: Layout, database: str = DATABASE) -> str:
-    """Superuser's URL for the user that runs `up`; PostgreSQL authenticates by peer."""
+    """Return the superuser's URL. It works for the system user that runs `up`, by peer authentication."""
     return f"postgresql://{SUPERUSER}@/{database}?host={layout.postgres_run}"
 
 
@@ -82,7 +82,7 @@ def create(layout: Layout) -> None:
 
 
 def configure(layout: Layout) -> None:
-    """Write the cluster's settings, which its next start reads."""
+    """Write the settings of the cluster. PostgreSQL reads them at its next start."""
     # Imported here because it loads the database libraries, which `status` does not need.
     from nac.kit.db.server_settings import compute_server_settings
 
@@ -101,7 +101,7 @@ def configure(layout: Layout) -> None:
 
 
 def connection_problem(layout: Layout) -> str:
-    """Reason why the cluster accepts no connections; empty if it accepts them."""
+    """Return why the cluster accepts no connections; "" if it accepts them."""
     command = [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.postgres_run}", "--timeout=3"]
     # An existing role, because PostgreSQL logs attempts with unknown ones.
     completed = subprocess.run([*command, f"--username={SUPERUSER}", "--dbname=postgres"], check=False, cwd="/")

@@ -21,14 +21,14 @@ from nac.kit.secrets import Sealer
 from nac.tenancy.cells import service as cells
 from nac.tenancy.tenants import service as tenants
 
-# ARCHITECTURE.md, promise 5: one second. If it takes longer, the cell is down.
+# A cell uses a change within one second (ARCHITECTURE.md, promise 5). If it takes longer, the cell is down.
 _LIVE_SECONDS = 5
-# radiusd is first tested on other ports, then exchanged in a quiet moment, within 10 s.
+# The agent tests the new radiusd on other ports, then exchanges it in a quiet moment. This takes up to 10 s.
 _EXCHANGE_SECONDS = 30
 
 
 class CommandContext:
-    """The installation of the running command, as role admit_app."""
+    """Database and settings of this installation for a command. The database role is admit_app."""
 
     def __init__(self) -> None:
         self.settings = environment.load_into_process(required=("DATABASE_URL",))
@@ -62,14 +62,14 @@ class CommandContext:
             yield session
 
     def slugs(self) -> list[str]:
-        """Slugs of all tenants except those that are being deleted."""
+        """Return the slugs of all tenants, except tenants that are being deleted."""
         with self.platform() as session:
             pages = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
             return [tenant.slug for page in pages for tenant in page if tenant.status != "deleting"]
 
     @contextmanager
     def tenant(self, slug: str, *, is_snapshot: bool = False) -> Iterator[tuple[Session, TenantId]]:
-        """Session in the scope of the tenant; `is_snapshot` as in `session_scope`."""
+        """Open a session in the scope of the tenant; `is_snapshot` as in `session_scope`."""
         with self.platform() as session:
             tenant_id = tenants.require_by_slug(session, slug=slug).id
         with session_scope(TenantScope(tenant_id), engine=self._engine, is_snapshot=is_snapshot) as session:
@@ -77,7 +77,7 @@ class CommandContext:
 
     @contextmanager
     def change(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
-        """Like `tenant`, then wait until the tenant's cell uses the change."""
+        """Open a session like `tenant`. After the block, wait until the tenant's cell uses the change."""
         with self.tenant(slug) as (session, tenant_id):
             yield session, tenant_id
             xact = cells.get_current_xact(session)

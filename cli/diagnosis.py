@@ -86,7 +86,7 @@ def _disk(var: Path) -> Diagnosis:
 
 
 def _shared_memory() -> Iterator[Diagnosis]:
-    """Check the folder of the worker's semaphores and the cells' TLS sessions."""
+    """Check the folder for semaphores of the worker and TLS sessions of the cells."""
     folder = Path("/dev/shm")  # noqa: S108 -- not ours to make
     if not folder.is_dir() or folder.stat().st_mode & 0o1777 != 0o1777:
         yield Diagnosis(
@@ -149,7 +149,7 @@ def _ports(settings: Settings) -> Iterator[Diagnosis]:
 
 
 def _permissions(layout: Layout) -> Iterator[Diagnosis]:
-    # If each process has a system user, the master key has a group.
+    # If each process has its own system user, a group can read the master key.
     most = {layout.master_key: 0o640 if layout.is_separated else 0o600, layout.env_file: 0o600, layout.passwords: 0o600}
     for path, mode in most.items():
         if path.exists() and path.stat().st_mode & 0o777 & ~mode:

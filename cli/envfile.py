@@ -12,7 +12,7 @@ _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 def parse(text: str, *, place: str) -> dict[str, str]:
-    """Values by name, without blank lines and comments (#). Raises Refused at the first invalid line."""
+    """Return the values by name. Ignores blank lines and comments (#). Raises Refused at the first invalid line."""
     values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
@@ -27,7 +27,7 @@ def parse(text: str, *, place: str) -> dict[str, str]:
 
 
 def read(path: Path) -> dict[str, str]:
-    """Values of the file; empty if it does not exist."""
+    """Return the values of the file; empty if it does not exist."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -43,5 +43,5 @@ def write(path: Path, values: Mapping[str, str]) -> None:
 
 
 def with_process_environment(values: Mapping[str, str]) -> dict[str, str]:
-    """`values`, overridden by the caller's ADMIT_* variables."""
+    """Return `values`, with the ADMIT_* variables of the caller instead of values of the same name."""
     return dict(values) | {name: value for name, value in os.environ.items() if name.startswith("ADMIT_")}

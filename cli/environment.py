@@ -1,4 +1,4 @@
-"""The ADMIT_* environment: composed by `up`, loaded by all other commands."""
+"""The ADMIT_* environment variables. `up` writes them to admit.env, and all other commands load them."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -16,15 +16,17 @@ _DEFAULTS = {
     "ADMIT_CELL_FIRST_PORT": "18120",
     "ADMIT_API_PORT": "8460",
     "ADMIT_DEMO": "yes",
-    # Written to admit.env so that operators find it: docs/reference/outbound-connections.md.
+    # Written to admit.env so that operators find the setting (docs/reference/outbound-connections.md).
     "ADMIT_OUTBOUND_NETWORKS": "",
 }
 
 
 def compose(layout: Layout, choices: dict[str, str], passwords: Passwords) -> dict[str, str]:
-    """Content of admit.env: values from the layout, then `choices`, the caller's environment, and the old admit.env.
+    """Return the content of admit.env.
 
-    Paths and credentials always follow from the checkout. Operators can change the others.
+    Values come from the layout, then `choices`, the caller's environment, and the previous admit.env.
+
+    The checkout always determines paths and credentials. Operators can change all other values.
     """
     kept = _DEFAULTS | envfile.read(layout.env_file)
     fixed = credentials(layout, "operator", OPERATOR, passwords) | {
@@ -35,7 +37,7 @@ def compose(layout: Layout, choices: dict[str, str], passwords: Passwords) -> di
 
 
 def credentials(layout: Layout, name: str, rights: ProcessRights, passwords: Passwords) -> dict[str, str]:
-    """Settings whose URLs contain a password; `name` is the Redis user."""
+    """Return the settings whose URLs contain a password; `name` is the Redis user."""
     urls = {
         f"ADMIT_{setting}": cluster.database_url(layout, role, passwords.get("postgresql", role))
         for setting, role in rights.databases.items()
@@ -46,7 +48,7 @@ def credentials(layout: Layout, name: str, rights: ProcessRights, passwords: Pas
 
 
 def without_credentials(values: Mapping[str, str]) -> dict[str, str]:
-    """Settings that every process gets."""
+    """Return the settings that every process gets."""
     secret = {"ADMIT_REDIS_URL", *(f"ADMIT_{setting}" for setting in OPERATOR.databases)}
     return {name: value for name, value in values.items() if name not in secret}
 

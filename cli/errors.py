@@ -1,9 +1,9 @@
 """Errors of commands: one sentence on standard error, no traceback.
 
-Exit status 2 for invalid input (options, names, files), as in click, and 1 for all other errors.
+The exit status is 2 for invalid input (options, names, files), as in click, and 1 for all other errors.
 
-With --json, standard output also has an object: `error` (a code for programs), `place`, `message` and `remedy`. Several
-mistakes are a list of such objects in `mistakes`. This includes click's errors about options.
+With --json, standard output also has an object: `error` (a code for programs), `place`, `message` and `remedy`. If
+there are several mistakes, `mistakes` is a list of such objects. Errors of click about options have this form too.
 """
 
 import json
@@ -41,7 +41,7 @@ def confirm(question: str) -> None:
 
 @contextmanager
 def require_utf8(name: str) -> Iterator[None]:
-    """Report InvalidInput if the file `name` is not UTF-8 in the block."""
+    """Raise InvalidInput if the block cannot decode the file `name` as UTF-8."""
     try:
         yield
     except UnicodeDecodeError as exc:
@@ -50,7 +50,7 @@ def require_utf8(name: str) -> Iterator[None]:
 
 @contextmanager
 def report_errors(*, as_json: bool = False) -> Iterator[None]:
-    """Convert errors for people to click's errors. Others stay tracebacks."""
+    """Convert errors that have a message for people to errors of click. Other errors print a traceback."""
     try:
         yield
     except SettingsError as exc:
@@ -67,12 +67,12 @@ def report_errors(*, as_json: bool = False) -> Iterator[None]:
 
 
 def describe_error(exc: AdmitError) -> str:
-    """Text of the error, with commands as next steps."""
+    """Return the text of the error, with commands as next steps."""
     return exc.describe(render_advice)
 
 
 def _parameter_name(exc: click.UsageError) -> str:
-    """Option or argument, as typed."""
+    """Return the name of an option or argument as people type it."""
     match exc:
         case click.NoSuchOption() | click.BadOptionUsage():
             return exc.option_name
@@ -89,6 +89,6 @@ def _error_row(exc: AdmitError) -> dict[str, object]:
     row: dict[str, object] = {"error": exc.code, "place": exc.place, "message": message, "remedy": remedy}
     if not isinstance(exc, SeveralMistakes):
         return {**exc.members, **row}
-    # Number of mistakes; each has its own text.
+    # The error reports only the number of mistakes, because each mistake has its own text.
     first = exc.detail.partition("\n")[0].rstrip(":.")
     return row | {"message": f"{first}.", "mistakes": [_error_row(each) for each in exc.mistakes]}

@@ -1,6 +1,6 @@
 """Owners of the folders below `var/`. `up` sets them while no process of the installation runs.
 
-Earlier versions had one system user for all processes. Its files go to the current users.
+Earlier versions of Admit had one system user for all processes. `up` gives its files to the current users.
 """
 
 import os
@@ -16,9 +16,9 @@ from nac.kit.private_files import write_private
 from nac.kit.settings import Settings
 from radius.agent.paths import CellPaths
 
-# Earlier versions kept them beside the master key, where the enrolment process could write.
+# Earlier versions stored these files in the folder of the master key, where the enrolment process could write.
 _ENROLMENT_FILES = ("enrolment-ca.key", "enrolment-ca.pem", "enrolment.key", "enrolment.pem")
-# Files of deleted tenants with the keys of their passphrases, which are not for download.
+# Files of deleted tenants, and the keys that encrypt them. They are not for download.
 _KEPT_FROM_GROUP = ("tenants",)
 
 
@@ -27,11 +27,11 @@ def set_up_folders(layout: Layout, settings: Settings) -> None:
     make_folder(layout.keys, owner=None, mode=_mode(layout, 0o711))
     make_folder(layout.log, owner=None, mode=0o750)
     if layout.is_separated:
-        # The supervisor writes all of them.
+        # The supervisor writes all logs.
         chown_tree(layout.log, ROOT)
     make_folder(layout.var / "cells", owner=None, mode=_mode(layout, 0o711))
     make_folder(layout.var / "supervisor", owner=None, mode=0o700)
-    # Earlier versions had it there; beat creates a new one.
+    # Earlier versions stored the schedule there. Celery's beat creates a new one.
     for schedule in (layout.var / "supervisor").glob("beat-schedule*"):
         schedule.unlink()
     _assign_folder(settings.cell_dir, layout.account("agent"))
@@ -47,21 +47,21 @@ def set_up_folders(layout: Layout, settings: Settings) -> None:
 
 
 def give_master_key(layout: Layout) -> None:
-    """Let the group of the permitted processes read the master key."""
+    """Allow the group of the permitted processes to read the master key."""
     if layout.is_separated:
         os.chown(layout.master_key, 0, require_group(KEYS_GROUP), follow_symlinks=False)
         layout.master_key.chmod(0o640)
 
 
 def _ensure_operator_key(layout: Layout) -> None:
-    """Create the operator key, or set its owner: only the operator and the API read it."""
+    """Create the operator key, or set its owner. Only the operator and the API can read it."""
     file = layout.operator_key
     content = file.read_text("ascii") if file.exists() else operator_tokens.make_key()
     write_private(file, content, owner=layout.account("api"), mode=0o400)
 
 
 def _mode(layout: Layout, separated: int) -> int:
-    """Mode of a folder; if all processes are one user, no other user needs access."""
+    """Return the mode of a folder. If all processes have one user, no other user needs access."""
     return separated if layout.is_separated else 0o700
 
 
@@ -73,8 +73,9 @@ def _assign_folder(folder: Path, owner: Account | None, *, mode: int = 0o700) ->
 
 
 def _hand_over_sessions(layout: Layout, sessions: Path) -> None:
-    """Hand over TLS sessions for resumption. The agent rejects another user's folder, because it could contain forged
-    ones.
+    """Make the agent's user the owner of stored TLS sessions.
+
+    The agent rejects the folder of another user, because it could contain forged sessions.
     """
     before, owner = layout.database_account, layout.account("agent")
     if before and owner and sessions.exists() and sessions.lstat().st_uid == before.uid:
@@ -82,7 +83,7 @@ def _hand_over_sessions(layout: Layout, sessions: Path) -> None:
 
 
 def _set_up_sockets(layout: Layout) -> None:
-    """Set the folders of sockets, whose group the sockets inherit."""
+    """Set up the folders of sockets. A socket inherits the group of its folder."""
     for folder, process in ((layout.postgres_run, "postgres"), (layout.redis_run, "redis")):
         owner = layout.account(process)
         if owner and layout.is_separated:
@@ -107,7 +108,7 @@ def _named(settings: Settings) -> tuple[Path, ...]:
 
 
 def _set_up_exports(layout: Layout, folder: Path) -> None:
-    """Set the folder of exports: the worker writes, the API reads."""
+    """Set up the folder of exports. The worker writes it, and the API reads it."""
     worker, api = layout.account("worker"), layout.account("api")
     if worker is None or api is None:
         make_folder(folder, owner=None, mode=0o750)
@@ -122,7 +123,7 @@ def _set_up_exports(layout: Layout, folder: Path) -> None:
 
 
 def _hand_over_named_files(layout: Layout, settings: Settings) -> None:
-    """Hand over files in the settings that belonged to the single user of earlier versions."""
+    """Change the owner of files named in the settings, if they belong to the single user of earlier versions."""
     before = layout.database_account
     if not layout.is_separated or before is None:
         return

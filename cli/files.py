@@ -1,4 +1,4 @@
-"""Folders and files: in places that another account can own, never following links; secrets of the caller."""
+"""Folders and files that another account can own, without following links; and files with secrets of the caller."""
 
 import os
 import stat
@@ -10,7 +10,7 @@ from cli.errors import Refused, require_utf8
 
 
 def first_line(file: TextIO | None) -> str | None:
-    """First line of a file that contains a secret."""
+    """Return the first line of a file that contains a secret."""
     if file is None:
         return None
     with require_utf8(file.name):
@@ -18,12 +18,12 @@ def first_line(file: TextIO | None) -> str | None:
 
 
 def read_password_file(path: Path) -> str:
-    """First line of a file."""
+    """Return the password in the first line of a file. Raises InvalidInput."""
     try:
         password = path.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
     except (OSError, UnicodeDecodeError) as exc:
         raise Refused("Cannot read the password file.", place=str(path)) from exc
-    # `pki.bundles` requires it too, but only after the certificate is issued.
+    # `pki.bundles` checks this too, but only after the certificate is issued.
     if len(password) < 8:
         raise Refused("The password is shorter than 8 characters.", place=str(path))
     return password
@@ -46,7 +46,7 @@ def chown_tree(folder: Path, owner: Account, *, group_reads: bool = False) -> No
         os.fchown(handle, owner.uid, owner.gid)
         if group_reads:
             os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) | stat.S_ISGID | 0o050)
-        # os.walk lists a link to a folder as a folder.
+        # os.walk lists a symbolic link to a folder as a folder.
         for name in (*folders, *files):
             os.chown(name, owner.uid, owner.gid, dir_fd=handle, follow_symlinks=False)
             status = os.stat(name, dir_fd=handle, follow_symlinks=False)

@@ -1,6 +1,6 @@
-"""Health checks of the processes from outside, without database drivers, so that `status` is fast.
+"""Health checks of the processes. They use no database driver, so that `status` is fast.
 
-A check returns "" if the process is healthy, otherwise a few words for people.
+A check returns "" if the process is healthy, otherwise a short text for people.
 """
 
 import http.client
@@ -22,14 +22,14 @@ from nac.kit.request_sources import NetworkSet
 from nac.kit.settings import Settings
 from worker.constants import ALARMS_KEY, HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
 
-# Older reports do not count. The agent writes its status every second.
+# Maximum age of a report. The agent writes its status every second.
 _HEARTBEAT_SECONDS = 4 * HEARTBEAT_INTERVAL_SECONDS
 _STATUS_SECONDS = 10
 _REPLY_BYTES = 1 << 16
 
 
 def find_problem(name: str, layout: Layout, settings: Settings, *, started_at: float = 0) -> str:
-    """Problem of process `name`, or "". Ignores reports from before `started_at` (epoch seconds)."""
+    """Return the problem of process `name`, or "". Ignores reports from before `started_at` (epoch seconds)."""
     match name:
         case "postgres":
             return cluster.connection_problem(layout)
@@ -51,7 +51,7 @@ def find_problem(name: str, layout: Layout, settings: Settings, *, started_at: f
 
 
 def read_platform_alarms(settings: Settings) -> list[dict[str, str]]:
-    """Alarms last reported by the worker; empty if Redis does not respond, which has its own check."""
+    """Return the alarms that the worker last reported; empty if Redis does not respond. Redis has its own check."""
     try:
         alarms = json.loads(_ask_redis(settings, f"GET {ALARMS_KEY}"))
     except (OSError, ValueError):
@@ -60,7 +60,10 @@ def read_platform_alarms(settings: Settings) -> list[dict[str, str]]:
 
 
 def _ask_redis(settings: Settings, command: str) -> str:
-    """First line of the reply, or of a bulk string's content (redis.io: RESP). Raises OSError."""
+    """Send a command to Redis. Return the first line of the reply, or of the content of a bulk string (RESP).
+
+    Raises OSError.
+    """
     place = urlsplit(settings.redis_url)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(2)
@@ -115,7 +118,7 @@ def _worker(settings: Settings, started_at: float) -> str:
 class _TlsConnection(http.client.HTTPConnection):
     """TLS connection that does not verify the certificate, because only the response matters."""
 
-    # PROXY header, if the listener expects one from this machine.
+    # Header of the PROXY protocol, if the listener expects one from this machine.
     announcement = b""
 
     def connect(self) -> None:
@@ -140,7 +143,7 @@ def _http(address: str, port: int) -> str:
 
 
 def _check_each_address(listen_address: str, connection: Callable[[str], http.client.HTTPConnection]) -> str:
-    """First complaint of all listen addresses."""
+    """Return the first problem of the listen addresses, or ""."""
     hosts = [local_address(address) for address in bound_addresses(listen_address)]
     return next(filter(None, (_check_readiness(connection(host)) for host in hosts)), "")
 
@@ -163,7 +166,7 @@ def _check_readiness(connection: http.client.HTTPConnection) -> str:
 
 
 def read_cell_status(cell_dir: Path) -> dict[str, Any]:
-    """Last status that the agent wrote about its cell (`radius.agent.status`); empty if none."""
+    """Return the last status that the agent wrote about its cell (`radius.agent.status`); empty if none."""
     try:
         status = json.loads((cell_dir / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -183,7 +186,7 @@ def _agent(cell_dir: Path, started_at: float) -> str:
 
 
 def reported_at(status: dict[str, Any]) -> float:
-    """Time when the agent wrote `status`, in epoch seconds; 0 if unknown."""
+    """Return the time when the agent wrote `status`, in epoch seconds; 0 if unknown."""
     try:
         return datetime.fromisoformat(status["at"]).timestamp()
     except (KeyError, TypeError, ValueError):

@@ -23,15 +23,16 @@ from cli.packages import (
 
 _ETC_APT = Path("/etc/apt")
 _BACKPORTS_FILE = _ETC_APT / "sources.list.d" / "admit-backports.sources"
-# Runs before a package starts its service; exit code 101 denies it (Debian policy 9.3.3).
+# Debian runs this script before a package starts its service. Exit status 101 prevents the start (Debian policy
+# 9.3.3).
 _POLICY = Path("/usr/sbin/policy-rc.d")
 _POLICY_TEXT = "#!/bin/sh\n# Made by admit for the time of one installation.\nexit 101\n"
-# Read by postgresql-15's maintainer script before it creates the cluster "main" (pg_createcluster(1)).
+# The maintainer script of postgresql-15 reads this file before it creates the cluster "main" (pg_createcluster(1)).
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/admit.conf")
 
 _POSTGRESQL = tuple(package for package in REQUIRED_PACKAGES if package.name == "postgresql-15")
 
-# Another apt, such as unattended-upgrades, may hold the lock for a while.
+# Another program, such as unattended-upgrades, may hold apt's lock for a while.
 _APT_OPTIONS = ("--option", "DPkg::Lock::Timeout=300")
 
 
@@ -70,7 +71,7 @@ def _summary(versions: dict[str, str]) -> str:
 
 
 def _freeradius_names(packages: Sequence[Package]) -> list[str]:
-    """All FreeRADIUS packages of `packages`: they depend on each other in one version."""
+    """Return the FreeRADIUS packages of `packages`. They need the same version."""
     return [*(package.name for package in packages if package.freeradius), *FREERADIUS_COMPANIONS]
 
 
@@ -93,13 +94,13 @@ def _install(
         _apt(["install", "--yes", "--no-install-recommends", *names], log)
     units = [package.unit for package in missing if package.unit]
     if units and shutil.which("systemctl"):
-        # Otherwise the next boot of the machine would start them.
+        # Otherwise the services would start at the next boot.
         _as_root(["systemctl", "disable", *units], log)
 
 
 def _choose_freeradius(installed: str = "") -> str:
-    """Installed version if apt has it and it is supported, otherwise the newest supported one; "" if none."""
-    # "freeradius | 3.2.7+dfsg-1~bpo12+1 | source", newest first.
+    """Return the installed version if it is available and supported, otherwise the newest supported version."""
+    # Lines such as "freeradius | 3.2.7+dfsg-1~bpo12+1 | source", newest first.
     listed = subprocess.run(["apt-cache", "madison", "freeradius"], capture_output=True, text=True, check=True).stdout
     versions = [line.split("|")[1].strip() for line in listed.splitlines() if line.count("|") == 2]
     supported = [version for version in versions if upstream_version(version) in SUPPORTED_FREERADIUS]
@@ -135,7 +136,7 @@ def _codename() -> str:
 
 @contextmanager
 def _no_services() -> Iterator[None]:
-    """Forbid service starts in the block. Keeps an existing policy of the machine."""
+    """Prevent service starts during the block. Keeps an existing policy-rc.d of the machine."""
     if _POLICY.exists() and _POLICY.read_text(encoding="utf-8", errors="replace") != _POLICY_TEXT:
         yield
         return
@@ -148,7 +149,7 @@ def _no_services() -> Iterator[None]:
 
 @contextmanager
 def _no_system_cluster() -> Iterator[None]:
-    """Keep a new postgresql-15 from creating and starting its own cluster."""
+    """Prevent that the package postgresql-15 creates and starts a cluster."""
     if "postgresql-15" in installed_versions(_POSTGRESQL):
         yield
         return
@@ -168,7 +169,7 @@ def _write_as_root(path: Path, text: str, mode: str, log: Path | None = None) ->
 
 
 def _as_root(command: list[str], log: Path | None = None, *, text: str = "") -> None:
-    """Run as root, with sudo if needed. Output goes to `log`, and its end into the error."""
+    """Run a command as root, with sudo if needed. Output goes to `log`, and its end into the error."""
     whole = command if is_root() else ["sudo", *command]
     done = subprocess.run(whole, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if log:

@@ -1,6 +1,8 @@
-"""Paths of this checkout: decided at the first `up`, stored in `var/layout.json`, read by every command.
+"""Paths of this checkout. The first `up` decides them and stores them in `var/layout.json`.
 
-Three arrangements:
+Every command reads this file.
+
+There are three layouts:
 * The caller is not root: everything runs as the caller, below `var/`.
 * Root, and system users can reach the checkout: each process runs as its own system user (`cli.rights`), below `var/`.
 Root's supervisor starts them.
@@ -26,7 +28,8 @@ from nac.kit.private_files import write_private
 CHECKOUT = Path(__file__).resolve().parent.parent
 # sun_path holds 108 bytes with the final NUL (unix(7)); supervisord binds "supervisor.sock.<pid>" before it renames.
 _LONGEST_SOCKET_FOLDER = 107 - len("/supervisor.sock.1234567")
-# Paths go into URLs and the configuration of five servers, each with its own quoting, so only plain ones are valid.
+# URLs and configurations of five servers contain these paths, each with other rules of quoting. So only plain
+# characters are valid.
 _PLAIN = re.compile(r"/[A-Za-z0-9/._+@~=,-]*")
 OTHER_ACCOUNT_REMEDY = "Use the account that ran './admit up', or sudo."
 _OTHER_FOLDER = "For another folder: ADMIT_VAR_DIR=FOLDER ./admit up"
@@ -35,16 +38,16 @@ _OTHER_FOLDER = "For another folder: ADMIT_VAR_DIR=FOLDER ./admit up"
 @dataclass(frozen=True, slots=True)
 class Layout:
     var: Path
-    # Sockets and pid files; short enough for the address of a unix socket.
+    # Folder of sockets and pid files. Its path is short enough for the address of a unix socket.
     run: Path
     postgres: Path
-    # None: the caller.
+    # Account of PostgreSQL; None for the caller.
     database_account: Account | None
-    # Whether each process has its own system user. Otherwise all except PostgreSQL run as the caller.
+    # Whether each process has its own system user. If not, all processes except PostgreSQL run as the caller.
     is_separated: bool
 
     def account(self, process: str) -> Account | None:
-        """Account of the process; None for the caller."""
+        """Return the account of the process; None for the caller."""
         if process == "postgres":
             return self.database_account
         return find_account(RIGHTS[process].account) if self.is_separated else None
@@ -84,12 +87,12 @@ class Layout:
 
     @property
     def operator_key(self) -> Path:
-        """Key of the operator's tokens for the API (`nac.accounts.operator_tokens`)."""
+        """File with the key of the operator's tokens for the API (`nac.accounts.operator_tokens`)."""
         return get_key_file(self.var)
 
     @property
     def passwords(self) -> Path:
-        """Seed of all passwords (`cli.passwords`)."""
+        """File with the seed of all passwords (`cli.passwords`)."""
         return self.keys / "passwords.seed"
 
     def describe(self) -> str:
@@ -104,7 +107,7 @@ class Layout:
 
 
 def var_dir() -> Path:
-    """`var/` of this checkout, or ADMIT_VAR_DIR."""
+    """Return the folder ADMIT_VAR_DIR, by default `var/` of this checkout."""
     chosen = Path(os.environ.get("ADMIT_VAR_DIR") or CHECKOUT / "var")
     for path in (chosen, CHECKOUT):
         if not _PLAIN.fullmatch(str(path)):
@@ -116,7 +119,7 @@ def var_dir() -> Path:
 
 
 def find_layout() -> Layout | None:
-    """Arrangement in which `up` started a process; None before that and after a purge."""
+    """Return the layout if `up` has started a process; None before the first start and after a purge."""
     layout = find_arrangement()
     try:
         # `up` writes it after all checks, such as free ports.
@@ -126,7 +129,7 @@ def find_layout() -> Layout | None:
 
 
 def find_arrangement() -> Layout | None:
-    """Decided arrangement, even if nothing was started; None before that and after a purge."""
+    """Return the stored layout, even if `up` has not started a process; None if there is none."""
     var = var_dir()
     try:
         stored = json.loads((var / "layout.json").read_text(encoding="utf-8"))
@@ -174,7 +177,7 @@ def require_writable(var: Path) -> None:
 
 
 def make_layout() -> Layout:
-    """Decide the arrangement, or read the existing one, and create its folders."""
+    """Decide the layout, or read the stored one, and create its folders."""
     require_writable(var_dir())
     layout = find_arrangement()
     if layout is None:
@@ -200,7 +203,7 @@ def _choose_layout(var: Path) -> Layout:
     if not is_root():
         return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, False)  # noqa: S108 -- created with mode 0700; rejected if another account owns it
     service = require_account("postgres")
-    # Root's short folders: /run is emptied at boot, and `up` creates them again.
+    # Short folders of root. The system empties /run at boot, and `up` creates them again.
     if may_run(service, var):
         return Layout(var, _socket_folder(var, Path(f"/run/admit-{name}")), var / "postgres", service, True)
     return Layout(var, Path(f"/run/admit-{name}"), Path(f"/var/lib/admit/{name}/postgres"), service, False)
@@ -212,7 +215,7 @@ def _socket_folder(var: Path, short: Path) -> Path:
 
 
 def _set_aside_orphan(layout: Layout) -> None:
-    """Set aside data of an earlier checkout at this path. Its `var/` and master key are gone."""
+    """Rename data of an earlier checkout at this path, whose `var/` and master key were deleted."""
     if layout.postgres.is_relative_to(layout.var) or not layout.postgres.exists():
         return
     home = layout.postgres.parent
@@ -220,7 +223,10 @@ def _set_aside_orphan(layout: Layout) -> None:
 
 
 def _make_folders(layout: Layout) -> None:
-    """Create the folders for `up`. `cli.file_ownership` sets up the rest when no old process runs."""
+    """Create the folders that `up` needs first.
+
+    `cli.file_ownership` sets up the other folders when no old process runs.
+    """
     make_folder(layout.var, owner=None, mode=0o755)
     for folder in (layout.log, layout.keys):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -238,7 +244,10 @@ def _make_folders(layout: Layout) -> None:
 
 
 def _make_run_folder(layout: Layout) -> None:
-    """Create the folder for sockets. Accounts of the processes can enter root's; each socket has its own mode."""
+    """Create the folder for sockets. If it belongs to root, accounts of the processes can enter it.
+
+    Each socket has its own mode.
+    """
     layout.run.mkdir(mode=0o700, exist_ok=True)
     status = layout.run.lstat()
     if not is_root() and status.st_uid != os.getuid():

@@ -16,7 +16,7 @@ from cli import lint_names, lint_text
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli", "migrations", "loadtest")
 LONGEST_FILE = 500
-# In each of their folders, the name of a public class is unique.
+# In each folder of these packages, the name of a public class must be unique.
 UNIQUE_CLASS_PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli")
 # Packages whose docstrings and comments are checked for plain English.
 PLAIN_PACKAGES = (
@@ -24,7 +24,7 @@ PLAIN_PACKAGES = (
     *("nac/cellformat/", "nac/engine/", "nac/inventory/", "nac/policies/", "nac/redecisions/"),
 )
 _CLASS_RULE = "class-name"
-# Folders whose texts are for every user interface.
+# Folders whose texts must suit every user interface.
 _WITHOUT_INTERFACE = ("nac/", "pki/", "radius/", "worker/", "api/v1/")
 _GENERATED_FOLDERS = {"__pycache__", "node_modules", "var"}
 
@@ -44,7 +44,7 @@ _CLOCK_CALLS = {
     ("time", "localtime"),
     ("time", "gmtime"),
 }
-# Split by label, so that this file does not break the rule. Package sources are a setting of the machine.
+# The host names are split into labels, so that this file does not break the rule.
 _REGISTRIES = {
     ("pypi", "org"),
     ("pythonhosted", "org"),
@@ -81,14 +81,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    # Relative to the checkout, with slashes.
+    # Path relative to the checkout, with slashes.
     path: str
     text: str
     tree: ast.Module
 
 
 def commit(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """Only the edge commits: a service that commits splits the caller's transaction."""
+    """Only session_scope commits, because a service that commits splits the caller's transaction."""
     if source.path.startswith("nac/kit/db/"):
         return
     for call in _calls(source.tree):
@@ -204,7 +204,7 @@ RULES: dict[str, Callable[[SourceFile], Iterator[tuple[int, str]]]] = {
 
 
 def check_python(path: str, text: str) -> list[Finding]:
-    """Findings in a Python file of the project; `path` is relative to the checkout."""
+    """Return the findings in a Python file of the project; `path` is relative to the checkout."""
     return _check_source(parse_source(path, text))
 
 
@@ -233,7 +233,7 @@ def _allowed_lines(source: SourceFile) -> set[tuple[int, str]]:
 
 
 def check_class_names(sources: Iterable[SourceFile]) -> list[Finding]:
-    """Public classes of one package with the same name, each with the other places.
+    """Return public classes of one package with the same name, each with the other files.
 
     A package is a folder such as nac/policies or api/v1 with its subfolders, or the files directly in cli.
     """
@@ -255,7 +255,7 @@ def check_class_names(sources: Iterable[SourceFile]) -> list[Finding]:
 
 
 def check_registry_hosts(path: str, text: str) -> list[Finding]:
-    """Package sources are a setting of the machine, so that a mirror is enough. Checks every tracked file."""
+    """Package sources are a setting of the machine, so that people can use a mirror. Checks every tracked file."""
     return [
         Finding(path, number, "registry-host", f"contains {host}; package sources are a setting of the machine")
         for number, line in enumerate(text.splitlines(), start=1)
@@ -265,7 +265,7 @@ def check_registry_hosts(path: str, text: str) -> list[Finding]:
 
 
 def check_document(path: str, text: str) -> list[Finding]:
-    """Findings in one Markdown document."""
+    """Return the findings in one Markdown document."""
     return [Finding(path, line, "plain-english", what) for line, what in lint_text.check_document(text)]
 
 
@@ -281,7 +281,7 @@ def check_repository(root: Path) -> list[Finding]:
         try:
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            # An image or other binary file.
+            # Binary files, such as images, are not checked.
             continue
         path = file.relative_to(root).as_posix()
         findings += check_registry_hosts(path, text)
@@ -298,7 +298,7 @@ def check_repository(root: Path) -> list[Finding]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Source files, without environments, caches, data of an installation or repository metadata."""
+    """Return the source files, without environments, caches, data of an installation or repository metadata."""
     for entry in folder.iterdir():
         made = (
             entry.name in _GENERATED_FOLDERS

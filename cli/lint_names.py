@@ -15,12 +15,12 @@ _NAME = re.compile(
     r")(?![\w/*<{$-]|\.gz)"
 )
 _SUFFIX = re.compile(r"\.(?:py|md|sql|toml)$")
-# Results of benchmarks keep the names of their time.
+# Results of benchmarks can contain names of earlier versions.
 _EXEMPT = "loadtest/results/"
 
 
 def check_names(root: Path, path: str, text: str) -> Iterator[tuple[int, str]]:
-    """Line number and message for each name that does not exist. `path` is relative to `root`, with slashes.
+    """Return line number and message for each name that does not exist. `path` is relative to `root`, with slashes.
 
     Checks docstrings and comments of Python files, and all lines of other files.
     """
@@ -38,7 +38,7 @@ def _file_exists(root: Path, name: str) -> bool:
 
 
 def _module_exists(root: Path, name: str) -> bool:
-    """Whether it is a file, a folder, a module, or a name in a module."""
+    """Whether the name is a file, a folder, a module, or a name in a module."""
     if (root / name).exists() or (root / _SUFFIX.sub("", name)).exists():
         return True
     parts = name.replace("/", ".").split(".")

@@ -7,7 +7,7 @@ import tokenize
 from collections.abc import Iterator
 
 LONGEST_LINE = 100
-# Each with the plain word. Matched in documents, docstrings and comments.
+# Patterns of words to avoid, each with the plain word. Applied to documents, docstrings and comments.
 _WORDS = {
     r"whoever|whomever": "they, or the actor",
     r"himself|herself|he|him|his|she|somebody": "you, they",
@@ -27,7 +27,7 @@ _WORDS = {
 }
 _BANNED = re.compile(r"\b(?:" + "|".join(f"(?P<w{at}>{words})" for at, words in enumerate(_WORDS)) + r")\b", re.I)
 _REMEDIES = list(_WORDS.values())
-# "Whether" is a good opening of a function that returns a boolean.
+# "Whether" may begin the docstring of a function that returns a boolean.
 _OPENING = re.compile(r"(?:Who|Whoever|Whose|What|Whatever|Which|How|When|Where|Why|That|Of|It|They)\b")
 _START = re.compile(r"[A-Z0-9`]")
 _SENTENCE_END = re.compile(r"\.(?=[\s)]|$)|:$")
@@ -35,14 +35,14 @@ _CODE = re.compile(r"`[^`]*`|\"[^\"]*\"|'[^' ]+'")
 
 
 def banned_words(text: str) -> Iterator[str]:
-    """Findings in a line of prose, except inside backticks and quotes."""
+    """Return the findings in a line of prose, except inside backticks and quotes."""
     for match in _BANNED.finditer(_CODE.sub("", text)):
         remedy = next(_REMEDIES[at] for at in range(len(_REMEDIES)) if match[f"w{at}"])
         yield f"'{match[0]}': write '{remedy}' (plain English)"
 
 
 def docstring_mistakes(docstring: str) -> Iterator[str]:
-    """Findings in the form of a docstring: its beginning, and the end of its first sentence."""
+    """Return mistakes in the form of a docstring: its beginning, and the end of its first sentence."""
     if match := _OPENING.match(docstring):
         yield f"begins with '{match[0]}'; begin with a verb or a noun"
     if not _START.match(docstring):
@@ -52,7 +52,10 @@ def docstring_mistakes(docstring: str) -> Iterator[str]:
 
 
 def check_document(text: str) -> Iterator[tuple[int, str]]:
-    """Findings in a Markdown document: (line number, what). Code blocks are exempt, tables have no limit of columns."""
+    """Return findings in a Markdown document as (line number, message).
+
+    Does not check code blocks, nor the width of tables.
+    """
     fenced = False
     for number, line in enumerate(text.splitlines(), start=1):
         if line.lstrip().startswith("```"):
@@ -66,7 +69,7 @@ def check_document(text: str) -> Iterator[tuple[int, str]]:
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Docstrings of the module, its classes and its functions: (line number, text)."""
+    """Yield the docstrings of the module, its classes and its functions as (line number, text)."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             docstring = ast.get_docstring(node)
@@ -75,7 +78,7 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def prose_lines(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Lines of docstrings and comments in a Python file: (line number, text)."""
+    """Yield the lines of docstrings and comments in a Python file as (line number, text)."""
     for first, docstring in docstrings(tree):
         yield from enumerate(docstring.splitlines(), start=first)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -84,6 +87,6 @@ def prose_lines(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def check_code(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Findings in the docstrings and comments of a Python file: (line number, what)."""
+    """Return findings in the docstrings and comments of a Python file as (line number, message)."""
     for number, line in prose_lines(text, tree):
         yield from ((number, what) for what in banned_words(line))

@@ -1,4 +1,7 @@
-"""The command group. Loads only the called command: from the API's operations, or from a module of cli.commands."""
+"""The command `./admit`.
+
+Loads only the called command, from the operations of the API or from a module of cli.commands.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +29,7 @@ class _ListedGroup(click.Group):
 
 
 class NounGroup(_ListedGroup):
-    """Commands of a noun: short commands, groups below it, and those of its module."""
+    """Commands of a noun: its short commands, its groups, and the commands of its module."""
 
     def __init__(self, noun: str, *, has_module: bool) -> None:
         catalog = load_catalog()
@@ -47,7 +50,7 @@ class NounGroup(_ListedGroup):
 
 
 def find_in_module(ctx: click.Context, words: Sequence[str]) -> click.Command | None:
-    """Command of the module of the first word."""
+    """Return a command of the module that the first word names."""
     found: click.Command | None = load_module(words[0])
     for word in words[1:]:
         found = found.get_command(ctx, word) if isinstance(found, click.Group) else None
@@ -69,11 +72,11 @@ class _Commands(_ListedGroup):
         if cmd_name in list_nouns():
             is_command = load_catalog().has_alias(cmd_name, COMMAND)
             return _make_alias_command(cmd_name, COMMAND) if is_command else NounGroup(cmd_name, has_module=has_module)
-        # A module without short commands needs no catalog.
+        # A noun without short commands needs only its module, not the catalog.
         return load_module(cmd_name) if has_module else None
 
     def invoke(self, ctx: click.Context) -> object:
-        # The text after the command's name; click parses its options later.
+        # The words after the command's name. click parses the options later.
         with report_errors(as_json="--json" in ctx.args):
             return super().invoke(ctx)
 

@@ -13,7 +13,7 @@ from api.v1.routers import ROUTES, V1
 
 
 def description() -> dict[str, Any]:
-    """OpenAPI document of the operations under /v1."""
+    """Return the OpenAPI document of the operations under /v1."""
     return application().openapi()
 
 

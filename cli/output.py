@@ -19,7 +19,10 @@ tenant_option = click.option("--tenant", "-t", "tenant", required=True, metavar=
 
 
 def iterate_pages(fetch: Callable[[K], Sequence[T]], key: Callable[[T], K], *, first: K) -> Iterator[Sequence[T]]:
-    """All pages of a list. `fetch` gets the last key of the previous page, or `first`."""
+    """Yield the rows of all pages of a list.
+
+    `fetch` gets `first` for the first page, then the last key of the previous page.
+    """
     after = first
     while page := fetch(after):
         yield page
@@ -50,7 +53,7 @@ def show_one(row: Row, *, as_json: bool) -> None:
 
 
 def format_value(value: object) -> str:
-    """Value in a line, for people."""
+    """Return the text of a value for people, in one line."""
     match value:
         case None | "":
             return "-"
@@ -72,7 +75,10 @@ def _as_json(value: Mapping[str, object]) -> str:
 
 
 def escape_unprintable(text: str) -> str:
-    """Text without control characters, because devices choose some of it and could control the terminal."""
+    """Return the text without control characters.
+
+    Devices choose some texts, and could otherwise control the terminal.
+    """
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -81,7 +87,7 @@ def show_json(row: object) -> None:
 
 
 def _plain(value: object) -> str:
-    """Values without a JSON type; times as in the API (RFC 3339, with T and offset)."""
+    """Convert values that have no JSON type. Times are as in the API (RFC 3339, with T and offset)."""
     match value:
         case datetime():
             return format_timestamp(value)
@@ -92,7 +98,7 @@ def _plain(value: object) -> str:
 
 
 def format_timestamp(moment: datetime) -> str:
-    """ISO 8601 time; a naive time is UTC."""
+    """Return a time in ISO 8601. A time without offset is in UTC."""
     return (moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
@@ -110,7 +116,7 @@ class Progress:
 
     @contextmanager
     def step(self, subject: str, what: str) -> Iterator[None]:
-        """Announce a step before it ends; on a terminal, the line with the time replaces it."""
+        """Print a step before it ends. On a terminal, the line of the finished step replaces this line."""
         terminal = sys.stdout.isatty()
         if terminal:
             click.echo(f"{'...':>8}  {subject:<11} {what}", nl=False)

@@ -1,4 +1,4 @@
-"""Debian packages that Admit needs: reasons, missing ones and supported versions."""
+"""Debian packages that Admit needs, with reasons and supported versions."""
 
 import re
 import subprocess
@@ -14,13 +14,13 @@ SUPPORTED_FREERADIUS = ("3.2.7", "3.2.8")
 class Package:
     name: str
     why: str
-    # Built from FreeRADIUS' sources: from backports, in one version with the others.
+    # Whether it is a FreeRADIUS package. All of them need one version, from the backports.
     freeradius: bool = False
-    # Service that the distribution would start at boot; Admit runs its own.
+    # Service of the package that the distribution would start at boot. Admit runs its own process instead.
     unit: str = ""
 
 
-# What `up` installs.
+# Packages that `up` installs.
 REQUIRED_PACKAGES = (
     Package("freeradius", "the RADIUS server", freeradius=True, unit="freeradius.service"),
     Package("freeradius-python3", "radiusd's module that calls Admit", freeradius=True),
@@ -56,18 +56,18 @@ TEST_PACKAGES = (
     Package("rsyslog", "a syslog server, for tests of feeds", unit="rsyslog.service"),
     Package("rsyslog-openssl", "the TLS module of that server"),
 )
-# Dependencies of the packages above, from the same source and of the same version.
+# Dependencies of the packages above. They need the same source and version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")
 
 
 def installed_versions(packages: Sequence[Package] = REQUIRED_PACKAGES) -> dict[str, str]:
-    """Installed Debian versions of `packages` by name."""
+    """Return the installed Debian versions of `packages` by name."""
     names = [package.name for package in packages]
     completed = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${binary:Package} ${db:Status-Status} ${Version}\n", *names],
         capture_output=True,
         text=True,
-        # Status is not 0 if a name is unknown, which is not an error here.
+        # The exit status is not 0 if a name is unknown. Here this is not an error.
         check=False,
     )
     rows = (line.split() for line in completed.stdout.splitlines())
@@ -76,13 +76,13 @@ def installed_versions(packages: Sequence[Package] = REQUIRED_PACKAGES) -> dict[
 
 
 def upstream_version(debian_version: str) -> str:
-    """Upstream part of a Debian version: "3.2.7" from "2:3.2.7+dfsg-1~bpo12+1"."""
+    """Return the upstream part of a Debian version, such as "3.2.7" of "2:3.2.7+dfsg-1~bpo12+1"."""
     match = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", debian_version)
     return match[1] if match else debian_version
 
 
 def freeradius_objection(debian_version: str) -> str:
-    """Reason why this FreeRADIUS version is unsupported, in one sentence; empty if supported."""
+    """Return in one sentence why this FreeRADIUS version is not supported; "" if it is supported."""
     version = upstream_version(debian_version)
     if version in SUPPORTED_FREERADIUS:
         return ""
@@ -96,12 +96,12 @@ def freeradius_objection(debian_version: str) -> str:
 
 
 def is_upgradable(debian_version: str) -> bool:
-    """Whether installing a supported version is an upgrade, which apt may do. Downgrades are manual."""
+    """Whether installing a supported version is an upgrade, which Admit does with apt. People downgrade manually."""
     return tuple(int(part) for part in upstream_version(debian_version).split(".")) < (3, 2, 7)
 
 
 def list_missing(versions: dict[str, str], packages: Sequence[Package] = REQUIRED_PACKAGES) -> list[Package]:
-    """Packages to install: absent ones, and a FreeRADIUS that is too old."""
+    """Return the packages to install: missing packages, and FreeRADIUS packages that are too old."""
     return [
         package
         for package in packages

@@ -1,6 +1,6 @@
 """Passwords of the database roles and Redis users of this installation.
 
-Each is derived from a random seed, which the first `up` creates. Roles of later versions get one too. To change all
+Each password is derived from a random seed, which the first `up` creates. To change all
 passwords, delete the file and run `./admit up`.
 """
 
@@ -22,8 +22,9 @@ class Passwords:
 
     @classmethod
     def load_or_create(cls, path: Path) -> Self:
-        """Read the seed, or create it. Raises Refused if damaged, because new passwords would lock out running
-        processes.
+        """Read the seed, or create it.
+
+        Raises Refused if the file is damaged, because new passwords would lock out running processes.
         """
         try:
             text = path.read_text(encoding="ascii").strip()
@@ -37,5 +38,5 @@ class Passwords:
         return cls(bytes.fromhex(text))
 
     def get(self, server: Literal["postgresql", "redis"], name: str) -> str:
-        """Password of 64 hex digits, which needs no quoting anywhere."""
+        """Return a password of 64 hex digits, which needs no quoting in any file."""
         return hmac.new(self._seed, f"admit password 1 {server} {name}".encode(), "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Checks for free ports before a start, because radiusd's check (`radiusd -C`) does not bind."""
+"""Checks for free ports before a start. radiusd's own check (`radiusd -C`) does not open ports."""
 
 import errno
 import socket
@@ -35,7 +35,7 @@ def require_free_ports(settings: Settings, *, running: Settings | None = None) -
 
 
 def first_taken(address: str, ports: Iterable[int], kind: socket.SocketKind) -> int | None:
-    """First of `ports` that cannot be bound. Raises Refused if the machine does not have `address`."""
+    """Return the first of `ports` that another program uses. Raises Refused if the machine does not have `address`."""
     for port in ports:
         for each in bound_addresses(address):
             try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
-# These rewrite the memory of /proc/PID/environ, so their working folder also identifies them.
+# These programs overwrite the memory of /proc/PID/environ, so their working folder identifies them.
 _KNOWN_BY_FOLDER = {"postgres", "redis-server", "freeradius", "radiusd"}
 
 
@@ -20,7 +20,7 @@ class Process:
 
 
 def list_processes() -> list[Process]:
-    """All processes except zombies and those that end meanwhile."""
+    """Yield all processes, except zombies and processes that end during the call."""
     processes = []
     for entry in PROC.iterdir():
         if not entry.name.isdigit():
@@ -38,10 +38,12 @@ def list_processes() -> list[Process]:
 
 
 def find_strays(var: Path, folders: Iterable[Path]) -> list[Process]:
-    """Processes of `var`: with its environment, or servers whose working folder is in `folders`.
+    """Return the processes of the installation `var`.
 
-    Excludes the caller and its parents, such as a shell with ADMIT_VAR_DIR. Processes of Admit also have a name from
-    the supervisor or `up`.
+    Their environment contains its path, or their working folder is in `folders`.
+
+    The path is not sufficient: the environment must also have a variable of supervisord or `up`. Excludes the caller
+    and its parents.
     """
     spared = _ancestors()
     marks = (b"ADMIT_VAR_DIR=" + os.fsencode(var), b"SUPERVISOR_PROCESS_NAME=", b"ADMIT_SUPERVISOR=")
@@ -80,7 +82,7 @@ def _works_in(process: Process, folders: tuple[Path, ...]) -> bool:
 
 
 def end_processes(processes: Iterable[Process], *, patience_seconds: float = 10) -> None:
-    """Stop the processes, wait, then kill the rest."""
+    """Stop the processes, wait, then kill processes that still run."""
     left = list(processes)
     for process in left:
         # PostgreSQL's fast shutdown is SIGINT: SIGTERM waits for clients (pg_ctl(1)).
@@ -105,12 +107,12 @@ def is_running(pid: int) -> bool:
 
 
 def started_at(pid: int) -> float:
-    """Start of the process in epoch seconds; 0 if it does not exist."""
+    """Return the start time of the process in epoch seconds; 0 if the process does not exist."""
     try:
         stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return 0
-    # proc(5): field 22, in ticks since boot. The first two fields end with the parenthesis.
+    # Field 22 is the start in ticks since boot (proc(5)). The first two fields end with the parenthesis.
     ticks = int(stat.rpartition(")")[2].split()[19])
     boot = next(line.split()[1] for line in (PROC / "stat").read_text().splitlines() if line.startswith("btime "))
     return int(boot) + ticks / os.sysconf("SC_CLK_TCK")
@@ -124,7 +126,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def memory_kilobytes(root: int) -> int:
-    """Proportional memory (PSS) of a process and its descendants in kB; shared pages count once."""
+    """Return the proportional memory (PSS) of a process and its descendants in kB. Shared pages count once."""
     children: dict[int, list[int]] = {}
     for process in list_processes():
         children.setdefault(process.parent, []).append(process.pid)

@@ -1,4 +1,4 @@
-"""Processes of an embedded Admit and their start commands."""
+"""Processes that `./admit up` starts, with their commands."""
 
 import hashlib
 import sys
@@ -12,7 +12,8 @@ from cli.rights import KEYS_GROUP, OPERATOR, RIGHTS
 from cli.supervisor import Program
 from nac.kit.private_files import write_private
 
-# In order of start and display. The others need the stores, and stop first.
+# The order of these names is the order of start and display. PostgreSQL and Redis stop last, because the others need
+# them.
 STORES = ("postgres", "redis")
 OTHERS = ("agent", "api", "public", "enrolment", "mailbox", "worker")
 PROGRAM_NAMES = (*STORES, *OTHERS)
@@ -43,12 +44,12 @@ def write_redis_configuration(layout: Layout, passwords: Passwords) -> None:
 
 
 def _redis_user(name: str, rules: str, passwords: Passwords) -> str:
-    """Redis user with the hash of its password, which can verify it but not reveal it."""
+    """Return the line of a Redis user, with a hash of its password."""
     digest = hashlib.sha256(passwords.get("redis", name).encode()).hexdigest()
     return f"user {name} on #{digest} {rules}"
 
 
-# Feeds and other long jobs can block a process for minutes, so others run in a second one.
+# Feeds and other long jobs can block a worker process for minutes, so all other jobs run in a second process.
 WORKER_PROCESSES = 3
 
 
@@ -71,7 +72,7 @@ def list_programs(layout: Layout, passwords: Passwords) -> list[Program]:
 
 
 def _commands(layout: Layout) -> dict[str, tuple[tuple[str, ...], Path]]:
-    """Command and working folder of each process."""
+    """Return command and working folder of each process."""
     python = (sys.executable, "-P", "-m")
     schedule = layout.var / "worker" / "beat-schedule"
     return {

@@ -1,12 +1,12 @@
-"""Tests of `./admit test --quick`: at least one file for each folder of `tests/`, except the slow ones."""
+"""Tests of `./admit test --quick`: at least one file of each folder of `tests/`, except slow folders."""
 
 import subprocess
 
 from cli.layout import CHECKOUT
 
-# Folders of tests that start an installation, two cells or the whole API for each part.
+# Slow folders: their tests start an installation, two cells or the whole API.
 SLOW_FOLDERS = {"clients", "isolation", "two_cells", "whole"}
-# Files and folders below tests/, as patterns. Together with the linters they take at most 90 s on two cores.
+# Patterns of files and folders below tests/. Together with the linters, these tests take at most 90 s on two cores.
 PATTERNS = (
     "test_*.py",
     "*/test_service.py",
@@ -74,19 +74,19 @@ PATTERNS = (
 
 
 def quick_files() -> list[str]:
-    """Test files of the patterns, and those with uncommitted changes, as paths in the checkout."""
+    """Return test files that match the patterns or have uncommitted changes, as paths in the checkout."""
     return sorted({path for pattern in PATTERNS for path in files_of(pattern)} | changed_files())
 
 
 def files_of(pattern: str) -> set[str]:
-    """Test files that match the pattern, or that are in a matching folder."""
+    """Return test files that match the pattern, or are in a matching folder."""
     places = CHECKOUT.glob(f"tests/{pattern}")
     files = [file for place in places for file in (place.rglob("test_*.py") if place.is_dir() else [place])]
     return {file.relative_to(CHECKOUT).as_posix() for file in files}
 
 
 def changed_files() -> set[str]:
-    """Test files that are new or differ from the last commit. Empty without git."""
+    """Return test files that are new or differ from the last commit; none without git."""
     command = ("git", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", "tests")
     try:
         status = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout

@@ -1,4 +1,4 @@
-"""Waits for the exchange of radiusd, which applies secrets and exceptions of single NASes."""
+"""Waits until the agent has exchanged radiusd. A new radiusd applies changed secrets and settings of single NASes."""
 
 import time
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class NotInForceYet(Unavailable):
 
 
 def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, timeout_seconds: float) -> None:
-    """Return when radiusd runs with the configuration in the database.
+    """Wait until radiusd runs with the configuration in the database.
 
     Raises NotInForceYet after the timeout, if the agent failed, or if the cell is on another machine.
     """
@@ -40,7 +40,7 @@ def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, 
     directory = ConfigurationSource(engine, cell_id, sealer)
     began, deadline = utc_now(), time.monotonic() + timeout_seconds
     try:
-        # Read again in each turn, because an exchange can also renew the secrets of free slots.
+        # Read the configuration each time, because an exchange can also renew the secrets of free slots.
         while not _is_in_force(paths, generations, directory.slots(count=settings.cell_slots)):
             if trouble := _find_failure(settings, began):
                 raise NotInForceYet(remedy=trouble)
@@ -61,7 +61,7 @@ def _is_in_force(paths: CellPaths, generations: Generations, slots: Sequence[Slo
 
 
 def _find_failure(settings: Settings, began: datetime) -> str:
-    """Reason why waiting longer cannot help; "" if it can help."""
+    """Return why a longer wait is useless; "" if the wait should continue."""
     status = health.read_cell_status(settings.cell_dir)
     if health.reported_at(status) < (utc_now() - _SILENT_AGENT).timestamp():
         return "Its agent does not report: ./admit status"

@@ -1,6 +1,6 @@
 """Rights of each process: system user, database roles, Redis and master key.
 
-Accounts, folders, environments and Redis are set up only from this table. See docs/internals/processes.md.
+`up` sets up accounts, folders, environments and Redis only from this table. See docs/internals/processes.md.
 tests/whole/test_rights.py compares it with running processes.
 """
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-# Members can open the sockets of PostgreSQL and Redis; each also needs a password.
+# Group whose members can open the sockets of PostgreSQL and Redis. Each process also needs a password.
 SOCKETS_GROUP: Final = "admit-sockets"
-# Members can read the master key.
+# Group whose members can read the master key.
 KEYS_GROUP: Final = "admit-keys"
 
-# AUTH, PING and similar, but no command that affects other clients.
+# Rules for AUTH, PING and similar commands, without commands that affect other clients.
 _CONNECT = "+@connection -@dangerous"
 _LIVE = "~admit:live:*"
 
@@ -22,13 +22,13 @@ _LIVE = "~admit:live:*"
 class ProcessRights:
     # System user of the process under root; `admit` owns PostgreSQL's data.
     account: str
-    # Database role by the setting with its URL, without ADMIT_.
+    # Database roles by the name of the setting with the URL, without ADMIT_.
     databases: Mapping[str, str] = field(default_factory=dict)
     # Rules of its Redis user (redis.io: ACL SETUSER); "" for none.
     redis: str = ""
     has_master_key: bool = False
-    # The process starts others of the same user that must not have the master key. It holds the group only as its
-    # effective group id, so that they can drop it permanently (setresgid(2)).
+    # Whether the process starts children of the same user that must not read the master key. The process has the
+    # group of the key only as effective group id, so that the children can drop it permanently (setresgid(2)).
     gives_up_keys: bool = False
 
     @property
@@ -63,7 +63,7 @@ RIGHTS: Final[Mapping[str, ProcessRights]] = {
         account="admit-enrolment", databases={"DATABASE_URL": "admit_public"}, redis=_CONNECT, has_master_key=True
     ),
     "mailbox": ProcessRights(account="admit-mailbox"),
-    # Jobs that people start from the API run in its role.
+    # Jobs that people start by the API use the database role of the API.
     "worker": ProcessRights(
         account="admit-worker",
         databases={"DATABASE_URL": "admit_app", "DATABASE_WORKER_URL": "admit_worker"},
@@ -72,7 +72,7 @@ RIGHTS: Final[Mapping[str, ProcessRights]] = {
     ),
 }
 
-# For the user of ./admit: every role and all of Redis.
+# Rights of people who run ./admit: every database role and all of Redis.
 OPERATOR: Final = ProcessRights(
     account="",
     databases={

@@ -1,4 +1,7 @@
-"""Roles, database and schema in the running cluster. Loads the database libraries, so `status` must not import it."""
+"""Roles, database and schema in the running cluster.
+
+This module loads the database libraries, so `status` must not import it.
+"""
 
 import psycopg
 from psycopg import sql
@@ -13,7 +16,7 @@ _ROLES = sorted({role for rights in (OPERATOR, *RIGHTS.values()) for role in rig
 
 
 def prepare_database(layout: Layout, passwords: Passwords) -> None:
-    """Create missing roles, the database and its superuser objects. Sets every role's password."""
+    """Create missing roles, the database, and objects that need a superuser. Sets the password of every role."""
     with psycopg.connect(superuser_url(layout, "postgres"), autocommit=True, application_name="admit-up") as connection:
         connection.execute(_read("roles.sql"))
         for role in _ROLES:
@@ -30,7 +33,7 @@ def _read(name: str) -> bytes:
 
 
 def _set_password(connection: psycopg.Connection, role: str, password: str) -> None:
-    """Set the password by its SCRAM verifier, so that no log contains the password."""
+    """Set the password of a role as SCRAM verifier, so that no log contains the password."""
     verifier = connection.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
     statement = sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(verifier))
     connection.execute(statement)

@@ -101,7 +101,7 @@ Edit `var/admit.env`, then run `./admit up`:
 `python -m cli.settings_reference --write` generates this page from `nac/kit/settings.py`.
 """
 
-# Text below the table of a section.
+# Texts below the table of a section, by heading.
 _NOTES: Final[Mapping[str, str]] = {
     "API": """\
 * An IPv6 address counts as its /64 network.
@@ -142,7 +142,7 @@ def _lines() -> Iterator[str]:
 
 
 def _default(name: str, text: str) -> str:
-    # Words for defaults that follow from other values.
+    # Texts for defaults that depend on other values.
     if not text or "`" in text:
         return text or "none"
     if name.endswith("_BYTES") and text != "0":

@@ -21,7 +21,7 @@ from nac.kit.settings import Settings, SettingsError, load_settings
 
 _PATIENCE_SECONDS = 60
 _CRASHING_SECONDS = 15
-# A change of these values restarts nothing, unless it enables trials.
+# A change of these settings restarts no process, unless it enables trials.
 _OF_UP = ("ADMIT_DEMO",)
 _REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_CELL_URL", "DATABASE_WORKER_URL", "REDIS_URL")
 
@@ -40,12 +40,15 @@ def exclusive_lock(layout: Layout) -> Iterator[None]:
 @dataclass(frozen=True, slots=True)
 class StartResult:
     settings: Settings
-    # False if everything was running already.
+    # Whether `up` started a process; false if all processes were running already.
     anew: bool
 
 
 def start(layout: Layout, choices: dict[str, str], progress: Progress) -> StartResult:
-    """Start every process and wait until it is healthy. Running processes with current settings stay."""
+    """Start every process and wait until it is healthy.
+
+    Processes that run with the current settings are not restarted.
+    """
     passwords = Passwords.load_or_create(layout.passwords)
     values = environment.compose(layout, choices, passwords)
     settings = load_settings(values, required=_REQUIRED)
@@ -62,7 +65,7 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> StartR
         _start_supervisor(layout, settings, passwords, configuration, values, progress)
         write_private(_stamp_file(layout), stamp)
     elif envfile.read(layout.env_file) != values:
-        # A choice that no process reads.
+        # No process reads this setting.
         envfile.write(layout.env_file, values)
     environment.ensure_enrolment_certificate(layout, settings)
     _start_database(layout, settings, passwords, progress)
@@ -71,7 +74,7 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> StartR
 
 
 def _settings_before(layout: Layout, passwords: Passwords) -> Settings | None:
-    """Settings of the last start in admit.env; None if it is now invalid."""
+    """Return the settings of the last start, from admit.env; None if the file is invalid."""
     try:
         return load_settings(environment.compose(layout, {}, passwords))
     except SettingsError:
@@ -136,7 +139,7 @@ def _bring_up(name: str, layout: Layout, settings: Settings, progress: Progress)
         )
         if not wrong:
             break
-        # A process that keeps ending has its cause in the log; waiting does not help.
+        # If the process ends again and again, its log has the cause, and waiting does not help.
         hopeless = state.state == "BACKOFF" and time.monotonic() > deadline - _PATIENCE_SECONDS + _CRASHING_SECONDS
         if hopeless or time.monotonic() > deadline:
             raise Refused(
@@ -157,7 +160,7 @@ def _last_lines(log: Path, count: int = 15) -> str:
 
 
 def stop(layout: Layout) -> int:
-    """Stop every process of this checkout. Returns the number of those that had no supervisor."""
+    """Stop every process of this checkout. Returns the number of processes that had no supervisor."""
     running = Supervisor(layout)
     if running.is_up():
         running.shut_down(first=OTHERS)
@@ -184,7 +187,7 @@ def _stored_stamp(layout: Layout) -> str:
 
 
 def _stamp(configuration: str, values: dict[str, str], settings: Settings) -> str:
-    """Hash that changes with the settings, the commands or the code of the processes."""
+    """Return a hash of the settings, the commands and the code of the processes."""
     read = sorted((name, value) for name, value in values.items() if name not in _OF_UP)
     digest = hashlib.sha256(repr((configuration, read, settings.trials.offered)).encode())
     for package in ("nac", "pki", "radius", "api", "worker", "migrations"):

@@ -1,4 +1,4 @@
-"""Supervision by supervisord: configuration, start, and XML-RPC on a unix socket."""
+"""Control of supervisord, which runs all processes: its configuration, its start, and XML-RPC on a unix socket."""
 
 import http.client
 import os
@@ -18,7 +18,7 @@ from cli.errors import Refused
 from cli.layout import OTHER_ACCOUNT_REMEDY, Layout
 from cli.procfs import is_running
 
-# PATH of every process for radiusd, openssl and others, independent of the caller's.
+# PATH of every process, independent of the caller's PATH. It contains radiusd and openssl.
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -30,13 +30,13 @@ class Program:
     account: Account | None
     # Lower numbers start earlier and stop later.
     priority: int
-    # In addition to the environment of all programs.
+    # Variables in addition to those of all programs.
     environment: Mapping[str, str] = field(default_factory=dict)
-    # Group that the program has only as its effective one; "" for the group of its account.
+    # Effective group of the program; "" for the group of its account.
     effective_group: str = ""
     stop_signal: str = "TERM"
     stop_seconds: int = 20
-    # False for programs that need the migrated database; `up` starts them later.
+    # Whether supervisord starts the program. `up` later starts programs that need the migrated database.
     starts_with_supervisor: bool = False
 
 
@@ -46,15 +46,15 @@ class ProgramState:
     # STOPPED STARTING RUNNING BACKOFF STOPPING EXITED FATAL UNKNOWN
     state: str
     pid: int
-    # Epoch seconds; 0 if not running.
+    # Start time in epoch seconds; 0 if the process is not running.
     started_at: int
     uptime_seconds: int
     description: str
 
 
 def render_configuration(layout: Layout, programs: Iterable[Program]) -> str:
-    """Text of supervisord.conf. Its values contain no special characters (see `layout.var_dir`)."""
-    # Only root's supervisor needs a user; otherwise it warns.
+    """Return the text of supervisord.conf. Values contain no special characters (see `layout.var_dir`)."""
+    # Without `user`, supervisord warns if it runs as root. Other accounts cannot set it.
     user = "user=root\n" if is_root() else ""
     head = f"""\
 [supervisord]
@@ -84,8 +84,8 @@ def _section(layout: Layout, program: Program) -> str:
         user = f"user={program.account.name}\n"
     # Passwords are hex digits and paths are plain (`layout.var_dir`), so no escaping is needed.
     environment = ",".join(f'{name}="{value}"' for name, value in program.environment.items())
-    # Pauses between restarts grow by a second each time, and supervisord gives up after `startretries`. A process must
-    # return once the cause outside it is fixed.
+    # After each failed start, supervisord waits a second longer. It gives up after `startretries`, so this number is
+    # large: a process must start when its cause of failure is gone.
     return f"""
 [program:{program.name}]
 command={shlex.join(command)}
@@ -106,10 +106,10 @@ stdout_logfile_backups=3
 
 
 def _with_effective_group(account: Account, group: str) -> tuple[str, ...]:
-    """Prefix with setpriv(1), instead of supervisord's `user`: the real group id stays that of the account.
+    """Return the command with setpriv(1), which sets only the effective group id. supervisord's `user` cannot do this.
 
-    Linux does not dump processes whose real and effective ids differ (prctl(2)). Others of the same user cannot read
-    their environment or memory.
+    If real and effective ids differ, other processes of the same user cannot read environment or memory of the
+    process (prctl(2)).
     """
     own = [gid for gid in os.getgrouplist(account.name, account.gid) if gid != account.gid]
     groups = f"--groups={','.join(map(str, own))}" if own else "--clear-groups"
@@ -118,7 +118,10 @@ def _with_effective_group(account: Account, group: str) -> tuple[str, ...]:
 
 
 def start(layout: Layout, configuration: Path, environment: Mapping[str, str]) -> None:
-    """Start supervisord in the background. Children inherit `environment`, which also marks them as this checkout's."""
+    """Start supervisord in the background.
+
+    Its children inherit `environment`, by which `down` recognises processes of this checkout.
+    """
     started = subprocess.run(
         [sys.executable, "-P", "-m", "supervisor.supervisord", "-c", str(configuration)],
         cwd="/",
@@ -162,19 +165,22 @@ class _Transport(xmlrpc.client.Transport):
 
     def make_connection(self, host: Any) -> _Connection:  # noqa: ANN401 -- the base class's union of shapes
         connection = _Connection(self._path)
-        # The base class closes this attribute.
+        # The base class closes the connection in this attribute.
         self._connection = host, connection
         return connection
 
 
 class Supervisor:
-    """A running supervisord. Calls raise OSError if none responds, Refused without permission."""
+    """Connection to a running supervisord.
+
+    Calls raise OSError if it does not respond, and Refused without permission.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self._socket = layout.supervisor_socket
 
     def _call(self, method: str, *arguments: str | bool) -> Any:  # noqa: ANN401 -- what XML-RPC carries
-        # The address is required but unused: the transport connects to the socket.
+        # The class requires an address, but does not use it: the transport connects to the socket.
         with xmlrpc.client.ServerProxy("http://localhost", _Transport(self._socket)) as proxy:
             try:
                 return getattr(proxy, f"supervisor.{method}")(*arguments)
@@ -188,7 +194,7 @@ class Supervisor:
             return False
 
     def states(self) -> dict[str, ProgramState]:
-        """State of each process; empty if supervisord does not respond."""
+        """Return the state of each process; empty if supervisord does not respond."""
         try:
             listed = self._call("getAllProcessInfo")
         except (OSError, http.client.HTTPException):
@@ -215,19 +221,22 @@ class Supervisor:
         try:
             self._call("startProcess", name, False)
         except xmlrpc.client.Fault as fault:
-            # 60 is ALREADY_STARTED: supervisord restarted it meanwhile.
+            # Code 60 is ALREADY_STARTED: supervisord has restarted the process meanwhile.
             if fault.faultCode != 60:
                 raise Refused(f"Cannot start {name}: {fault.faultString}") from fault
 
     def _ask_to_stop(self, name: str) -> bool:
-        """Request a stop; False if the process is not running."""
+        """Request that the process stops. Returns False if it is not running."""
         try:
             return bool(self._call("stopProcess", name, False))
         except xmlrpc.client.Fault:
             return False
 
     def shut_down(self, *, first: Iterable[str], patience_seconds: float = 60) -> None:
-        """Stop the processes `first` together, then the others, then supervisord. Returns when all have ended."""
+        """Stop the processes `first` together, then all other processes, then supervisord.
+
+        Returns when all have ended.
+        """
         pid = int(self._call("getPID"))
         deadline = time.monotonic() + patience_seconds
         stopping = [name for name in first if self._ask_to_stop(name)]

@@ -1,4 +1,4 @@
-"""Times in options."""
+"""Types of options for times and durations."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,10 @@ _AGO = re.compile(r"([0-9]{1,4})([smhd])")
 
 
 class SinceType(click.ParamType[datetime]):
-    """Age (90s, 15m, 1h, 2d) or date with optional time, in UTC by default. The value is aware."""
+    """Type of an option for an age (90s, 15m, 1h, 2d) or a date with optional time.
+
+    Without offset, the time is in UTC.
+    """
 
     name = "AGO|DATE"
 
@@ -34,7 +37,7 @@ class SinceType(click.ParamType[datetime]):
 
 
 class DurationType(click.ParamType[timedelta]):
-    """90s, 15m, 1h, 2d."""
+    """Type of an option for a duration: 90s, 15m, 1h, 2d."""
 
     name = "TIME"
 
@@ -48,7 +51,7 @@ class DurationType(click.ParamType[timedelta]):
 
 
 def moment_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 -- click's own word for it
-    """Date with optional time in UTC; the value is aware."""
+    """Return an option for a date with optional time in UTC."""
     return click.option(*names, type=click.DateTime(), callback=_in_utc, help=help)
 
 

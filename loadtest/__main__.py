@@ -1,6 +1,6 @@
 """Benchmarks: `quick` compares the running product with its peers; `cell` and `peers` measure parts.
 
-Exit status 0 after a complete measurement, whether targets were met or missed; 1 if something could not be measured.
+The exit status is 0 after a complete measurement, even if it missed targets, and 1 if a measurement failed.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from loadtest.systems import WORKS, Results, run_rounds
 from loadtest.tenants import list_known_devices, make_tenants
 from nac.kit.errors import AdmitError
 
-# Works by the names of `--only`.
+# Names of works by the values of `--only`.
 _GROUPS = {"mab": ("mab", "mab-paced"), "acct": ("acct",), "tls": ("tls-full", "tls-mix")}
 _DEFAULT_SLOTS = 32
 

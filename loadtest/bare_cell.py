@@ -1,6 +1,6 @@
-"""A cell's radiusd without PostgreSQL and agent: module, journal, and a replica written by the bench.
+"""A cell's radiusd without PostgreSQL and agent. It uses the module, a journal, and a replica that the bench writes.
 
-It shows the cost of radiusd itself: the maximum of a cell, and the price of its slots.
+It shows the cost of radiusd: the maximum rate of a cell, and the cost of its slots.
 """
 
 import json
@@ -46,7 +46,7 @@ _START_SECONDS = 20
 
 
 class BareCell:
-    """Runs for the length of a `with`. Tenant number n holds slot n - 1; further slots stay free."""
+    """Runs radiusd during a `with`. Tenant number n has slot n - 1. All other slots are free."""
 
     def __init__(
         self,
@@ -57,7 +57,10 @@ class BareCell:
         listen_address: str = LOOPBACK,
         tenant_packets_per_second: int | None = 0,
     ) -> None:
-        """`folder` must exist and be ours. `tenant_packets_per_second`: None for the default, 0 for no limit."""
+        """`folder` must exist and belong to this account.
+
+        `tenant_packets_per_second`: None for the default, 0 for no limit.
+        """
         self._paths = CellPaths(folder / "cell")
         self._tenants = tenants
         variables = {"VAR_DIR": str(folder), "CELL_DIR": str(self._paths.root), "LISTEN_ADDRESS": listen_address}
@@ -73,7 +76,7 @@ class BareCell:
             SlotRow(number, ports[2 * number], ports[2 * number + 1], "free", None, os.urandom(16).hex(), ())
             for number in range(slots)
         ]
-        # Seconds from the start of the process until the last slot has answered.
+        # Seconds from the start of the process until the last slot responded.
         self.ready_seconds = 0.0
 
     def __enter__(self) -> Self:
@@ -134,7 +137,10 @@ class BareCell:
                         raise BenchError("the cell's radiusd does not respond\n" + "\n".join(log))
 
     def _fill(self) -> list[list[ClientFiles]]:
-        """Write replica, trust directories and server certificates. Returns the client certificates of each tenant."""
+        """Write the replica, trusted authorities and server certificates.
+
+        Returns the client certificates of each tenant.
+        """
         clients = []
         writer = ReplicaWriter(self._paths.replica, fresh=True)
         with writer.begin() as batch:

@@ -1,4 +1,7 @@
-"""The bench's tenants in the running installation: made through the product's own services, removed afterwards."""
+"""Tenants of the bench in the running installation. The services of Admit create them.
+
+The bench deletes them afterwards.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -49,26 +52,26 @@ class ProvisionedTenant:
     tenant: BenchTenant
     tenant_id: TenantId
     target: Target
-    # DER.
+    # Server certificate of the tenant, in DER.
     server_certificate: bytes
     clients: Sequence[ClientFiles]
     slot: int
-    # Of the transaction that made it.
+    # Id of the transaction that created the tenant.
     xact: str
 
 
 class BenchTenants:
-    """Makes tenants and, at the end of the `with`, removes all of them, their logs included."""
+    """Creates tenants. At the end of the `with`, deletes all of them with their logs."""
 
     def __init__(self, installation: Installation, folder: Path, tell: Callable[[str], None]) -> None:
-        """`folder` takes the client certificates."""
+        """`folder` is the folder for the client certificates."""
         self._installation = installation
         self._engine = installation.engine
         self._folder = folder
         self._tell = tell
 
     def __enter__(self) -> "BenchTenants":
-        # What an earlier bench that was killed has left.
+        # Delete tenants of an earlier bench that was killed.
         self._remove_all()
         return self
 
@@ -77,7 +80,7 @@ class BenchTenants:
         self._remove_all()
 
     def provision(self, tenant: BenchTenant, *, clients: int = 0) -> ProvisionedTenant:
-        """A tenant with policy, devices and client certificates, in one transaction; `xact` tells when it is live."""
+        """Create a tenant with policy, devices and `clients` certificates, in one transaction."""
         installation = self._installation
         with session_scope(PlatformScope(), engine=self._engine) as session:
             row = provision_tenant(
@@ -87,7 +90,7 @@ class BenchTenants:
             issued = [self._issue(session, row.id, f"{tenant.slug}-device-{number}") for number in range(clients)]
             slot = cells.require_slot(session, tenant_id=row.id)
             if slot.cell_id != installation.cell_id:
-                raise BenchError(f"tenant {tenant.slug} was given to another cell; the bench measures one")
+                raise BenchError(f"tenant {tenant.slug} is in another cell; the bench can measure only one cell")
             secret = installation.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot))
             target = Target(installation.settings.listen_address, slot.auth_port, slot.acct_port, secret)
             server = _server_certificate(session, row.id)
@@ -95,7 +98,10 @@ class BenchTenants:
         return ProvisionedTenant(tenant, row.id, target, server, issued, int(slot.number), xact)
 
     def provision_when_free(self, tenant: BenchTenant, *, clients: int = 0) -> ProvisionedTenant:
-        """Waits for a slot: those of tenants that have just left are free again after radiusd's next restart."""
+        """Create a tenant as soon as a slot is free.
+
+        Slots of deleted tenants are free after the next exchange of radiusd.
+        """
         deadline = time.monotonic() + _SLOT_SECONDS
         while True:
             try:
@@ -117,9 +123,10 @@ class BenchTenants:
         )
 
     def bake(self, made: Sequence[ProvisionedTenant]) -> None:
-        """Brings the tenants into the state of all but the youngest: radiusd has loaded their server certificates.
+        """Wait until radiusd has loaded the server certificates of the tenants, as for all tenants except new ones.
 
-        It does so at its next restart; a NAS with a secret of its own makes the agent restart it.
+        radiusd loads them at its start. To start it again, add a NAS with its own secret: the agent then exchanges
+        radiusd.
         """
         with session_scope(TenantScope(made[0].tenant_id), engine=self._engine) as session:
             site = sites.require_by_slug(session, tenant_id=made[0].tenant_id, slug=_SITE)
@@ -129,7 +136,7 @@ class BenchTenants:
                 tenant_id=made[0].tenant_id,
                 site_id=site.id,
                 name="Bench switch with its own secret",
-                # RFC 5737: for documentation, so nobody's.
+                # An address for documentation (RFC 5737), which no device uses.
                 address="192.0.2.1",
                 secret=cells.generate_secret(),
                 seal=self._installation.sealer.seal,
@@ -139,7 +146,7 @@ class BenchTenants:
         with RadiusClient() as client:
             while not (slots <= self._installation.baked_slots()):
                 if time.monotonic() > deadline:
-                    raise BenchError("the agent did not exchange radiusd for one with a new NAS: see ./admit status")
+                    raise BenchError("the agent did not exchange radiusd after a new NAS: see ./admit status")
                 time.sleep(0.1)
             client.ask(StatusServer(made[0].target))
 
@@ -203,20 +210,20 @@ def _msp(session: Session) -> MspId:
 
 
 def _server_certificate(session: Session, tenant_id: TenantId) -> bytes:
-    """DER of the one that the tenant's devices will be shown."""
+    """Return the server certificate that the tenant's devices will see, in DER."""
     for row in certificates.list_certificates(session, tenant_id=tenant_id, status="valid"):
         if row.profile == "eap-server" and row.certificate_der is not None:
             return row.certificate_der
-    raise BenchError(f"tenant {tenant_id} was made without a server certificate")
+    raise BenchError(f"tenant {tenant_id} has no server certificate")
 
 
 def _insert_endpoints(
     session: Session, tenant_id: TenantId, endpoints: Sequence[BenchEndpoint], groups: Mapping[str, UUID]
 ) -> None:
-    """Rows in bulk: the service, which audits each device, takes 3 ms for one, that is minutes for all of a bench."""
+    """Insert endpoints in bulk. The service takes 3 ms for each device, which is minutes for all devices of a bench."""
     numbered = [(uuid4(), endpoint) for endpoint in endpoints]
-    # Foreign keys are checked by a plan that is made once: over a table that was empty then, it reads all of that for
-    # each row (54 s in place of 14).
+    # PostgreSQL makes the plan for checks of foreign keys once. A plan made for an empty table later reads the whole
+    # table for each row, which takes 54 s instead of 14 s.
     session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
     session.execute(
         insert(EndpointRow),

@@ -1,7 +1,7 @@
 """A certificate authority for the peers, like a tenant's in Admit: root, issuing CA, ECDSA P-256 throughout.
 
-Its certificates contain status URLs, too, which are not used: they are a fifth of a device's data and cost a handshake
-an extra packet.
+The certificates contain status URLs, although no server uses them. The URLs are a fifth of a device's certificates,
+and cost a handshake an extra packet.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _LOCATIONS = IssuerLocations(
 @dataclass(frozen=True, slots=True)
 class ClientFiles:
     identity: str
-    # PEM files: certificate and issuing CA; private key.
+    # PEM files of a client: its certificate with the issuing CA, and its private key.
     certificate: Path
     key: Path
     serial: str
@@ -39,7 +39,7 @@ class _Issuer:
 
 
 class BenchAuthority:
-    """Writes root.pem, server.pem, server.key and clients on demand into a folder."""
+    """Writes root.pem, server.pem and server.key into a folder, and files of clients on demand."""
 
     def __init__(self, folder: Path, name: str = "Bench") -> None:
         self._folder = folder
@@ -47,7 +47,7 @@ class BenchAuthority:
         root = _Issuer(_certificate(f"{name} Root", root_key, None, path_length=1), root_key)
         issuing_key = ec.generate_private_key(ec.SECP256R1())
         self._issuing = _Issuer(_certificate(f"{name} Issuing", issuing_key, root, path_length=0), issuing_key)
-        # As radiusd names it: OpenSSL's one-line form.
+        # In OpenSSL's one-line format, which radiusd uses.
         self.issuer = f"/CN={name} Issuing"
         self.certificates = (root.certificate, self._issuing.certificate)
         self.root_pem = root.certificate.public_bytes(Encoding.PEM).decode()
@@ -57,7 +57,7 @@ class BenchAuthority:
         self.server_certificate = server.public_bytes(Encoding.DER)
 
     def server_pem(self) -> bytes:
-        """Key, certificate, issuing authority."""
+        """Key, certificate and issuing authority, in PEM."""
         return (self._folder / "server.key").read_bytes() + (self._folder / "server.pem").read_bytes()
 
     def client(self, identity: str) -> ClientFiles:

@@ -1,4 +1,4 @@
-"""P11: time from a change in the service until the cell decides by it, under load."""
+"""Target P11: time from a change until the cell uses it, under load."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,14 @@ from nac.inventory.endpoints import service as endpoints
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, ACCESS_REQUEST
 
-# Half of it tests for the change, half is traffic of another tenant, which must not notice.
+# Requests per second. Half of them test for the change. The others belong to another tenant, which the change must
+# not affect.
 _PER_SECOND = 200
 _MAX_SECONDS = 10
 
 
 class _Probe:
-    """A request with either verdict. Reports when it was sent and the result."""
+    """A request that accepts both verdicts. Reports when it was sent and the result."""
 
     kind = "probe"
     code = ACCESS_REQUEST
@@ -42,7 +43,7 @@ class _Probe:
 
 @dataclass(slots=True)
 class ChangeTimes:
-    """Seconds of each change."""
+    """Seconds that each change took."""
 
     added: list[float]
     blocked: list[float]
@@ -56,7 +57,7 @@ class ChangeTimes:
 def seconds_until_decided(
     start: float, asked: PapRequest, wanted: int, others: Callable[[], Exchange], settle: Callable[[RunResult], None]
 ) -> float:
-    """Seconds from `start` until the first request is sent that gets the code `wanted`, under load from `others`.
+    """Return the seconds from `start` to the first request with the response code `wanted`, under load from `others`.
 
     Raises BenchError if it takes too long or another request gets a wrong response.
     """
@@ -89,14 +90,14 @@ class ChangeBench:
     def __init__(
         self, installation: Installation, made: BenchTenants, others: ProvisionedTenant, rows: StoredRows
     ) -> None:
-        """`others` is a tenant whose devices keep authenticating."""
+        """`others` is a tenant whose devices authenticate all the time."""
         self._installation = installation
         self._made = made
         self._others = others
         self._rows = rows
 
     def measure(self, *, changes: int, tenants: int) -> ChangeTimes:
-        """Add and block `changes` devices one by one, then create `tenants` tenants."""
+        """Add and block `changes` devices one after the other, then create `tenants` tenants."""
         result = ChangeTimes([], [], [])
         tenant = self._others
         for number in range(changes):

@@ -1,4 +1,4 @@
-"""EAP packets in RADIUS (RFC 3748 4, RFC 3579 3.1), and MAC authentication by EAP-MD5, as some switches send it."""
+"""EAP packets in RADIUS (RFC 3748 4, RFC 3579 3.1), and MAC authentication by EAP-MD5, which some switches use."""
 
 from hashlib import md5
 
@@ -26,7 +26,7 @@ def eap_packet(code: int, identifier: int, kind: int, data: bytes) -> bytes:
 
 
 def extract_eap(reply: bytes) -> tuple[bytes, bytes]:
-    """The EAP packet and the State of a reply; b"" if it has none."""
+    """Return the EAP packet and the State of a reply; b"" if it has none."""
     return join_values(reply, EAP_MESSAGE), join_values(reply, STATE)
 
 
@@ -38,7 +38,7 @@ class EapMd5:
     code = ACCESS_REQUEST
 
     def __init__(self, target: Target, mac: str, nas_attributes: bytes = b"", *, vlan: str | None = None) -> None:
-        """`vlan` is the expected VLAN of the Access-Accept: "" for none, None for any."""
+        """`vlan` is the expected VLAN in the Access-Accept: "" for none, None for any."""
         self.target = target
         self._mac = mac.encode()
         self._attributes = encode_attribute(USER_NAME, self._mac) + MAB_SERVICE + calling_station(mac) + nas_attributes

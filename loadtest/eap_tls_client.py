@@ -1,8 +1,8 @@
-"""EAP-TLS as a supplicant behind a NAS, without I/O: an `Exchange` that drives OpenSSL through memory buffers.
+"""EAP-TLS of a supplicant behind a NAS, without I/O: an `Exchange` that runs OpenSSL on memory buffers.
 
-RFC 3748 4 (EAP), RFC 5216 2.1 and 3 (EAP-TLS, fragments), RFC 9190 2.1 and 2.5 (TLS 1.3: the server's protected success
-byte, tickets). The MS-MPPE keys of the Access-Accept are not compared: Python's ssl has no exporter (RFC 5705), so that
-check is left to eapol_test. Costs about 0.9 ms per full handshake and 0.5 ms per resumed one, most of it in OpenSSL.
+Sources are RFC 3748 4 (EAP), RFC 5216 2.1 and 3 (EAP-TLS, fragments), and RFC 9190 2.1 and 2.5 (TLS 1.3). The client
+does not check the MS-MPPE keys of the Access-Accept, because Python's ssl has no exporter (RFC 5705). eapol_test
+checks them. A full handshake takes about 0.9 ms of CPU and a resumed one 0.5 ms, mostly in OpenSSL.
 """
 
 import ssl
@@ -24,20 +24,23 @@ from nac.kit.radius_packet import (
 )
 
 _LENGTH_INCLUDED, _MORE, _START = 0x80, 0x40, 0x20
-# As eapol_test's default; FreeRADIUS' own is 1024.
+# The default of eapol_test. The default of FreeRADIUS is 1024.
 FRAGMENT_OCTETS = 1398
 
 FULL, RESUMED, FALLEN_BACK = "eap-tls-full", "eap-tls-resumed", "eap-tls-not-resumed"
 
 
 class Supplicant:
-    """A device: its identity, certificate and the session it may resume. In one conversation at a time."""
+    """A device: its identity, its certificate, and the TLS session to resume. It has one conversation at a time."""
 
     def __init__(
         self, context: ssl.SSLContext, identity: str, attributes: bytes = b"", *, server_certificate: bytes = b""
     ) -> None:
-        """`attributes` are those that its NAS adds to each request. With `server_certificate` (DER), the server
-        must present exactly that one. Then `context` need not verify the chain."""
+        """`attributes` are the attributes that the NAS adds to each request.
+
+        With `server_certificate` (DER), the server must present exactly this certificate. Then `context` need not
+        verify the chain.
+        """
         self.context = context
         self.identity = identity.encode()
         self.attributes = encode_attribute(USER_NAME, self.identity) + attributes
@@ -52,8 +55,11 @@ def client_context(
     trusted: str | None = None,
     version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
 ) -> ssl.SSLContext:
-    """A context for `Supplicant`s with the certificate (chain) and key in these PEM files. Without `trusted` (PEM text)
-    no chain is checked, only that the server holds its certificate's key."""
+    """Return a context for `Supplicant`, with the certificate chain and key in these PEM files.
+
+    Without `trusted` (PEM text), it does not verify the server's chain. TLS still verifies that the server has the
+    key of its certificate.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.minimum_version = context.maximum_version = version
@@ -66,7 +72,7 @@ def client_context(
 
 
 class EapTls:
-    """One EAP-TLS conversation. Its `kind` says in the end whether it was full, resumed or failed to resume."""
+    """One EAP-TLS conversation. At the end, `kind` is full, resumed, or failed to resume."""
 
     code = ACCESS_REQUEST
 
@@ -82,8 +88,10 @@ class EapTls:
         fragment_octets: int = FRAGMENT_OCTETS,
         finished: Callable[[], None] | None = None,
     ) -> None:
-        """`vlan` is the one the Access-Accept must bear ("" for none, None for any). `keep_session` leaves the
-        supplicant a session to `resume` the next time; that takes Python 0.15 ms, so only on request."""
+        """`vlan` is the expected VLAN in the Access-Accept: "" for none, None for any.
+
+        With `keep_session`, the supplicant stores the TLS session for a later `resume`. This takes 0.15 ms.
+        """
         self.target = target
         self.kind = FULL
         self._supplicant = supplicant
@@ -103,7 +111,7 @@ class EapTls:
 
     @property
     def cipher(self) -> str:
-        """Agreed cipher; "" before the handshake."""
+        """Return the negotiated cipher; "" before the handshake."""
         agreed = self._tls.cipher()
         return agreed[0] if agreed else ""
 
@@ -143,12 +151,12 @@ class EapTls:
         return eap_packet(RESPONSE, eap[1], TLS, self._fragments.popleft() if self._fragments else b"\0")
 
     def _advance(self) -> None:
-        """Lets OpenSSL work on what has come. A failure leaves an alert in the outgoing buffer for the server."""
+        """Run OpenSSL on the received data. A failure writes an alert for the server to the outgoing buffer."""
         try:
             if not self._connected:
                 self._tls.do_handshake()
                 self._connected = True
-            # Reading takes in the tickets, too, which come before or after the success byte.
+            # Reading also processes the tickets, which arrive before or after the success byte.
             if self._tls.read(16) == b"\0":
                 self._committed = True
                 self._tls.read(16)
@@ -190,10 +198,13 @@ class EapTls:
 
 
 class EapTlsSource:
-    """Supplicants taking turns: each does one full handshake, then `reconnects` with resumption, and so on."""
+    """Source of conversations of several supplicants in turn.
+
+    Each repeats one full handshake and `reconnects` resumptions.
+    """
 
     def __init__(self, devices: Iterable[tuple[Target, Supplicant, str | None]], *, reconnects: int = 0) -> None:
-        """`devices`: where, who, and the VLAN to expect."""
+        """`devices` are targets with their supplicant and the expected VLAN."""
         self._idle = deque((target, supplicant, vlan, 0) for target, supplicant, vlan in devices)
         self._reconnects = reconnects
 

@@ -1,4 +1,4 @@
-"""Targets and their measured values. A missed target is shown as missed; none is left out."""
+"""Targets and their measured values, including missed targets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from loadtest.peers.peer_systems import RLM_SQL, STOCK
 from loadtest.systems import Results
 
 PRODUCT = "admit"
-# Tenants created since radiusd's last restart: it loads their server certificates again for each handshake.
+# Tenants created since radiusd's last start. For them, radiusd loads the server certificate at each handshake.
 PRODUCT_NEW_TENANTS = "admit, new tenants"
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Start and memory of a cell (P13)."""
+    """Start time and memory of a cell (target P13)."""
 
-    # Until the last of the default slots has answered.
+    # Seconds until the last of the default slots responded.
     ready_seconds: float
-    # A slot with a tenant whose policy is compiled.
+    # Memory of a slot with a tenant whose policy is compiled.
     bytes_per_tenant: float
 
 
 @dataclass(frozen=True, slots=True)
 class SteadyAccounting:
-    """Accounting at a fixed rate (P4)."""
+    """Accounting at a fixed rate (target P4)."""
 
     acknowledged_per_second: float
-    # Rows that reached PostgreSQL in the second half of the run.
+    # Rows per second that reached PostgreSQL in the second half of the run.
     arrived_per_second: float
     # Journal bytes that had not reached PostgreSQL, after the first half and at the end.
     backlog_bytes: tuple[int, int]
@@ -65,7 +65,7 @@ def judge_targets(
     changes: ChangeTimes | None,
     footprint: Footprint | None,
 ) -> list[Finding]:
-    """A finding for each target that was measured, in the order of the targets."""
+    """Return a finding for each measured target, in the order of the targets."""
     found = [*_mab(results), *_handshakes(results), *_reconnects(results), *_accounting(results, steady)]
     for stream, (rows, answered) in stored.items():
         if answered:
@@ -73,14 +73,14 @@ def judge_targets(
             found.append(Finding("P1" if stream == "auth" else "P4", what, rows / answered, "", 1, at_least=True))
     if changes is not None:
         slowest, slowest_tenant = changes.endpoint_changes[-1], max(changes.tenants)
-        what = f"slowest of {len(changes.endpoint_changes)} changes of a device until the cell decided by it"
+        what = f"slowest of {len(changes.endpoint_changes)} changes of a device until the cell used it"
         found.append(Finding("P11", what, slowest, " s", 1, at_least=False))
-        what = f"slowest of {len(changes.tenants)} new tenants until its device was admitted; nobody else noticed"
+        what = f"slowest of {len(changes.tenants)} new tenants until its device was admitted; others were not affected"
         found.append(Finding("P11", what, slowest_tenant, " s", 5, at_least=False))
     if footprint is not None:
         what = "memory of radiusd for each tenant"
         found.append(Finding("P13", what, footprint.bytes_per_tenant / 1000, " kB", 200, at_least=False))
-        what = "start of radiusd until the last of its default slots answered"
+        what = "start of radiusd until the last of its default slots responded"
         found.append(Finding("P13", what, footprint.ready_seconds, " s", 2, at_least=False))
     return found
 
@@ -90,17 +90,18 @@ def _mab(results: Results) -> list[Finding]:
         return []
     ours, sql, stock = (results["mab", name] for name in (PRODUCT, RLM_SQL, STOCK))
     cpu = ours.microseconds("radiusd") / stock.microseconds("radiusd")
-    rate = "MAB rate until the last row was in PostgreSQL, of the rate of FreeRADIUS with rlm_sql"
-    answers = "MAB rate of answers alone, of the same"
+    rate = "MAB rate including storage in PostgreSQL, relative to FreeRADIUS with rlm_sql"
+    answers = "MAB rate of responses, relative to FreeRADIUS with rlm_sql"
     found = [
         Finding("P1", rate, ours.stored_rate / sql.rate, "x", 4, at_least=True),
         Finding("P1", answers, ours.rate / sql.rate, "x", 4, at_least=True),
-        Finding("P1", "radiusd's CPU time per MAB, of stock FreeRADIUS with files", cpu, "x", 2, at_least=False),
+        Finding("P1", "radiusd's CPU time per MAB, relative to stock with files", cpu, "x", 2, at_least=False),
     ]
     if ("mab-paced", PRODUCT) in results:
         paced, stock = results["mab-paced", PRODUCT], results["mab-paced", STOCK]
         cpu = paced.microseconds("radiusd") / stock.microseconds("radiusd")
-        found.append(Finding("P1", "the same with both at the same rate", cpu, "x", 2, at_least=False))
+        what = "radiusd's CPU time per MAB at an equal rate, relative to stock"
+        found.append(Finding("P1", what, cpu, "x", 2, at_least=False))
     return found
 
 
@@ -110,10 +111,10 @@ def _handshakes(results: Results) -> list[Finding]:
     ours, stock = results["tls-full", PRODUCT], results["tls-full", STOCK]
     cpu = stock.microseconds("radiusd") / ours.microseconds("radiusd")
     return [
-        Finding("P2", "EAP-TLS 1.3 full handshakes, of stock's rate", ours.rate / stock.rate, "x", 1.2, at_least=True),
         Finding(
-            "P2", "the same by radiusd's CPU time, which the generator does not dilute", cpu, "x", 1.2, at_least=True
+            "P2", "full EAP-TLS 1.3 handshakes/s, relative to stock", ours.rate / stock.rate, "x", 1.2, at_least=True
         ),
+        Finding("P2", "full handshakes per CPU second of radiusd, relative to stock", cpu, "x", 1.2, at_least=True),
     ]
 
 
@@ -127,7 +128,7 @@ def _reconnects(results: Results) -> list[Finding]:
     share = 100 * resumed / max(resumed + in_vain, 1)
     milliseconds = ours.microseconds("radiusd") / 1000
     return [
-        Finding("P3", "reconnects with TLS 1.3 that were resumed", share, " %", 99, at_least=True),
+        Finding("P3", "share of reconnects with TLS 1.3 that were resumed", share, " %", 99, at_least=True),
         Finding("P3", "radiusd's CPU time per EAP-TLS, 1 full : 9 resumed", milliseconds, " ms", 0.8, at_least=False),
     ]
 
@@ -136,10 +137,17 @@ def _accounting(results: Results, steady: SteadyAccounting | None) -> list[Findi
     if ("acct", PRODUCT) not in results:
         return []
     ours, sql = results["acct", PRODUCT], results["acct", RLM_SQL]
-    rate = "accounting until the last row was in PostgreSQL, of the rate of FreeRADIUS with rlm_sql"
+    rate = "accounting rate including storage in PostgreSQL, relative to FreeRADIUS with rlm_sql"
     found = [
         Finding("P4", rate, ours.stored_rate / sql.rate, "x", 6, at_least=True),
-        Finding("P4", "accounting acknowledged, of the same", ours.rate / sql.rate, "x", 6, at_least=True),
+        Finding(
+            "P4",
+            "rate of acknowledged accounting, relative to FreeRADIUS with rlm_sql",
+            ours.rate / sql.rate,
+            "x",
+            6,
+            at_least=True,
+        ),
     ]
     if steady is not None:
         before, after = steady.backlog_bytes

@@ -21,7 +21,7 @@ from nac.tenancy.cells import service as cells
 
 STREAMS = ("auth", "acct")
 _SETTLE_SECONDS = 180
-# Settings that an `Installation` needs.
+# Names of the settings that an `Installation` needs.
 REQUIRED_SETTINGS = ("DATABASE_URL", "DATABASE_OWNER_URL", "MASTER_KEY_FILE")
 
 
@@ -30,7 +30,8 @@ class Installation:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        # The services work in the role of the API. Counting over tenants and removing a bench's logs is the owner's.
+        # Services use the database role of the API. Only the owner role can count rows of several tenants and delete
+        # logs of a bench.
         self.engine = make_engine(settings.database_url, application_name="admit-bench")
         self.owner = make_engine(
             settings.database_owner_url, application_name="admit-bench", pool_size=1, statement_seconds=3_600
@@ -72,7 +73,7 @@ class Installation:
         return int(self._radiusd()["pid"])
 
     def baked_slots(self) -> set[int]:
-        """Slots whose tenants' server certificates radiusd has loaded at its start."""
+        """Return the slots whose tenant's server certificate radiusd loaded at its start."""
         module = Path(str(self._radiusd()["config_directory"])) / "module.json"
         return {int(slot) for slot in json.loads(module.read_text())["baked_certificates"]}
 
@@ -92,7 +93,7 @@ class Installation:
         return int(stat.rpartition(")")[2].split()[1])
 
     def backlog_bytes(self) -> dict[str, int]:
-        """Bytes of each journal that are not in the database yet."""
+        """Return the number of bytes of each journal that are not in the database yet."""
         with session_scope(PlatformScope(), engine=self.owner) as session:
             rows = session.scalars(select(JournalPosition).where(JournalPosition.cell_id == self.cell_id)).all()
             positions = {row.stream: SegmentPosition(row.segment, row.offset) for row in rows}
@@ -109,13 +110,13 @@ class Installation:
             time.sleep(0.01)
 
     def accounting_rows_ever(self) -> int:
-        """Rows of accounting_log by its sequence: counts at once what count(*) would take seconds for."""
+        """Return the number of rows that accounting_log ever had, from its sequence. count(*) would take seconds."""
         with session_scope(PlatformScope(), engine=self.owner) as session:
             return session.scalars(select(func.pg_sequence_last_value(ACCOUNTING_LOG_ID.name))).one() or 0
 
 
 class StoredRows:
-    """Keeps the account of a bench: every answered request is one row, in the end."""
+    """Counts the answered requests of a bench, and checks that each of them became one row."""
 
     def __init__(self, installation: Installation, tenants: Collection[TenantId]) -> None:
         self._installation = installation
@@ -124,7 +125,7 @@ class StoredRows:
         self._unanswered = dict.fromkeys(STREAMS, 0)
 
     def settle(self, run: RunResult) -> None:
-        """Waits until what `run` was answered is stored."""
+        """Wait until the answered requests of `run` are stored."""
         for kind, tally in run.tallies.items():
             stream = "acct" if kind.startswith("acct") else "auth"
             self._answered[stream] += tally.finished - tally.unanswered
@@ -132,7 +133,10 @@ class StoredRows:
         self._installation.wait_until_shipped()
 
     def verify(self) -> dict[str, tuple[int, int]]:
-        """(rows, answered requests) by stream; BenchError where they differ by more than what was sent in vain."""
+        """Return (rows, answered requests) by stream.
+
+        Raises BenchError if they differ by more than the unanswered requests.
+        """
         found = {}
         with session_scope(PlatformScope(), engine=self._installation.owner) as session:
             for stream, table in (("auth", AuthLog), ("acct", AccountingLog)):
@@ -156,7 +160,7 @@ def delete_logs(owner: Engine, tenants: Collection[TenantId]) -> None:
 
 
 def _lock_holder(path: Path) -> int:
-    """The process that holds the flock on a file (/proc/locks, proc(5))."""
+    """Return the id of the process that has the flock on a file (/proc/locks, proc(5))."""
     inode = path.stat().st_ino
     for line in Path("/proc/locks").read_text().splitlines():
         fields = line.split()

@@ -17,8 +17,10 @@ _MEMBERS = "tables/endpoint_group_members.jsonl"
 
 
 def write_large(small: Path, large: Path, endpoints: int) -> None:
-    """Copy the first endpoint of `small`, which has no secrets, `endpoints` times with distinct addresses. Each copy
-    is in the same group."""
+    """Write a tenant file with copies of the first endpoint of `small`, with distinct addresses in one group.
+
+    `small` must have no secrets.
+    """
     with zipfile.ZipFile(small) as source, zipfile.ZipFile(large, "w", zipfile.ZIP_DEFLATED) as target:
         manifest = json.loads(source.read(MANIFEST))
         for name in manifest["files"]:
@@ -38,7 +40,7 @@ def write_large(small: Path, large: Path, endpoints: int) -> None:
 
 
 def _own_values(name: str, number: int) -> dict[str, str]:
-    """Distinct values of this row."""
+    """Return the values that differ in each copy."""
     own = str(UUID(int=number + 1))
     return (
         {"endpoint_id": own}

@@ -1,7 +1,7 @@
-"""`./admit bench moj` (P8): the data set of NACS' load test in one tenant of an installation of the bench's own.
+"""`./admit bench moj` (target P8): the data set of NACS' load test, in one tenant of a private installation.
 
-How long the data set takes to decide, how soon a changed rule does, and how many authentications a core makes while
-PostgreSQL is stopped.
+Measures when the cell uses the data set, when it uses a changed rule, and the authentications per core while
+PostgreSQL is stopped. NACS is the network access control service of the British Ministry of Justice.
 """
 
 import copy
@@ -45,7 +45,7 @@ LogLine = Callable[[str], None]
 
 
 def run_moj(works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine) -> tuple[Results, list[Finding]]:
-    """Starts the installation, measures, removes it. BenchError where a measurement cannot be made or trusted."""
+    """Start the installation, measure, and remove it. Raises BenchError if a result is missing or unreliable."""
     chosen = [each for work in works for each in _WORKS.get(work, ())]
     if not chosen:
         raise BenchError(f"The data set does not support {', '.join(works)}. Choose mab or tls.")
@@ -91,7 +91,10 @@ def _system(
     devices: Sequence[BenchDevice],
     settle: Callable[[RunResult], None],
 ) -> SystemUnderTest:
-    """Every NAS sends MAC addresses; at each site a device with a certificate comes in at the first one."""
+    """Return the system under test. Every NAS sends MAC addresses.
+
+    The first NAS of each site also has a device with a certificate.
+    """
     trees = installation.processes()
     ours = {role: trees[role] for role in ("radiusd", "agent")}
     contexts = [
@@ -116,12 +119,12 @@ def _system(
 
 
 def _visit(devices: Sequence[BenchDevice], rows: StoredRows) -> str:
-    """One after the other; how long that took."""
+    """Authenticate the devices one after the other, and return a text with the latencies."""
     exchanges = iter([mab_request(each.target, each.mac, each.nas.attributes(), vlan=each.vlan) for each in devices])
     with RadiusClient() as client:
         run = client.run(lambda: next(exchanges, None), count=len(devices), window=1)
     if run.faults():
-        raise BenchError(f"the data set does not decide as it should: {dict(run.faults())}")
+        raise BenchError(f"responses differ from those of the data set: {dict(run.faults())}")
     rows.settle(run)
     latency = run.tallies["mab"].latency
     half, most = (latency.percentile(share) * 1e3 for share in (0.5, 0.99))
@@ -135,7 +138,7 @@ def _change_rules(
     devices: Sequence[BenchDevice],
     rows: StoredRows,
 ) -> Iterator[float]:
-    """Seconds from the call of the service until the cell decides by it: a site's rule denies, then permits again."""
+    """Change a rule of a site to deny, then to permit. Yields the seconds from each change until the cell uses it."""
     changed = sites[:: len(sites) // _CHANGES][:_CHANGES]
     touched = {nas.nas for site in changed for nas in site.nases}
     turns = cycle([device for device in devices if device.nas not in touched])

@@ -1,12 +1,12 @@
-"""The data set with which the British Ministry of Justice load-tested its NACS in 2021, as a tenant of Admit has it.
+"""The data set of the load test of NACS by the British Ministry of Justice in 2021, converted to a tenant of Admit.
 
-1,750 sites with 10 NASes each; 2,750 policies that sites share, 5 at each site in order of priority; each of 5 rules,
-all of which must match, and of 5 responses; and for each site a fallback with one response.
+It has 1,750 sites with 10 NASes each, and 2,750 policies that sites share. A site has 5 policies in order of
+priority, and a fallback with one response. A policy has 5 rules, all of which must match, and 5 responses.
 
-There, a policy is what a rule is here, and the list of a site is what a policy is here. So a site's five become five
-rules of one policy, with five comparisons under `all` and five reply attributes each (three make the VLAN), and its
-fallback becomes that policy's. As no two sites share all five, nothing is shared here: 2,750 policies with 13,750 rules
-and 13,750 responses are written out as 1,750 policies with 8,750 rules, 43,750 comparisons and 43,750 reply attributes.
+A policy of NACS corresponds to a rule of Admit. So each site gets one policy of Admit with five rules and the
+fallback. A rule has five comparisons under `all`, and five reply attributes, three of which set the VLAN. Sites share
+no policies in Admit, because no two sites have the same five policies in NACS. The result is 1,750 policies with
+8,750 rules, 43,750 comparisons and 43,750 reply attributes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _MACS = 0x02_4D_00_00_00_00
 
 @dataclass(frozen=True, slots=True)
 class MojNas:
-    """A switch and a device that is known to it; which of its site's policies it meets, its port says."""
+    """A switch and its known device. The port of the switch determines which policy of the site matches."""
 
     identifier: str
     address: str
@@ -44,7 +44,7 @@ class MojNas:
 @dataclass(frozen=True)
 class MojSite:
     number: int
-    # Numbers of its policies, in order of priority.
+    # Numbers of the site's policies, in order of priority.
     policies: Sequence[int]
 
     @property
@@ -66,7 +66,7 @@ class MojSite:
 
     def document(self) -> dict[str, object]:
         return {
-            # There, addresses that are on no list are rejected before any policy.
+            # NACS rejects unknown MAC addresses before any policy.
             "pinned_denies": [{"id": "unknown-mac", "name": "MAC addresses on no list", "when": _UNKNOWN}],
             "rules": [_rule(number) for number in self.policies],
             "fallback": {
@@ -77,7 +77,7 @@ class MojSite:
 
 
 def make_sites(sites: int = SITES) -> list[MojSite]:
-    """The same each time. Each policy is used by a site at least, where there are sites enough."""
+    """Return the sites, which are equal in each call. With enough sites, at least one site uses each policy."""
     random = Random(2021)
     numbers = _shuffled_policies(random)
     return [MojSite(number, _pick_policies(numbers, random)) for number in range(sites)]
@@ -88,7 +88,7 @@ def vlan_of(policy: int) -> str:
 
 
 def _shuffled_policies(random: Random) -> Iterator[int]:
-    """All policies in a random order, then all of them in another one, and so on."""
+    """Yield all policies in a random order, again and again in different orders."""
     return chain.from_iterable(random.sample(range(POLICIES), POLICIES) for _ in count())
 
 
@@ -111,7 +111,7 @@ _UNKNOWN = {"all": [_is("method", "equals", "mab"), _is("endpoint.known", "equal
 
 
 def _rule(policy: int) -> dict[str, object]:
-    """A rule of the policy. Its distinct comparison comes last, so that rules that do not match cost the most."""
+    """Return a rule of Admit for the policy. Its distinct comparison comes last, which is the most expensive case."""
     rules = [
         _is("method", "one_of", ["mab", "eap-tls"]),
         _is("nas.port_type", "equals", "Ethernet"),

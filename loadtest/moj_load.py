@@ -1,4 +1,4 @@
-"""Puts MoJ's data set into a tenant, and measures how long the product takes until it decides."""
+"""Stores the data set of the Ministry of Justice in a tenant, and measures the time until the cell uses it."""
 
 import tempfile
 from collections.abc import Sequence
@@ -30,20 +30,20 @@ _LIVE_SECONDS = 180
 
 @dataclass(frozen=True, slots=True)
 class LoadTimes:
-    """Seconds."""
+    """Times in seconds."""
 
-    # From the commit until a running agent has brought all of it into force.
+    # From the commit until the cell uses the whole data set.
     live: float
-    # What an agent does that starts with an empty replica, and how many rows it reads for that.
+    # Time of an agent that loads an empty replica, and the number of rows that it reads.
     full_load: float
     rows: int
-    # What the module does when a site is first heard of: all of them together, and the slowest.
+    # Time of the module to compile the policies of all sites, and of the slowest site.
     compiling: float
     slowest: float
 
 
 def load_data_set(installation: Installation, made: ProvisionedTenant, sites: Sequence[MojSite]) -> LoadTimes:
-    """Stores the data set in one transaction, waits until the cell has it, and measures the parts of that."""
+    """Store the data set in one transaction, wait until the cell uses it, and measure each part."""
     scope = TenantScope(made.tenant_id)
     with session_scope(scope, engine=installation.engine) as session:
         site_ids = insert_sites(session, made.tenant_id, sites)
@@ -60,9 +60,12 @@ def load_data_set(installation: Installation, made: ProvisionedTenant, sites: Se
 
 
 def insert_sites(session: Session, tenant_id: TenantId, sites: Sequence[MojSite]) -> list[UUID]:
-    """Their ids. In bulk: the services, which check and audit each row, take minutes for what is not measured here."""
+    """Insert the sites in bulk and return their ids.
+
+    The services would take minutes, which this bench does not measure.
+    """
     tenant = {"tenant_id": tenant_id}
-    # As in loadtest.bench_tenants: foreign keys must not be checked by a plan for empty tables.
+    # A plan for empty tables would make checks of foreign keys slow, as in loadtest.bench_tenants.
     session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
     placed = [(uuid4(), uuid4(), site) for site in sites]
     now = utc_now()
@@ -105,7 +108,7 @@ def insert_sites(session: Session, tenant_id: TenantId, sites: Sequence[MojSite]
 
 
 def fill_replica(installation: Installation, made: ProvisionedTenant, directory: Path) -> tuple[float, int]:
-    """The tenant as an agent loads it, every policy checked, into a new replica: (seconds, rows)."""
+    """Load the tenant into a new replica as an agent does, with a check of every policy. Returns (seconds, rows)."""
     engine = make_engine(installation.settings.database_cell_url, application_name="admit-bench")
     writer = ReplicaWriter(directory, fresh=True)
     try:
@@ -128,7 +131,7 @@ def fill_replica(installation: Installation, made: ProvisionedTenant, directory:
 
 
 def compile_policies(replica: Path, slot_number: int, site_ids: Sequence[UUID]) -> list[float]:
-    """Seconds that each site's first request costs the module, read from the replica and compiled."""
+    """Return the seconds that the module needs for the first request of each site: to read and compile the policy."""
     reader, policies, spent = ReplicaReader(replica), CompiledPolicies(), []
     with reader.begin() as view:
         slot = view.slot(slot_number)

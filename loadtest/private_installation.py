@@ -19,17 +19,17 @@ _PATIENCE_SECONDS = 300
 
 
 class PrivateInstallation:
-    """Runs for the length of a `with`. Afterwards all processes have ended and all files are deleted."""
+    """Runs during a `with`. At its end, all processes end and all files are deleted."""
 
     def __init__(self, *, slots: int = 8, **settings: str) -> None:
-        """`settings` by their environment variables, without ADMIT_."""
+        """`settings` are values by the names of their environment variables, without ADMIT_."""
         self._slots = slots
         self._settings = {f"ADMIT_{name}": value for name, value in settings.items()}
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             home = stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-b-"))
-            # Open to the account that the processes run as.
+            # The account of the processes must be able to enter the folder.
             Path(home).chmod(0o755)
             self._var = Path(home) / "var"
             first_port = first_of_free_ports(2 * self._slots + 1)
@@ -46,7 +46,7 @@ class PrivateInstallation:
 
     @contextmanager
     def without(self, name: str) -> Iterator[None]:
-        """Stop one of its processes, as an administrator does, and start it again at the end."""
+        """Stop a process of the installation as an administrator does, and start it again after the block."""
         self._supervise("stop", name)
         try:
             yield
@@ -55,7 +55,7 @@ class PrivateInstallation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment of its processes."""
+        """Return the environment of the installation's processes."""
         return _clean_environment() | self._stored()
 
     def _admit(self, *arguments: str) -> None:

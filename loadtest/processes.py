@@ -1,4 +1,4 @@
-"""Starting, watching and ending the processes of a bench: private folders, free ports, CPU time of a tree."""
+"""Processes of a bench: start, end, accounts, free ports, and CPU time of a process tree."""
 
 import multiprocessing
 import os
@@ -26,7 +26,7 @@ class BenchError(Exception):
 
 
 def find_account(name: str) -> str | None:
-    """The system account to run a program as: `name` where we are root and it exists, else our own (None)."""
+    """Return the account `name` if this process is root and the account exists, otherwise None (this account)."""
     if os.geteuid() != 0:
         return None
     try:
@@ -36,7 +36,7 @@ def find_account(name: str) -> str | None:
 
 
 def chown_tree(path: Path, owner: str | None) -> None:
-    """Hands a folder and all in it to an account; links are left alone."""
+    """Make an account the owner of a folder and its content. Symbolic links stay unchanged."""
     if owner is None:
         return
     entry = pwd.getpwnam(owner)
@@ -47,7 +47,7 @@ def chown_tree(path: Path, owner: str | None) -> None:
 def start_process(
     command: Sequence[str | Path], *, owner: str | None = None, output: Path, **environment: str
 ) -> subprocess.Popen[bytes]:
-    """A child in a process group of its own, its output in a file."""
+    """Start a child in a new process group, with its output in a file."""
     with output.open("ab") as sink:
         return subprocess.Popen(
             [str(word) for word in command],
@@ -65,7 +65,7 @@ def start_process(
 def end_process(
     process: subprocess.Popen[bytes], *, request: signal.Signals = signal.SIGTERM, patience_seconds: float = 10
 ) -> None:
-    """Asks the process to end, and kills it if it does not."""
+    """Request that the process ends, and kill it after a timeout."""
     if process.poll() is None:
         process.send_signal(request)
         try:
@@ -83,7 +83,10 @@ def wait_until(
     process: subprocess.Popen[bytes] | None = None,
     log: Path | None = None,
 ) -> None:
-    """Raises BenchError with the end of `log` if `ready` does not come true in time or `process` ends before."""
+    """Wait until `ready` returns true.
+
+    Raises BenchError with the end of `log` after the timeout, or if `process` ends.
+    """
     deadline = time.monotonic() + seconds
     while not ready():
         ended = process is not None and process.poll() is not None
@@ -99,7 +102,7 @@ def _tail(log: Path | None) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
 
 
-# Below the kernel's ephemeral ports (ip(7)).
+# Ports below the ephemeral ports of the kernel (ip(7)).
 _LOW_PORTS = range(20_000, 32_000)
 
 
@@ -109,9 +112,9 @@ def free_ports(count: int) -> list[int]:
 
 
 def first_of_free_ports(count: int) -> int:
-    """The first of so many ports of the loopback interface in a row that are free for UDP and TCP."""
+    """Return the first of `count` consecutive ports that are free for UDP and TCP on the loopback interface."""
     starts = range(_LOW_PORTS.start, _LOW_PORTS.stop - count, count)
-    # In no order, so that two who look at once do not find the same.
+    # Random order, so that two processes that search at the same time do not get the same ports.
     for first in random.sample(starts, len(starts)):
         if all(_is_free(kind, port) for port in range(first, first + count) for kind in _KINDS):
             return first
@@ -136,9 +139,9 @@ class ProcessTree:
 
 
 def cpu_seconds(tree: ProcessTree) -> float:
-    """User and system time of the tree, children that it has reaped included.
+    """Return user and system time of the tree, including children that have ended.
 
-    From /proc/<pid>/stat (proc(5)): fields 14 to 17, in ticks of 10 ms; so measure over seconds.
+    The source is /proc/<pid>/stat (proc(5)), fields 14 to 17. Its ticks are 10 ms, so measure over seconds.
     """
     children: dict[int, list[int]] = {}
     times: dict[int, int] = {}
@@ -146,7 +149,7 @@ def cpu_seconds(tree: ProcessTree) -> float:
         if not entry.name.isdigit():
             continue
         try:
-            # The command, in parentheses, may hold blanks and parentheses itself.
+            # The command is in parentheses, and can contain blanks and parentheses.
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -164,7 +167,7 @@ def cpu_seconds(tree: ProcessTree) -> float:
 
 
 def resident_bytes(pid: int) -> int:
-    """VmRSS of one process; shared pages count in full."""
+    """Return the resident memory (VmRSS) of one process. Shared pages count in full."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -172,7 +175,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def run_in_processes(works: Sequence[Callable[[], RunResult]]) -> RunResult:
-    """Run each work in its own child process, all at once, and add up the results. One work runs in this process.
+    """Run each work in another process at the same time, and add up the results. One work runs in this process.
 
     One Python process would limit the rate of expensive work, such as TLS handshakes. Raises BenchError on failure.
     """

@@ -1,4 +1,4 @@
-"""`./admit bench quick`: a private installation and its peers, with the same work in turns."""
+"""`./admit bench quick`: a private installation and its peers do the same work in turns."""
 
 import os
 import tempfile
@@ -27,10 +27,10 @@ from loadtest.workloads import AccountingSource, BenchDevice, mab_source
 _CLIENTS_PER_TENANT = 4
 _CHANGES, _NEW_TENANTS = 10, 3
 _SLOTS = 32
-# A little over the target, because the measured rate is always a little lower.
+# Slightly more than the target, because the measured rate is always slightly lower.
 _ACCOUNTING_PER_SECOND = 15_500
 _ACCOUNTING_WINDOW = 256
-# Cells of this many tenants, whose memory is compared after the same work.
+# Numbers of tenants of two cells. The bench compares their memory after the same work.
 _FEW_TENANTS, _MANY_TENANTS = 8, 40
 _TENANT_ENDPOINTS = 200
 _REQUESTS, _HANDSHAKES = 800, 80
@@ -96,7 +96,7 @@ def _system(installation: Installation, tenants: Sequence[ProvisionedTenant], ro
     supplicants: list[ExpectedSupplicant] = []
     for tenant in tenants:
         supplicants += make_supplicants(tenant.target, tenant.clients, tenant.server_certificate, CERTIFICATE_VLAN)
-    # An order that favours no tenant and no cache.
+    # Order the devices at random, so that no tenant and no cache has an advantage.
     mixed = Random(7).sample(devices, len(devices))
     return SystemUnderTest(findings.PRODUCT, mixed, supplicants, installation.processes, rows.settle)
 

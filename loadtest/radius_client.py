@@ -1,12 +1,12 @@
-"""A RADIUS client that sends much and checks all of it: one epoll loop over a few UDP sockets.
+"""A RADIUS client that sends many requests and checks every response, in one epoll loop over a few UDP sockets.
 
     client = RadiusClient()
     client.ask(Mab(target, "001122334455", vlan="20"))            # one exchange; raises Unexpected unless as expected
     run = client.run(source, seconds=5, window=64)                # many; counts in run.tallies, run.faults()
 
-An *exchange* is anything with the few members of `Exchange`; `loadtest/workloads.py` has those for MAB, PAP and
-accounting, `loadtest/eap_tls_client.py` the one for EAP-TLS. A *source* is called for the next exchange and gives None
-while (or once) it has none. Costs about 0.02 ms per MAB request: the server is
+An *exchange* is an object with the members of `Exchange`: in `loadtest/workloads.py` for MAB, PAP and accounting, and
+in `loadtest/eap_tls_client.py` for EAP-TLS. A *source* is a function that returns the next exchange, or None if it
+has none. Costs about 0.02 ms per MAB request: the server is
 the bottleneck, not the generator.
 """
 
@@ -46,12 +46,12 @@ TRIES = 3
 
 
 class UnexpectedReply(Exception):
-    """An exchange did not end as it should have."""
+    """An exchange ended in an unexpected way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a tenant (or a peer) listens."""
+    """Address, ports and secret of a tenant or a peer."""
 
     host: str
     auth_port: int
@@ -60,24 +60,27 @@ class Target:
 
 
 class Request(NamedTuple):
-    """The next request: encoded attributes, and the password for User-Password."""
+    """A request to send: encoded attributes, and the password for User-Password."""
 
     attributes: bytes
     password: bytes | None = None
 
 
 class Exchange(Protocol):
-    # Class of work under which it is counted.
+    # Name under which the exchange is counted.
     kind: str
     target: Target
-    # Code of its requests: ACCESS_REQUEST, STATUS_SERVER, ACCOUNTING_REQUEST.
+    # Code of the requests: ACCESS_REQUEST, STATUS_SERVER or ACCOUNTING_REQUEST.
     code: int
 
     def first(self) -> Request:
-        """The first request; called when it is sent."""
+        """Return the first request. Called when the request is sent."""
 
     def receive(self, reply: bytes) -> Request | str:
-        """Takes a verified reply: the next request, or how it ended: "" as expected, else the fault."""
+        """Process a verified reply.
+
+        Returns the next request, or the fault at the end of the exchange; "" without a fault.
+        """
 
 
 Source = Callable[[], Exchange | None]
@@ -98,7 +101,7 @@ class _PendingRequest:
 
 
 class _Lane:
-    """One connected UDP socket, hence 256 identifiers (RFC 2865 3)."""
+    """A connected UDP socket, which has 256 identifiers (RFC 2865 3)."""
 
     __slots__ = ("free", "pending", "secret", "socket")
 
@@ -113,7 +116,7 @@ class _Lane:
 
 
 class RadiusClient:
-    """Not for several threads. Close it, or use it in a `with`."""
+    """Sends exchanges to servers. Not thread-safe. Close it, or use it in a `with`."""
 
     def __init__(self, *, timeout_seconds: float = TIMEOUT_SECONDS, tries: int = TRIES) -> None:
         self._timeout_seconds = timeout_seconds
@@ -121,7 +124,7 @@ class RadiusClient:
         self._lanes: dict[tuple[str, int, bytes], list[_Lane]] = {}
         self._by_descriptor: dict[int, _Lane] = {}
         self._epoll = select.epoll()
-        # In order of their deadlines, since every request waits equally long.
+        # The order is that of the deadlines, because every request has the same timeout.
         self._waiting: deque[tuple[_Lane, _PendingRequest]] = deque()
         self._in_flight = 0
         self._random = b""
@@ -141,7 +144,7 @@ class RadiusClient:
         self._epoll.close()
 
     def ask(self, exchange: Exchange) -> RunResult:
-        """Runs one exchange to its end; `UnexpectedReply` says how it differed from what the exchange expects."""
+        """Run one exchange to its end. Raises UnexpectedReply with the difference from the expected result."""
         run = self.run(_once(exchange), count=1, window=1)
         if run.faults():
             place = f"{exchange.target.host}, ports {exchange.target.auth_port} and {exchange.target.acct_port}"
@@ -157,8 +160,11 @@ class RadiusClient:
         window: int = 64,
         per_second: float | None = None,
     ) -> RunResult:
-        """Takes exchanges from `source`, at most `window` at a time and `per_second` on average, until `seconds` have
-        passed, `count` have begun or (without `seconds`) the source has none; then waits for those in flight."""
+        """Run exchanges of `source`, at most `window` at a time and `per_second` on average.
+
+        Ends after `seconds`, after `count` exchanges, or, without `seconds`, when the source returns None. Then waits
+        for running exchanges.
+        """
         if seconds is None and count is None:
             raise ValueError("a run needs a bound: seconds, count or both")
         run = self._run = RunResult()
@@ -227,14 +233,15 @@ class RadiusClient:
         try:
             lane.socket.send(wire)
         except (BlockingIOError, ConnectionRefusedError):
-            # As lost on the way: nobody listens (ICMP), or a buffer is full. Retransmissions and silence are counted.
+            # Treat the packet as lost: the port is closed (ICMP), or a buffer is full. Retransmissions and timeouts
+            # are counted.
             return
 
     def _poll(self, timeout: float) -> None:
         for descriptor, _ in self._epoll.poll(timeout):
             lane = self._by_descriptor[descriptor]
             receive = lane.socket.recv
-            # A bound, so that one busy lane cannot starve the others.
+            # The loop is bounded, so that one busy socket does not delay the others.
             for _ in range(64):
                 try:
                     reply = receive(4096)
@@ -301,5 +308,5 @@ def _once(exchange: Exchange) -> Source:
 
 
 def describe_unexpected_code(reply: bytes, code: int) -> str:
-    """The fault text for a reply of another code than expected."""
+    """Return the fault text for a reply with an unexpected code."""
     return f"{CODE_NAMES.get(reply[0], reply[0])} instead of {CODE_NAMES.get(code, code)}"

@@ -50,7 +50,7 @@ def _row(result: WorkResult) -> Sequence[str]:
 
 
 def details(results: Results) -> Iterable[str]:
-    """Classes within a work, where there are several (full and resumed, start and stop), and everything unexpected."""
+    """Yield lines about the kinds of exchanges of a work, if there are several, and about all faults."""
     for result in results.values():
         total = result.total
         if len(total.tallies) > 1:

@@ -1,4 +1,4 @@
-"""A system under test, the kinds of work it is given, and what one round of a work on a system shows."""
+"""Systems under test, kinds of work, and the result of one round of a work on a system."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,23 +18,23 @@ from loadtest.workloads import BENCH_NAS, AccountingSource, BenchDevice, PapRequ
 from nac.kit.radius_packet import ACCESS_REJECT
 
 MAB_WINDOW = 64
-# Below the limit of every system but rlm_sql on a shared machine.
+# Requests per second that every system except rlm_sql can answer on a shared machine.
 PACED_PER_SECOND = 5_000
 ACCOUNTING_WINDOW = 64
-# Per generator process. Handshakes take milliseconds, so a wide window would only queue them.
+# Concurrent handshakes of a generator process. A handshake takes milliseconds, so more of them would only wait.
 TLS_WINDOW = 8
-# One Python process is through at about 1,000 handshakes/s, and no server must be measured by that.
+# One Python process can generate only about 1,000 handshakes/s, which must not limit the result.
 TLS_PROCESSES = 2
 RECONNECTS = 9
 
-# A supplicant: where, who, and the VLAN to expect.
+# A supplicant with its target and the expected VLAN.
 ExpectedSupplicant = tuple[Target, Supplicant, str | None]
 
 
 def make_supplicants(
     target: Target, clients: Sequence[ClientFiles], server_certificate: bytes, vlan: str
 ) -> list[ExpectedSupplicant]:
-    """Chains are not built at each handshake: the server's certificate (DER) is compared with the one it must be."""
+    """Return supplicants. To save time, they compare the server's certificate (DER) and do not verify its chain."""
     return [
         (
             target,
@@ -55,24 +55,24 @@ class SystemUnderTest:
     name: str
     devices: Sequence[BenchDevice]
     supplicants: Sequence[ExpectedSupplicant]
-    # What its processes are for ("radiusd", "postgres", "agent").
+    # Process trees by role: "radiusd", "postgres" or "agent".
     processes: Callable[[], Mapping[str, ProcessTree]]
-    # Told what was answered, returns once all of it is stored.
+    # Waits until the results of a run are stored.
     settle: Callable[[RunResult], None] = lambda run: None
 
     @cached_property
     def mab_exchanges(self) -> Sequence[PapRequest]:
-        """One for each device, encoded once: that takes a third of the generator's time from every round."""
+        """Exchanges of all devices, encoded once, which saves a third of the generator's time in each round."""
         nases = {nas: nas.attributes() for nas in {device.nas for device in self.devices}}
         return [mab_request(device.target, device.mac, nases[device.nas], vlan=device.vlan) for device in self.devices]
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSample:
-    """One round."""
+    """Result of one round."""
 
     run: RunResult
-    # Until the last row was in the database; `run.seconds` is until the last answer.
+    # Seconds until the last row was in the database. `run.seconds` ends with the last response.
     stored_seconds: float
     # CPU seconds by role, until the last row was in the database.
     cpu: Mapping[str, float]
@@ -86,7 +86,7 @@ class RoundSample:
         return self.run.right / self.stored_seconds
 
     def microseconds(self, role: str) -> float:
-        """CPU time of a role for each right answer."""
+        """Return the CPU time of a role for each correct response."""
         return self.cpu.get(role, 0.0) / max(self.run.right, 1) * 1e6
 
 
@@ -130,8 +130,11 @@ def mab_work(system: SystemUnderTest, seconds: float) -> RunResult:
 
 
 def paced_mab_work(system: SystemUnderTest, seconds: float) -> RunResult:
-    """The same rate for every system. At its own limit each pays another price per packet: one that is saturated reads
-    several packets per wake-up, one that waits for the generator is woken for each."""
+    """Run MAB at the same rate on every system.
+
+    The cost of a packet depends on the load: a saturated system reads several packets per wake-up, and an idle one
+    wakes up for each.
+    """
     with RadiusClient() as client:
         requests = cycle(system.mab_exchanges).__next__
         return client.run(requests, seconds=seconds, window=MAB_WINDOW, per_second=PACED_PER_SECOND)
@@ -159,7 +162,7 @@ def tls_full_work(system: SystemUnderTest, seconds: float) -> RunResult:
 
 
 def tls_mix_work(system: SystemUnderTest, seconds: float) -> RunResult:
-    """One full handshake to nine reconnects (Radiator's mix)."""
+    """Run nine reconnects for each full handshake, as in Radiator's benchmark."""
     return _tls_work(system, seconds, reconnects=RECONNECTS)
 
 
@@ -183,7 +186,7 @@ WORKS: Mapping[str, WorkFunction] = {
 
 
 def measure_round(system: SystemUnderTest, work: str, seconds: float) -> RoundSample:
-    """One round. BenchError where nothing at all was answered as it should be."""
+    """Measure one round. Raises BenchError if no response was as expected."""
     before = _cpu(system)
     run = WORKS[work](system, seconds)
     answered = perf_counter()
@@ -191,7 +194,7 @@ def measure_round(system: SystemUnderTest, work: str, seconds: float) -> RoundSa
     settling = perf_counter() - answered
     after = _cpu(system)
     if not run.right:
-        raise BenchError(f"{system.name} answered nothing as it should in {work}: {dict(run.faults())}")
+        raise BenchError(f"{system.name} gave no expected response in {work}: {dict(run.faults())}")
     cpu = {role: after[role] - before.get(role, 0.0) for role in after}
     return RoundSample(run, run.seconds + settling, cpu)
 
@@ -201,13 +204,13 @@ def _cpu(system: SystemUnderTest) -> dict[str, float]:
 
 
 def rehearse(system: SystemUnderTest, works: Sequence[str]) -> None:
-    """Shows that a system does the job before it is timed: right VLANs for known devices, a reject for an unknown one.
+    """Check the responses of a system before the measurement: correct VLANs, and a reject for an unknown device.
 
-    Warms it up, too. BenchError with what it answered instead.
+    This also warms up the system. Raises BenchError with unexpected responses.
     """
     for run in _rehearsals(system, works):
         if run.faults():
-            raise BenchError(f"{system.name} does not do its job: {dict(run.faults())}")
+            raise BenchError(f"{system.name} responds incorrectly: {dict(run.faults())}")
         system.settle(run)
 
 
@@ -225,14 +228,17 @@ def _rehearsals(system: SystemUnderTest, works: Sequence[str]) -> Iterator[RunRe
             yield client.run(EapTlsSource(system.supplicants), count=len(system.supplicants), window=4)
 
 
-# (work, system's name) -> its rounds.
+# Results by work and name of the system.
 Results = dict[tuple[str, str], WorkResult]
 
 
 def run_rounds(
     plan: Mapping[str, Sequence[SystemUnderTest]], *, rounds: int, seconds: float, tell: Callable[[str], None]
 ) -> Results:
-    """Run each work of `plan` on its systems in turns: A B C A B C. So a busy minute affects all of them."""
+    """Run each work of `plan` on its systems in turns: A B C A B C.
+
+    Other load on the machine then affects all systems.
+    """
     for system, works in _works_by_system(plan):
         tell(f"rehearsing {system.name}: {', '.join(works)}")
         rehearse(system, works)

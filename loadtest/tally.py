@@ -4,13 +4,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from math import exp, log
 
-# Buckets grow by 2 %, from 1 us to 100 s: a percentile read from them is at most 2 % too high.
+# Each bucket is 2 % larger than the previous one, from 1 us to 100 s. So a percentile is at most 2 % too high.
 _BUCKETS_PER_E = 50
 _BUCKETS = int(log(1e8) * _BUCKETS_PER_E) + 1
 
 
 class LatencyHistogram:
-    """Latencies in a fixed 921 counters, so that an hour's run holds no more memory than a second's."""
+    """Latencies in 921 counters, so that memory does not grow with the length of the run."""
 
     __slots__ = ("count", "counts", "max_seconds")
 
@@ -26,7 +26,7 @@ class LatencyHistogram:
         self.counts[min(int(log(max(seconds * 1e6, 1.0)) * _BUCKETS_PER_E), _BUCKETS - 1)] += 1
 
     def percentile(self, share: float) -> float:
-        """The latency in seconds that `share` (0.99, say) of the answers did not exceed; 0 where there were none."""
+        """Return the latency in seconds that `share` of the responses (0 to 1) did not exceed; 0 without responses."""
         wanted, seen = share * self.count, 0
         for bucket, count in enumerate(self.counts):
             seen += count
@@ -42,12 +42,12 @@ class LatencyHistogram:
 
 @dataclass(slots=True)
 class Tally:
-    """One class of work ("mab", "acct-start", "eap-tls-resumed")."""
+    """Counters of one kind of exchange, such as "mab", "acct-start" or "eap-tls-resumed"."""
 
     right: int = 0
-    # Fault text -> how often: answered, but not as expected.
+    # Number of unexpected responses by fault text.
     wrong: Counter[str] = field(default_factory=Counter)
-    # Unanswered after every retransmission.
+    # Number of requests without a response after all retransmissions.
     unanswered: int = 0
     latency: LatencyHistogram = field(default_factory=LatencyHistogram)
 
@@ -64,12 +64,12 @@ class Tally:
 
 @dataclass(slots=True)
 class RunResult:
-    """All that one call of `RadiusClient.run` did."""
+    """Result of one call of `RadiusClient.run`."""
 
     seconds: float = 0.0
     requests: int = 0
     retransmissions: int = 0
-    # Replies dropped for their form or signature, by fault, and replies that nobody waited for any more.
+    # Number of invalid replies by fault, and number of replies that arrived too late.
     forged: Counter[str] = field(default_factory=Counter)
     late: int = 0
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -90,11 +90,11 @@ class RunResult:
 
     @property
     def rate(self) -> float:
-        """Right answers per second."""
+        """Return the correct responses per second."""
         return self.right / self.seconds if self.seconds else 0.0
 
     def faults(self) -> Counter[str]:
-        """Everything that was not as expected; empty after a clean run."""
+        """Return the number of faults by text; empty if every response was as expected."""
         found: Counter[str] = Counter()
         for kind, tally in self.tallies.items():
             found.update({f"{kind}: {fault}": count for fault, count in tally.wrong.items()})
@@ -104,7 +104,10 @@ class RunResult:
         return found
 
     def merge(self, other: "RunResult", *, parallel: bool = False) -> None:
-        """Adds another run's counts: of the same seconds (`parallel`, another process) or of the seconds after."""
+        """Add the counts of another run.
+
+        With `parallel`, it ran at the same time in another process; otherwise afterwards.
+        """
         self.seconds = max(self.seconds, other.seconds) if parallel else self.seconds + other.seconds
         self.requests += other.requests
         self.retransmissions += other.retransmissions

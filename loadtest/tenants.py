@@ -1,4 +1,4 @@
-"""The tenants that a bench works with: their devices, their 20-rule policy, the VLAN this makes for each device."""
+"""Tenants of a bench: their devices, their policy with 20 rules, and the VLAN of each device."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from random import Random
 from typing import Any
 
 RULES = 20
-# Endpoints of each tenant: P1 asks for 10 tenants of 500 to 50,000.
+# Number of endpoints of each tenant. Target P1 requires 10 tenants with 500 to 50,000 endpoints.
 TENANT_SIZES = (500, 500, 1_000, 1_000, 1_000, 2_000, 2_000, 5_000, 8_000, 50_000)
-# One rule a group, and one for certificates.
+# The policy has one rule for each group, and one for certificates.
 GROUPS = tuple(f"group-{number:02d}" for number in range(RULES - 1))
 CERTIFICATE_VLAN = "30"
 
 
 @dataclass(frozen=True, slots=True)
 class BenchEndpoint:
-    # 12 hex digits.
+    # MAC address as 12 hex digits.
     mac: str
     group: str
 
@@ -35,8 +35,10 @@ def _vlan(group: str) -> str:
 
 
 def make_tenants(sizes: Sequence[int] = TENANT_SIZES) -> list[BenchTenant]:
-    """The same each time, so that runs compare. Devices are spread evenly over the groups, so half of the rules are
-    tried on average before one matches."""
+    """Return the tenants, which are equal in each call so that runs are comparable.
+
+    Groups have equal sizes, so on average half of the rules are evaluated before one matches.
+    """
     random = Random(20)
     numbers = iter(random.sample(range(1 << 32), sum(sizes)))
     return [
@@ -49,7 +51,7 @@ def make_tenants(sizes: Sequence[int] = TENANT_SIZES) -> list[BenchTenant]:
 
 
 def list_known_devices(tenants: Iterable[BenchTenant]) -> list[tuple[str, str]]:
-    """(MAC address, VLAN) of every device, for the peers."""
+    """Return MAC address and VLAN of every device, for the peers."""
     return [(endpoint.mac, endpoint.vlan) for tenant in tenants for endpoint in tenant.endpoints]
 
 

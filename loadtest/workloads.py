@@ -1,4 +1,4 @@
-"""Requests of NASes: MAC authentication, passwords, Status-Server and accounting, as exchanges and endless sources."""
+"""Requests of NASes as exchanges and sources: MAC authentication, passwords, Status-Server and accounting."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ _STATUS_NAMES = {START: "start", STOP: "stop", INTERIM: "interim"}
 
 
 class BenchNas(NamedTuple):
-    """A switch, as it describes itself."""
+    """A switch, with the attributes that it sends about itself."""
 
     identifier: str = "bench-switch"
     address: str = "10.0.0.1"
     port: int = 50101
 
     def attributes(self) -> bytes:
-        """7 attributes; 12 with User-Name, User-Password, Calling-Station-Id, Service-Type, Message-Authenticator."""
+        """Return 7 encoded attributes. A request has 12, with those of the device and Message-Authenticator."""
         return (
             encode_attribute(packet.FRAMED_MTU, 1500)
             + encode_attribute(packet.CALLED_STATION_ID, "00-1A-1E-00-00-01")
@@ -40,13 +40,16 @@ BENCH_NAS = BenchNas()
 
 
 def calling_station(mac: str) -> bytes:
-    """Calling-Station-Id of a MAC address (12 hex digits) in the form of RFC 3580 3.21."""
+    """Return the Calling-Station-Id for a MAC address (12 hex digits), in the format of RFC 3580 3.21."""
     text = mac.upper()
     return encode_attribute(packet.CALLING_STATION_ID, "-".join(text[at : at + 2] for at in range(0, 12, 2)))
 
 
 class PapRequest:
-    """An Access-Request with a password. `vlan` is the one the Access-Accept must bear ("" for none, None for any)."""
+    """An Access-Request with a password.
+
+    `vlan` is the expected VLAN in the Access-Accept: "" for none, None for any.
+    """
 
     __slots__ = ("attributes", "expected", "kind", "password", "target", "vlan")
     code = packet.ACCESS_REQUEST
@@ -92,13 +95,13 @@ def mab_request(
     vlan: str | None = None,
     kind: str = "mab",
 ) -> PapRequest:
-    """MAC authentication as switches send it by default: the address (12 hex digits) as name and as PAP password."""
+    """Return a MAB request as switches send it by default: the MAC address (12 hex digits) is name and PAP password."""
     attributes = MAB_SERVICE + calling_station(mac) + nas_attributes
     return PapRequest(target, mac, mac, attributes, expected=expected, vlan=vlan, kind=kind)
 
 
 class StatusServer:
-    """RFC 5997: does this server answer?"""
+    """A Status-Server request (RFC 5997), which tests whether the server responds."""
 
     kind = "status-server"
     code = packet.STATUS_SERVER
@@ -114,7 +117,7 @@ class StatusServer:
 
 
 class BenchDevice(NamedTuple):
-    """A device known to a tenant: where it authenticates, its MAC address, the VLAN it must get, and its switch."""
+    """A device that a tenant knows: its target, its MAC address, its expected VLAN and its switch."""
 
     target: Target
     mac: str
@@ -123,7 +126,7 @@ class BenchDevice(NamedTuple):
 
 
 def mab_source(devices: Sequence[BenchDevice], nas: BenchNas = BENCH_NAS) -> Callable[[], PapRequest]:
-    """All devices in turn, without end."""
+    """Return a source that repeats all devices in turn, without end."""
     nas_attributes = nas.attributes()
     turns = cycle(devices)
 
@@ -135,7 +138,7 @@ def mab_source(devices: Sequence[BenchDevice], nas: BenchNas = BENCH_NAS) -> Cal
 
 
 class AccountingRequest:
-    """One Accounting-Request. `acknowledged` is called once its response has been verified."""
+    """An Accounting-Request. Calls `acknowledged` after a valid response."""
 
     __slots__ = ("_acknowledged", "attributes", "kind", "target")
     code = packet.ACCOUNTING_REQUEST
@@ -170,7 +173,7 @@ class AccountingRequest:
 
 
 class AcknowledgedRecord(NamedTuple):
-    """A record that the server promised to keep; `session_seconds` tells the interims of a session apart."""
+    """A record that the server acknowledged. `session_seconds` distinguishes the Interim-Updates of a session."""
 
     session_id: str
     status: int
@@ -178,11 +181,13 @@ class AcknowledgedRecord(NamedTuple):
 
 
 class AccountingSource:
-    """Sessions of Start, Interim-Updates and Stop with rising counters; some hundreds stay open, as on a real NAS.
+    """Source of sessions with Start, Interim-Updates, Stop and rising counters.
 
-    `acknowledged` lists each acknowledged record once: what must be in the database exactly once. A record sent in
-    vain is not listed and ends its session: the server may hold it or not. After `close` no session starts any more
-    and the open ones end; then the source gives None.
+    Some hundreds are open at a time, as at a real NAS.
+
+    `acknowledged` lists each acknowledged record, which must be in the database exactly once. A record without a
+    response is not in the list and ends its session, because the server may have stored it or not. After `close`, no
+    session starts. When all open sessions have ended, the source returns None.
     """
 
     def __init__(
@@ -195,7 +200,7 @@ class AccountingSource:
         open_sessions: int = 500,
         interim_seconds: int = 600,
     ) -> None:
-        """`prefix` makes session ids unique over runs."""
+        """`prefix` makes session ids unique in all runs."""
         self.acknowledged: list[AcknowledgedRecord] = []
         self._devices = cycle(devices)
         self._prefix = prefix
@@ -204,7 +209,7 @@ class AccountingSource:
         self._interim_seconds = interim_seconds
         self._open_sessions = open_sessions
         self._numbers = count()
-        # Sessions whose last record was acknowledged: (device, session id, records so far).
+        # Sessions whose last record was acknowledged, as (device, session id, number of records).
         self._open: deque[tuple[BenchDevice, str, int]] = deque()
 
     def close(self) -> None:
@@ -229,7 +234,7 @@ class AccountingSource:
             + encode_attribute(packet.ACCT_AUTHENTIC, _RADIUS)
         )
         if status != START:
-            # 5 GB an interval down, so that gigawords (RFC 2869 5.1, 5.2) carry over from the first one.
+            # 5 GB per interval to the device, so that the first interval needs gigawords (RFC 2869 5.1, 5.2).
             gigawords, octets = divmod(records * 5_000_000_000, 1 << 32)
             attributes += (
                 encode_attribute(packet.ACCT_SESSION_TIME, seconds)

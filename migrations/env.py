@@ -1,4 +1,7 @@
-"""Alembic's environment, as admit_owner. The URL comes from `nac.kit.db.migration` or ADMIT_DATABASE_OWNER_URL."""
+"""Alembic's environment, which migrates as admit_owner.
+
+The database URL comes from `nac.kit.db.migration` or ADMIT_DATABASE_OWNER_URL.
+"""
 
 import os
 
@@ -14,12 +17,12 @@ from nac.kit.db.engine import make_engine
 from nac.kit.db.migration import BASELINE
 from nac.kit.db.schema import unknown_schema_error
 
-# Short, because later statements queue behind a migration that waits for a lock.
+# The lock timeout is short, because other statements wait behind a migration that waits for a lock.
 _TIMEOUTS = text("SELECT set_config('lock_timeout', '5s', false), set_config('statement_timeout', '300s', false)")
 
 
 def _is_ours(name: str | None, type_: str, parents: object) -> bool:
-    """Exclude daily partitions, which are not in the models."""
+    """Whether Alembic compares the object. Daily partitions are excluded, because the models do not have them."""
     return type_ != "table" or name in Base.metadata.tables
 
 
@@ -34,7 +37,7 @@ def _require_known(revision: str | None) -> None:
 
 
 def _stamp_new_database() -> None:
-    """Store the last revision after the baseline, which created the schema from the current files."""
+    """Store the last revision after the baseline, because the baseline created the schema from the current files."""
     migrations = context.get_context()
     if migrations.get_current_revision() == BASELINE:
         migrations.stamp(context.script, "head")
@@ -55,7 +58,7 @@ def _replace_files(*, ctx: MigrationContext, step: MigrationInfo, **_: object) -
 
 def _migrate() -> None:
     url = context.config.attributes.get("url") or os.environ["ADMIT_DATABASE_OWNER_URL"]
-    # Longer than PostgreSQL's limit for a statement of a migration.
+    # The timeout is longer than PostgreSQL's limit for a statement of a migration.
     engine = make_engine(url, pool_size=1, application_name="admit-migrate", statement_seconds=360)
     try:
         with engine.connect() as connection:
@@ -69,8 +72,8 @@ def _migrate() -> None:
                 target_metadata=Base.metadata,
                 include_name=_is_ours,
                 compare_type=True,
-                # A migration's locks must end before the next fills a table. A new database has no other users:
-                # its schema and its revision are committed together.
+                # The locks of a migration must end before the next migration fills a table. A new database has no
+                # other users, so its schema and its revision are committed together.
                 transaction_per_migration=not is_new,
                 on_version_apply=_replace_files,
             )

@@ -18,7 +18,7 @@ class DescribedRoute(NamedTuple):
     path: str
     operation_id: str
     asks: RouteRequirement | None
-    # Names in its code, which determine the responses with an ETag.
+    # Names in the code of the route's function. They show which responses have an ETag.
     uses: frozenset[str]
 
 

@@ -25,7 +25,7 @@ def add_summary(operation: dict[str, Any]) -> None:
 
 
 def _build_summary(name: str, description: str) -> str:
-    """Return the first sentence of the description; the words of the operation id if it is too long."""
+    """Return the first sentence of the description, or the words of the operation id if the sentence is too long."""
     first = _SENTENCE.match(description)
     sentence = " ".join(first["first"].split()) if first else ""
     if sentence and len(sentence) <= _MAX_SUMMARY_LENGTH:

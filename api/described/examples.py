@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-# Key of a model's schema with examples of the whole body by name; the only one of a schema can have the name "".
+# Key in the schema of a model, for examples of the whole body by name. If there is only one example, its name can be
+# "".
 BODY_EXAMPLES: Final = "x-body-examples"
 _JSON_MEDIA_TYPE = "application/json"
 _EXAMPLES_FILE = Path(__file__).with_name("examples.toml")

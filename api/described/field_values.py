@@ -1,4 +1,4 @@
-"""Values of fields: closed sets for fields that the code types as text, and sizes of numbers."""
+"""Values of fields: allowed values of fields whose type in the code is text, and sizes of numbers."""
 
 from typing import Any, Final, get_args
 
@@ -42,7 +42,7 @@ def add_number_formats(part: Any) -> None:  # noqa: ANN401 -- a part of a JSON d
             part.setdefault("format", _FORMATS[kind])
         for name, value in part.items():
             if name == "properties":
-                # Field names, which can be `value` or `default`.
+                # The keys are field names, so `value` or `default` is an ordinary field here.
                 add_number_formats(list(value.values()))
             elif name not in ("example", "examples", "default", "value"):
                 add_number_formats(value)

@@ -19,9 +19,10 @@ from api.tcp_listeners import open_listeners
 from nac.kit.request_sources import NetworkSet
 from nac.kit.settings import Settings, load_settings
 
-# Each holds a thread while it signs. Further connections get 503.
+# Maximum number of connections. Each uses a thread while Admit signs a certificate. Further connections get 503.
 _MAX_CONNECTIONS = 500
-# Including those in the handshake. Further ones are closed without a response.
+# Maximum number of connections including those in the TLS handshake. Further connections are closed without a
+# response.
 _MAX_ACCEPTED = 2 * _MAX_CONNECTIONS
 
 

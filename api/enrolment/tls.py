@@ -1,9 +1,9 @@
 """TLS for devices of all tenants. The handshake accepts client certificates of all tenants' authorities.
 
 The tenant is in the path, which comes after the handshake. The handshake only proves that the device holds the key of a
-certificate of some tenant's authority. `nac.certificates.enrolment.certificate_enrolment`
-then accepts only valid certificates that this tenant
-issued. Trust here is therefore only a filter: authorities are added to the live context and never removed. OpenSSL does
+certificate of some tenant's authority. `nac.certificates.enrolment.certificate_enrolment` then accepts only valid
+certificates that this tenant issued. The handshake is only a first filter, so authorities are added to the live
+context and never removed. OpenSSL does
 not check dates, so that devices with an expired certificate get a readable error.
 """
 
@@ -124,7 +124,7 @@ class PeerCertificateProtocol(BoundedHttp):
     """HTTP/1.1 of uvicorn, with the peer's certificate in the scope as the ASGI TLS extension names it."""
 
     def __init__(self, *arguments: Any, client: tuple[str, int], place: ConcurrencySlot, **named: Any) -> None:  # noqa: ANN401
-        """`client` is the client's address and port; `place` is held until the connection closes."""
+        """`client` is the client's address and port; `place` counts the connection until it closes."""
         super().__init__(*arguments, **named)
         self._connects = client
         self._place = place

@@ -23,7 +23,8 @@ _SHUTDOWN_TIMEOUT_SECONDS = 1.0
 # Pause after an error, such as no free descriptors.
 _ACCEPT_PAUSE_SECONDS = 1.0
 
-# Creates the protocol of a connection from the client's address and port, and its place.
+# Creates the protocol of a connection, from the address and port of the client and the slot that counts the
+# connection.
 ProtocolFactory = Callable[[tuple[str, int], ConcurrencySlot], PeerCertificateProtocol]
 
 
@@ -95,12 +96,15 @@ class TlsListener:
             # Failed handshakes are not logged, because anyone can cause them.
             pass
         finally:
-            # The protocol frees the place of an established connection.
+            # The protocol calls `leave` for an established connection.
             if not protocol.made:
                 place.leave()
 
     def _place(self, address: str) -> ConcurrencySlot | None:
-        """Place of the connection; None over a limit. A handshake costs more than most requests."""
+        """Count the connection; None over a limit.
+
+        Limits the rate too, because a handshake costs more than most requests.
+        """
         wait = self._buckets.take(get_source(address)) if self._buckets is not None else 0.0
         return None if wait else self._places.take(address)
 

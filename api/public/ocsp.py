@@ -35,11 +35,11 @@ _CACHE_CONTROL = (b"cache-control", b"max-age=300, public, no-transform, must-re
 _ID_CHARACTERS = len(str(UUID(int=0)))
 _MAX_PATH_CHARACTERS = 2 * MAX_REQUEST_BYTES
 _BODY_TIMEOUT_SECONDS = 5.0
-# Each holds a connection to PostgreSQL.
+# Threads that read from PostgreSQL, each with a connection.
 _READER_THREADS = 6
-# Beyond so many waiting requests, the response is `tryLater`.
+# Maximum number of requests that wait for a reader. Further requests get `tryLater`.
 _MAX_WAITING = 200
-# Maximum wait for a reader.
+# Maximum wait of a request for a reader.
 _MAX_WAITING_SECONDS = 5.0
 
 
@@ -47,7 +47,7 @@ class OcspEndpoint:
     """ASGI application for /ocsp."""
 
     def __init__(self, responder: OcspResponder, *, wait_seconds: float) -> None:
-        """`wait_seconds` is how long an answer may wait for PostgreSQL."""
+        """`wait_seconds` is the time that a response may wait for PostgreSQL."""
         self._responder = responder
         self._wait_seconds = wait_seconds
         self._readers = CapacityLimiter(_READER_THREADS)

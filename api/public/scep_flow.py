@@ -25,13 +25,13 @@ from nac.kit.settings import Settings
 from pki import scep
 
 _log = logging.getLogger("admit.scep")
-# Error for devices, the same for secrets and webhooks.
+# Error for devices. It is the same for wrong secrets and for challenges that a webhook rejects.
 _CHALLENGE_REJECTED = "Invalid challenge. Ask your administrator for a new one."
 
 
 @dataclass(frozen=True, slots=True)
 class ScepReply:
-    # CertRep.
+    # The CertRep message (RFC 8894 3.3.2), in DER.
     message: bytes
     # Function to call after the response was sent; None for nothing.
     afterwards: Callable[[], None] | None = None
@@ -196,12 +196,14 @@ class ScepFlow:
                     now=now,
                 )
         except AdmitError as exc:
-            self._tell(partial(webhook_client.notify_failed, asked, enrolment, code=exc.code, detail=exc.detail))
+            self._notify_webhook(
+                partial(webhook_client.notify_failed, asked, enrolment, code=exc.code, detail=exc.detail)
+            )
             raise
         told = partial(webhook_client.notify_issued, asked, enrolment, certificate)
-        return _IssuedCertificate(certificate, partial(self._tell, told))
+        return _IssuedCertificate(certificate, partial(self._notify_webhook, told))
 
-    def _tell(self, tell: Callable[[], None]) -> None:
+    def _notify_webhook(self, tell: Callable[[], None]) -> None:
         """Notify the webhook. Failures are only logged, because the certificate exists already."""
         try:
             tell()

@@ -36,15 +36,15 @@ from nac.tenancy.tenants import service as tenants
 router = APIRouter(tags=["start pages"], include_in_schema=False)
 _TOKEN_LIFETIME = timedelta(days=1)
 _MAX_DECISIONS = 5
-# Decisions read for the page; requests of self-tests are left out.
+# Number of decisions to read, because the page omits decisions about self-tests.
 _MAX_DECISIONS_READ = 60
 _MAX_MAC_CHARACTERS, _MAX_NAME_CHARACTERS, _MAX_SNIPPET_CHARACTERS = 40, 200, 63
-# The default of most phones.
+# Most phones use a random address by default.
 _RANDOM_ADDRESS_SENTENCE = (
     "This is a random address, which the device may change. Turn off its private (random) address for this"
     " network and enter its real MAC address."
 )
-# The same as in the corresponding operations of the API.
+# Permissions as in the corresponding operations of the API.
 _READS_TENANT = ReadsTenant(Permission.TENANT_READ)
 _REVEALS_SECRET = ChangesTenant(Permission.SECRET_REVEAL, Effect.SECRETS)
 _CREATES_ENDPOINTS = ChangesTenant(Permission.ENDPOINT_MANAGE, *ENDPOINT_EFFECTS)
@@ -57,7 +57,7 @@ _REFRESH_SECONDS = "3"
 class TenantPageInput:
     """Parts of the page that depend on the request: its result, or what the person typed."""
 
-    # With the secret if the person requested it.
+    # Address and ports for NASes, with the secret if the person requested it.
     server: RadiusServer | None = None
     token: str = ""
     # MAC address of the device just approved, and whether the change is live in the cell.
@@ -150,10 +150,13 @@ def render_tenant(
     snippets: Sequence[SnippetTemplate],
     api_url: str,
 ) -> Response:
-    """The tenant's page. `decisions` is None without permission; `held` and the tenant's `state` select forms."""
+    """Render the tenant's page. `decisions` is None without permission.
+
+    Permissions in `held` and `state` select the forms.
+    """
     assert page_input.server is not None
     test_runs = test is not None and test.passed is None and not test.error
-    # Refresh only a page that shows nothing once-only and has no form to type in.
+    # Refresh the page only if it shows no secret or token, and no text that the person has entered.
     refreshes = test_runs and page_input == TenantPageInput(server=page_input.server) and not page_input.server.secret
     return render_page(
         "tenant.html",

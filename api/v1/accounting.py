@@ -85,7 +85,7 @@ def list_accounting(
 ) -> LogPage[AccountingRecord]:
     """List accounting records.
 
-    Filters search page by page: a page can be short and still have a `next`.
+    With filters, Admit searches page by page: a page can have fewer items than `limit` and still have a `next`.
     """
     stretch = build_log_range(paging, since, until)
     with access.read() as session:
@@ -126,10 +126,10 @@ def list_used(
 ) -> UsageReport:
     """List usage totals by hour, device, NAS or site.
 
-    Largest totals come first; hours are in chronological order. Usage counts in the hour of its report.
+    Largest totals come first; hours are in chronological order. Usage counts in the hour in which the NAS reported it.
 
-    `as_of` is the time of the totals. Totals that take longer than 0.1 s are cached for a hundred times as long, 10
-    minutes at most.
+    The totals include reports until `as_of`. If Admit needs more than 0.1 s for the totals, it caches them for a
+    hundred times as long, at most 10 minutes.
     """
     first = _round_down_to_hour(since or utc_now() - timedelta(days=1))
     # Rounded up to the hour, so that all moments of an hour share one cached result.

@@ -68,7 +68,7 @@ class AuditEntry(BaseModel):
 class AuditHead(BaseModel):
     """Signed end of an audit chain.
 
-    Keep it elsewhere. With it, you can check that a later export belongs to the same chain.
+    Store it outside Admit. With it, you can check that a later export belongs to the same chain.
     """
 
     head: str = Field(description="Signed text: JSON with chain, position, hash and time.")
@@ -113,7 +113,8 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
     ) -> Page[AuditEntry]:
         """List audit entries.
 
-        Each request searches a limited number of entries. A page can be short or empty and still have a `next`.
+        Each request searches a limited number of entries. So a page can have fewer items than `limit`, or none, and
+        still have a `next`.
         """
         with access.read() as session:
             rows, searched = audit.search_entries(session, owner=access.owner, wanted=filters.filter, span=paging.span)

@@ -1,4 +1,4 @@
-"""Certificate authorities of a tenant: its own, their keys and rollover, and external ones."""
+"""Certificate authorities of a tenant: Admit's own, with keys and rollover, and external authorities."""
 
 from dataclasses import asdict
 from datetime import datetime

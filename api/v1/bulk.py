@@ -1,4 +1,4 @@
-"""Bulk changes: all rows or none. A large request becomes a job (202)."""
+"""Bulk changes: Admit stores all rows or none. A large request becomes a job (202)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -28,7 +28,7 @@ ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_M
 ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *USER_EFFECTS))]
 ChangesNases = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *NAS_EFFECTS))]
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
-    202: {"model": Job, "description": "The request is large: the job that runs it."}
+    202: {"model": Job, "description": "The request is large, so this job runs it."}
 }
 
 
@@ -51,12 +51,12 @@ class BulkEndpoint(Input):
     owner: str = Field("", max_length=200, description='Owner, as text; "" if none.')
     notes: str = Field("", max_length=2_000, description='Notes; "" if none.')
     groups: GroupNames = Field(default=[], description="Group names.")
-    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
     attributes: dict[str, str] = Field(default={}, max_length=100, description="Custom attributes by name.")
 
 
 class PutEndpoints(Input):
-    """Endpoints to approve or block. `existing` decides about those that exist."""
+    """Endpoints to approve or block. `existing` defines the handling of endpoints that exist already."""
 
     model_config = body_examples(
         (
@@ -119,7 +119,7 @@ class BulkUser(Input):
         description="Password, 8 characters to 128 octets. Required for a new user. Unchanged if omitted.",
     )
     groups: GroupNames | None = Field(None, description="Group names.")
-    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which the user is rejected; null for no limit.")
     disabled: bool | None = Field(
         None, description="Whether the user is disabled, which means rejected regardless of the policy."
     )
@@ -176,7 +176,7 @@ _EndpointChanges = Annotated[PutEndpoints | ChangeEndpoints | GroupEndpoints, Bo
 def update_endpoints(access: ChangesEndpoints, body: _EndpointChanges) -> BulkResult | Job:
     """Create, change or delete up to 10,000 endpoints.
 
-    If a row is invalid, nothing is stored, and the response lists each error with its place.
+    If a row is invalid, nothing is stored, and the response lists each error with its row and field.
     """
     if isinstance(body, PutEndpoints):
         rows = _dump_given_fields(body)
@@ -191,7 +191,7 @@ def update_users(access: ChangesUsers, body: PutUsers) -> BulkResult | Job:
     Hashing a password takes about 20 ms, so more than 50 users become a job.
     """
     rows = _dump_given_fields(body)
-    # A group costs far less time than a password.
+    # Changes of groups take far less time than hashing a password.
     groups = jobs.count_groups(rows["items"]) // (jobs.MAX_INLINE_ROWS // jobs.MAX_INLINE_USERS)
     return _run_or_queue(access, "users.put", rows, len(body.items), groups=groups, at_once=jobs.MAX_INLINE_USERS)
 

@@ -119,7 +119,9 @@ def update_profile(access: Manages, name: _ProfileName, body: CertificateProfile
 def list_expiring(
     access: Reads,
     paging: Annotated[SortedPaging, Depends(require_time_paging("not_after", newest_first=False))],
-    days: Annotated[int, Query(ge=1, le=36_525, description="Days within which they expire.")] = 60,
+    days: Annotated[
+        int, Query(ge=1, le=36_525, description="List certificates that expire within this number of days.")
+    ] = 60,
     kind: Annotated[list[expiry.ExpiringKind] | None, Query(description="Kind.")] = None,
 ) -> Page[ExpiringCertificate]:
     """List authorities and certificates that expire soon and have no successor."""

@@ -106,7 +106,7 @@ class HolderRevocation(CertificateHolder, Revocation):
 class RevocationResult(BaseModel):
     authorities: int = Field(description="Number of affected authorities.")
     certificates: int = Field(description="Number of affected certificates.")
-    disconnects: int = Field(description="Number of live sessions that NASes are asked to end.")
+    disconnects: int = Field(description="Number of live sessions that Admit requests NASes to end.")
 
 
 @router.get("", operation_id="listCertificates")
@@ -123,7 +123,7 @@ def list_certificates(
 ) -> Page[Certificate]:
     """List certificates, except those of self-tests.
 
-    A page can be short and still have a `next`.
+    A page can have fewer items than `limit` and still have a `next`.
     """
     with access.read() as session:
         which = None

@@ -89,7 +89,7 @@ def list_coa_requests(
 ) -> Page[CoaRequest]:
     """List requests to NASes, pending and finished.
 
-    A page can be short and still have a `next`.
+    A page can have fewer items than `limit` and still have a `next`.
     """
     with access.read() as opened:
         page = coa_requests.search_requests(

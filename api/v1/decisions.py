@@ -25,7 +25,7 @@ router = NounRouter(
 
 Verdict = Literal["permit", "quarantine", "deny"]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
-# Values of this version; the log can contain older ones.
+# Values in this version of Admit. The log can contain values of earlier versions.
 if TYPE_CHECKING:
     Reason = str
     Method = str
@@ -115,8 +115,8 @@ def list_decisions(
 ) -> LogPage[Decision]:
     """List authentication decisions.
 
-    `mac` uses an index over the whole log. Other filters search page by page: a page can be short and still have a
-    `next`.
+    With `mac`, Admit searches the whole log at once. With other filters, it searches page by page: a page can have
+    fewer items than `limit` and still have a `next`.
     """
     stretch = build_log_range(paging, since, until)
     with access.read() as session:

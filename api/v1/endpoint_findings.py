@@ -140,7 +140,7 @@ def update_posture(access: Changes, mac: _Mac, body: PostureInput) -> Posture:
 def update_passphrase(access: Changes, mac: _Mac, body: PassphraseInput) -> GeneratedPassphrase:
     """Set the passphrase of a device.
 
-    Used in wireless networks with a passphrase per device (iPSK, PPSK, DPSK).
+    Wireless networks with a passphrase per device (iPSK, PPSK, DPSK) use it.
     """
     with access.change() as change:
         _update_passphrase(change, access, mac, body.chosen)

@@ -45,7 +45,7 @@ class Endpoint(ObservedModel):
     owner: str = Field(description='Owner, as text; "" if none.')
     notes: str = Field(description='Notes; "" if none.')
     groups: list[str] = Field(description="Group names.")
-    valid_until: datetime | None = Field(description="Time from which it is rejected; null for no limit.")
+    valid_until: datetime | None = Field(description="Time from which the device is rejected; null for no limit.")
     attributes: dict[str, str] = Field(description="Custom attributes by name, which policies can use.")
     random: bool = Field(description="Whether the MAC address is random (IEEE 802c).")
     vendor: str = Field(description='Vendor; "" if unknown.')
@@ -62,7 +62,7 @@ class Endpoint(ObservedModel):
     _by_rule: frozenset[str] = PrivateAttr(frozenset())
 
     def ruled(self, groups: frozenset[str]) -> Self:
-        """Set which of its groups come from a rule."""
+        """Set the groups of the endpoint that come from a rule."""
         self._by_rule = groups
         return self
 
@@ -80,7 +80,7 @@ class EndpointInput(Input):
     owner: str = Field("", max_length=200, description='Owner, as text; "" if none.')
     notes: str = Field("", max_length=10_000, description='Notes; "" if none.')
     groups: GroupNames = Field(default=[], examples=[["printers"]], description="Group names.")
-    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
     attributes: dict[str, str] = Field(default={}, max_length=100, description="Custom attributes by name.")
     allow_random: bool = Field(
         False, description="Whether to accept random MAC addresses, which change with the network."
@@ -92,7 +92,7 @@ class EndpointUpdate(Input):
     owner: Omittable[str] = Field(None, max_length=200, description='Owner, as text; "" if none.')
     notes: Omittable[str] = Field(None, max_length=10_000, description='Notes; "" if none.')
     groups: Omittable[GroupNames] = Field(None, description="Group names.")
-    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
     attributes: Omittable[dict[str, str | None]] = Field(
         None, max_length=100, description="Custom attributes to change; null removes one."
     )
@@ -109,7 +109,7 @@ class EndpointFilter:
         profile: Annotated[str, Query(max_length=200, description="Device profile, such as printer.")] = "",
         site: Annotated[str, Query(max_length=63, description="Slug of the site of the last sighting.")] = "",
         seen_since: Annotated[
-            PastMoment | None, Query(description="Start of the period in which they were seen (RFC 3339).")
+            PastMoment | None, Query(description="Start of the period in which the devices were seen (RFC 3339).")
         ] = None,
         random: Annotated[bool | None, Query(description="Whether the MAC address is random.")] = None,
     ) -> None:
@@ -136,7 +136,7 @@ def list_endpoints(
 ) -> Page[Endpoint]:
     """List endpoints, including discovered ones.
 
-    A page can be short and still have a `next`.
+    A page can have fewer items than `limit` and still have a `next`.
     """
     endpoint_filter = filters.filter(statuses=tuple(status or ()), group=group)
     with access.read() as session:
@@ -187,7 +187,7 @@ def update_endpoint(access: Changes, mac: _Mac, body: EndpointUpdate) -> Endpoin
 
 @router.delete("/{mac}", status_code=204, operation_id="deleteEndpoint")
 def delete_endpoint(access: Changes, mac: _Mac) -> None:
-    """Delete an endpoint. It is discovered again if it appears."""
+    """Delete an endpoint. Admit discovers the device again at its next request."""
     with access.change() as change:
         _require_match(change, access, mac)
         endpoints.delete_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)

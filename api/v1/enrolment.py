@@ -181,8 +181,8 @@ def create_secret(access: Issues, body: EnrolmentSecretInput) -> CreatedEnrolmen
 
     EST uses it as the password of HTTP basic authentication, SCEP as the challenge.
 
-    A secret for one use is for `common_name`, or for the name of its endpoint or user. With `any_name`, the device
-    chooses its names. It does so too with a secret for several uses without a name.
+    With a secret for one use, the certificate is for `common_name`, or for the name of the endpoint or user. With
+    `any_name`, the device chooses its names. The device also chooses them if a secret for several uses has no name.
     """
     settings = access.asked.request.app.state.settings
     with access.change() as change, body_references(mac="endpoint_mac", name="user_name"):

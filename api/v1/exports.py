@@ -78,7 +78,7 @@ class Export(ObservedModel):
     )
 
     def observed_fields(self) -> set[str]:
-        """Return the fields that the worker updates until it ends."""
+        """Return the fields that the worker updates until the export ends."""
         brought = {"state", "percent", "rows", "bytes", "files", "sha256", "error", "failures", "started_at"}
         return brought if self.state in ("queued", "running") else set()
 

@@ -101,7 +101,7 @@ class AuthorityStatusRefresh(BaseModel):
     id: UUID = Field(description="Permanent id.")
     name: str = Field(description="Name of the authority.")
     asked: list[Literal["crl", "ocsp"]] = Field(
-        description="Requested sources: crl and ocsp. Empty if no URL is known."
+        description="Sources that the worker will query: crl and ocsp. Empty if no URL is known."
     )
 
 
@@ -131,7 +131,7 @@ def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAutho
         )
         sources = external_authorities.status_sources_by_authority(change.session, tenant_id=access.tenant_id)
         items = [build_authority(access, row, sources.get(row.id)) for row in imported.authorities]
-        # Several authorities share only the path of the list.
+        # For several authorities, `Location` is the path of the list.
         change.located(*[each.id for each in items] if len(items) == 1 else ())
         return change.answer(UploadedAuthorities(items=items, needs_exchange=imported.needs_exchange))
 
@@ -171,7 +171,7 @@ def update_sources(access: Connects, authority: _ExternalId, body: AuthoritySour
 def delete_authority(access: Connects, authority: _ExternalId) -> RemovedAuthorities:
     """Delete an external authority.
 
-    Authorities below it are deleted too, unless another one certifies them.
+    Authorities below it are deleted too, unless another trusted authority certifies them.
     """
     with access.change() as change:
         row = external_authorities.require_external_authority(

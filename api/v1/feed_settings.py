@@ -35,7 +35,7 @@ class _FeedSettings(Input):
         None,
         description='CA certificates for the server (PEM); null or "" for those of the system.',
     )
-    timeout_seconds: _Seconds | None = Field(None, description="Timeout in seconds; null: the default.")
+    timeout_seconds: _Seconds | None = Field(None, description="Timeout in seconds; null for the default.")
 
 
 class WebhookFeedSettings(_FeedSettings):

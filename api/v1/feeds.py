@@ -46,7 +46,7 @@ Tests = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE, Effect.CON
 _Name = Annotated[str, Path(max_length=63, examples=["siem"], description="Name of the feed.")]
 _Pem = Annotated[str, Field(max_length=100_000)]
 _PEM = ("ca_certificate", "client_certificate")
-# Settings. All other fields are observed.
+# Fields that people set. Admit updates all other fields.
 _CONFIGURED_FIELDS = {"name", "kind", "destination", "paused_because", "former_secret_until", "settings"}
 
 
@@ -63,7 +63,7 @@ class Feed(ObservedModel):
     lost: int = Field(description="Number of events that expired before delivery.")
 
     def observed_fields(self) -> set[str]:
-        # A person pauses a feed. All other states are observed.
+        # Only people pause a feed. Admit sets all other states.
         chosen = _CONFIGURED_FIELDS | {"state"} if self.state == "paused" else _CONFIGURED_FIELDS
         return set(type(self).model_fields) - chosen
 
@@ -79,7 +79,9 @@ class FeedDetail(Feed):
         description="Maximum number of events per batch after the receiver timed out; null if not reduced."
     )
     delivered_at: datetime | None = Field(description="Time of the last delivery.")
-    former_secret_until: datetime | None = Field(description="Time until which the previous secret signs too.")
+    former_secret_until: datetime | None = Field(
+        description="Time until which the previous secret also signs messages."
+    )
     settings: dict[str, Any] = Field(description='Settings; "(sealed)" and "(PEM)" replace hidden values.')
 
 
@@ -147,7 +149,7 @@ class FeedSecretRotation(Input):
     model_config = body_example({"keep_seconds": 3600})
 
     keep_seconds: int = Field(
-        86_400, ge=0, le=30 * 86_400, description="Time in seconds for which the previous secret signs too."
+        86_400, ge=0, le=30 * 86_400, description="Time in seconds for which the previous secret also signs messages."
     )
     client_certificate: _Pem = Field(
         "",

@@ -197,7 +197,8 @@ def delete_source(access: Changes, source: _Source) -> None:
 def test_source(access: Tests, source: _Source, body: IdentitySourceTest) -> IdentitySourceTestResult:
     """Test an identity source with a user, as in a login.
 
-    The test runs here; the cell may use another route. The audit log records the test without the password. A few tests
+    The API process runs the test. The cell may use another network route to the source. The audit log records the
+    test without the password. A few tests
     can run at a time (429).
     """
     with limit_server_tests(access.tenant_id):

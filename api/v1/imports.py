@@ -35,10 +35,10 @@ ReadsNases = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
 _CSV_RESPONSE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 _JOB_RESPONSE: dict[int | str, dict[str, Any]] = {
-    202: {"model": Job, "description": "The request is large: the job that runs it."}
+    202: {"model": Job, "description": "The request is large, so this job runs it."}
 }
 _CSV_EXAMPLE = "mac,name,groups\n00:00:5e:00:53:01,Printer,printers\n"
-# The unchanged file.
+# The body is the file as the other program wrote it.
 _IMPORT_BODY = accept_body(most_bytes=16 * 1024 * 1024, media_type="application/octet-stream", example=_CSV_EXAMPLE)
 
 
@@ -110,8 +110,8 @@ def import_file(
 
     If a line is invalid, nothing is stored, unless `wrong` skips such lines.
 
-    A dry run of more than 1,000 rows is a job too, whose result is the report. NASes and users require their
-    permissions too.
+    A dry run of more than 1,000 rows becomes a job, whose result is the report. A file with NASes or users also
+    requires the permissions to change them.
     """
     access.require(*(service.PERMISSIONS[noun] for noun in service.FORMATS[format].nouns))
     document = service.read_document(format, content)
@@ -154,7 +154,7 @@ def export_users(access: ReadsUsers) -> StreamingResponse:
 
 def _stream_csv(access: Access, write: Callable[..., Iterator[str]], name: str) -> StreamingResponse:
     stream = write(access.read, tenant_id=access.tenant_id)
-    # Raises early errors before the response starts.
+    # Reads the first lines now, so that an error can still change the status of the response.
     first = next(stream)
     headers = {"Content-Disposition": f'attachment; filename="{name}.csv"', "Cache-Control": "no-store"}
     return StreamingResponse(chain([first], stream), media_type="text/csv", headers=headers)

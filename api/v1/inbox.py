@@ -23,7 +23,7 @@ from nac.kit.errors import InvalidInput
 from nac.kit.mac import display_mac, is_random_mac
 from nac.tenancy import sites
 
-# Before the routes of one endpoint: "inbox" and "classify" are not addresses.
+# The API matches these routes before those of one endpoint, because "inbox" and "classify" are not MAC addresses.
 router = NounRouter(
     prefix="/tenants/{tenant}/endpoints", tag="inbox", description="Discovered devices that wait for classification."
 )
@@ -69,10 +69,10 @@ class Classification(Input):
     profile: _Text = Field("", description="Device profile, such as printer.")
     text: _Text = Field("", description="Part of the name or owner.")
     site: Annotated[str, Field(max_length=63)] = Field("", description="Slug of the site of the last sighting.")
-    seen_since: PastMoment | None = Field(None, description="Start of the period in which they were seen.")
+    seen_since: PastMoment | None = Field(None, description="Start of the period in which the devices were seen.")
     random: bool | None = Field(None, description="Whether the MAC address is random.")
     groups: GroupNames = Field(default=[], description="Groups for approved devices.")
-    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
     allow_random: bool = Field(
         False, description="Whether to accept random MAC addresses, which change with the network."
     )

@@ -82,13 +82,16 @@ class Input(BaseModel):
 
 
 def body_example(value: Any) -> ConfigDict:  # noqa: ANN401 -- JSON
-    """Configuration of a model whose fields' own examples do not fit together: example of the whole body."""
+    """Return a model configuration with an example of the whole body.
+
+    Use it if the examples of the fields do not fit together.
+    """
     example: JsonDict = {"": {"value": value}}
     return ConfigDict(json_schema_extra={BODY_EXAMPLES: example})
 
 
 def body_examples(*examples: tuple[str, str, Any]) -> ConfigDict:
-    """Configuration of a model with several kinds of bodies: name, summary and example of each."""
+    """Return a model configuration with several example bodies, each with a name and a summary."""
     named: JsonDict = {name: {"summary": summary, "value": value} for name, summary, value in examples}
     return ConfigDict(json_schema_extra={BODY_EXAMPLES: named})
 
@@ -97,7 +100,7 @@ def body_examples(*examples: tuple[str, str, Any]) -> ConfigDict:
 def body_references(**fields: str) -> Iterator[None]:
     """Report unknown references in a body as invalid input (422) instead of 404.
 
-    `fields` maps the place in a service's error to the body's field, if the names differ.
+    `fields` maps a field in an error of the service to the field of the body, if their names differ.
     """
     try:
         yield

@@ -60,7 +60,7 @@ class Job(ObservedModel):
     ended_at: datetime | None = Field(description="End time; null if not ended.")
 
     def observed_fields(self) -> set[str]:
-        """Return the fields that the worker updates until it ends."""
+        """Return the fields that the worker updates until the job ends."""
         is_open = self.state in ("queued", "running")
         return {"state", "done", "total", "problem", "started_at"} if is_open else set()
 

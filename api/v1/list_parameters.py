@@ -52,17 +52,19 @@ def parse_moment_key(text: str) -> tuple[datetime, int] | None:
 
 
 def format_moment_key(at: datetime, row: int) -> str:
-    """Format the key that `moment_key` parses."""
+    """Format a key for `parse_moment_key`."""
     return f"{at.isoformat()} {row}"
 
 
 class LogPage(Page[Item]):
     """A page of a log.
 
-    The search has a time limit: a page can be short or empty and still have a `next`.
+    The search has a time limit: a page can have fewer items than `limit`, or none, and still have a `next`.
     """
 
-    searched_to: datetime | None = Field(description="Time back to which the log was searched; null if all of it was.")
+    searched_to: datetime | None = Field(
+        description="Time back to which Admit searched the log; null if it searched the whole log."
+    )
 
 
 class LogRange(TypedDict):

@@ -18,7 +18,7 @@ from nac.accounts.sign_in.repository import ORDERS
 from nac.accounts.sign_in.second_factors import list_second_factors
 from nac.models import SignIn
 
-router = NounRouter(tag="me", description="The caller: account, places and sign-ins.")
+router = NounRouter(tag="me", description="Your account, your sign-ins, and the MSPs and tenants that you can access.")
 
 _OwnAccount = Annotated[OwnAccount, Depends()]
 
@@ -59,7 +59,7 @@ class MyPlace(BaseModel):
     slug: str = Field(description="Slug: a DNS label.")
     name: str = Field(description="Name of the MSP or tenant.")
     status: str = Field(description="Status of a tenant; `active` for an MSP.")
-    permissions: list[str] = Field(description="Your permissions there.")
+    permissions: list[str] = Field(description="Your permissions at the MSP or tenant.")
 
 
 class PasswordUpdate(Input):

@@ -26,7 +26,10 @@ _MOVE_PATH = "/cells/moves/{tenant}"
 _IgnoreSilentCell = Annotated[
     bool,
     Query(
-        description="Whether to switch although the old cell does not report. It answers until its radiusd is stopped."
+        description=(
+            "Whether to switch although the old cell does not report. The old cell answers requests until"
+            " its radiusd stops."
+        )
     ),
 ]
 _Tenant = Annotated[str, Path(examples=["hill-school"], description="Slug or id of the tenant.", max_length=63)]
@@ -190,7 +193,7 @@ def _describe_move(access: Access, status: MoveStatus) -> dict[str, Any]:
 
 
 def _build_place(place: moves.CellAddress, usual: str) -> MovePlace | None:
-    """Return the address and ports; None if the cell is gone."""
+    """Return the address and ports; None if the cell does not exist."""
     if not place.cell:
         return None
     return MovePlace(address=place.address or usual, auth_port=place.auth_port, acct_port=place.acct_port)

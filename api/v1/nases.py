@@ -225,7 +225,7 @@ def list_nases(
 def create_nas(access: Changes, body: NasInput) -> NasDetail:
     """Register a NAS by identifier or address.
 
-    Changes of radiusd's configuration take a few seconds more.
+    If this changes radiusd's configuration, the change takes effect a few seconds later.
     """
     fields = body.model_dump(exclude={"site"})
     with access.change() as change, body_references():

@@ -17,7 +17,7 @@ from nac.core.access.permissions import Permission, PermissionLevel, permissions
 
 
 class OwnerRoutes(NamedTuple):
-    # Prefix of their paths, and noun in operation ids.
+    # Prefix of the paths, and noun in the operation ids.
     prefix: str
     noun: str
     reads: RequiresPermission
@@ -29,7 +29,7 @@ def list_tenant_and_msp_routes(
 ) -> Iterator[OwnerRoutes]:
     """Yield the routes of tenants and MSPs.
 
-    `takes_everything`: changes require every permission of the level.
+    With `takes_everything`, changes require every permission of the level.
     """
     for reads, manages, prefix, noun in (
         (ReadsTenant, ChangesTenant, "/tenants/{tenant}", "Tenant"),

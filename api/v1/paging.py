@@ -212,7 +212,7 @@ def format_moment_key(at: datetime, row_id: str) -> str:
 
 
 def parse_moment_key(text: str) -> tuple[datetime, str] | None:
-    """Parse the key of a list by time, from `moment_key`. Raises InvalidInput."""
+    """Parse a key from `format_moment_key`; None if it is empty. Raises InvalidInput."""
     at, _, row_id = text.partition(" ")
     try:
         moment = datetime.fromisoformat(at) if text else None

@@ -291,7 +291,7 @@ def save_draft(
     "/{policy}/publish",
     operation_id="publishPolicy",
     response_model=PolicyVersion | Job,
-    responses={202: {"model": Job, "description": "Job, because there are many requests to replay."}},
+    responses={202: {"model": Job, "description": "The job that replays the requests, because there are many."}},
 )
 def publish_policy(
     access: Publishes, response: Response, policy: PolicySlug, body: PublicationInput

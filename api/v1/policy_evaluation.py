@@ -231,7 +231,10 @@ def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySim
     operation_id="replayPolicy",
     response_model=PolicyReplay | Job,
     responses={
-        202: {"model": Job, "description": "Job, because there are many requests. Its result is such a replay."}
+        202: {
+            "model": Job,
+            "description": ("The job that replays the requests, because there are many. Its result is a replay."),
+        }
     },
 )
 def replay(access: Replays, response: Response, body: PolicyReplayInput) -> PolicyReplay | Job:

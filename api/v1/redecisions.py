@@ -25,7 +25,7 @@ from nac.redecisions.settings import TenantRedecisionSettings
 router = NounRouter(
     prefix="/tenants/{tenant}/redecisions",
     tag="re-decisions",
-    description="New decisions about live sessions after a change, and requests for the differences.",
+    description="New decisions about live sessions after a change, and requests to NASes if the result differs.",
 )
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.REDECISION_READ))]
@@ -130,7 +130,9 @@ class RedecisionPreviewInput(Input):
     policy: Slug | None = Field(None, description="Slug of the policy; null for the tenant's only one.")
     version: RowNumber | None = Field(None, description="Number of the version; null for the newest.")
     draft: dict[str, Any] | None = Field(None, description="Policy document; null for a stored version.")
-    in_force: bool = Field(False, description="Whether to preview the current state: the result of a start now.")
+    in_force: bool = Field(
+        False, description="Whether to preview a re-decision that starts now, with the current policies."
+    )
 
 
 class RedecisionPreview(RedecisionSummary):
@@ -207,7 +209,8 @@ def list_redecisions(
 def start_redecision(access: Changes) -> Redecision:
     """Start a re-decision of all live sessions.
 
-    It sends requests for the differences. More disconnects than the ceiling wait for approval.
+    Admit sends requests to NASes about sessions with another result. If it would disconnect more sessions than the
+    ceiling, it waits for approval.
     """
     with access.change() as change:
         run = redecisions.start_redecision(change.session, actor=access.actor, tenant_id=access.tenant_id)
@@ -218,7 +221,7 @@ def start_redecision(access: Changes) -> Redecision:
 
 @router.post("/preview", operation_id="previewRedecision")
 def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> RedecisionPreview:
-    """Preview the requests if a policy were in force.
+    """Preview the requests that a policy would cause.
 
     Nothing is sent or stored.
     """

@@ -62,11 +62,11 @@ def list_self_tests(access: Reads, paging: Annotated[OrderedPaging, Depends(requ
 
 
 @router.post("", status_code=202, operation_id="startSelfTest")
-def startself_test_of(access: Starts) -> SelfTest:
+def start_self_test(access: Starts) -> SelfTest:
     """Start a self-test.
 
-    Admit plays devices that send requests to the tenant's ports: known and unknown MAC addresses, a valid, a revoked
-    and a foreign certificate, and a wrong secret. This takes seconds: poll `state`.
+    Admit sends requests to the tenant's ports, as devices would. They have known and unknown MAC addresses, a valid,
+    a revoked and a foreign certificate, and a wrong secret. This takes some seconds. Poll `state` for the end.
     """
     with access.change() as change:
         row = self_tests.start_self_test(change.session, actor=access.actor, tenant_id=access.tenant_id)
@@ -75,7 +75,7 @@ def startself_test_of(access: Starts) -> SelfTest:
 
 
 @router.get("/{self_test_id}", operation_id="getSelfTest")
-def getself_test_of(access: Reads, self_test_id: Annotated[UUID, Path(description="Id of the self-test.")]) -> SelfTest:
+def get_self_test(access: Reads, self_test_id: Annotated[UUID, Path(description="Id of the self-test.")]) -> SelfTest:
     """Get a self-test, with its results."""
     with access.read() as session:
         return access.shown(

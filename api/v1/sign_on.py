@@ -140,8 +140,8 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def set_up_sign_on(request: Request, access: Annotated[Access, manage], body: SignOnUpdate) -> SignOn:
         """Set up the provider of single sign-on.
 
-        Requires every permission there, because the provider could sign in as any member. Its people can sign in only
-        here, whatever other memberships they have.
+        Requires every permission of the MSP or tenant, because the provider could sign in as any member. A sign-in by
+        the provider gives no access to other memberships of the person.
         """
         with access.change() as change:
             before = sign_ons.find_sign_on(change.session, owner=access.owner, lock=True)
@@ -161,7 +161,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def remove_sign_on(request: Request, access: Annotated[Access, manage]) -> None:
         """Delete the provider of single sign-on.
 
-        Its people are signed out. Requires every permission there.
+        People who signed in by the provider are signed out. Requires every permission of the MSP or tenant.
         """
         with access.change() as change:
             change.require_match(

@@ -80,8 +80,10 @@ class SiteUpdate(Input):
     policy: Slug | None = Field(None, description="Slug of the policy; null to deny everything.")
     default: Omittable[bool] = Field(
         None,
-        description="Whether it is the default site. Only true: choose another default to end it. "
-        "Unchanged if omitted.",
+        description=(
+            "Whether it is the default site. Only true is valid: to change the default site, set it at "
+            "another site. Unchanged if omitted."
+        ),
     )
 
 

@@ -41,7 +41,7 @@ class SnippetList(BaseModel):
 
 @router.get("/snippets", operation_id="listSnippets")
 def list_snippets(access: Reads) -> SnippetList:
-    """List configuration snippets, without pages."""
+    """List all configuration snippets in one response."""
     return SnippetList(items=[Snippet(**_describe_snippet(template)) for template in snippets.list_templates()])
 
 

@@ -434,7 +434,7 @@ def delete_tenant(
 def restore_tenant(access: Deletes, tenant: _Key) -> TenantDetail:
     """Restore a deleted tenant before its data is deleted.
 
-    It answers as before.
+    Its cell answers requests of its NASes again, with the same settings.
     """
     with access.change() as change:
         tenant_id = _enter_named_tenant(change.session, access, tenant)

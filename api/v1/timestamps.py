@@ -8,7 +8,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# Stays a valid date in each time zone.
+# These limits are valid dates in each time zone.
 LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 

@@ -83,7 +83,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
         You need each of its permissions. The token loses permissions that you lose. Its text is only in this response.
 
-        A token that is created by another token ends with it at the latest.
+        A token that another token created ends no later than that token.
         """
         with access.change() as change:
             made = tokens.create_token(

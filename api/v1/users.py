@@ -42,7 +42,7 @@ class User(BaseModel):
         description="Whether the NT hash is stored too, encrypted, which MS-CHAP and PEAP require. Anyone "
         "with the hash can log in."
     )
-    valid_until: datetime | None = Field(description="Time from which it is rejected; null for no limit.")
+    valid_until: datetime | None = Field(description="Time from which the user is rejected; null for no limit.")
     created_at: datetime = Field(description="Creation time.")
     updated_at: datetime = Field(description="Time of the last change.")
 
@@ -74,7 +74,7 @@ class UserInput(UserPasswordInput):
 
     name: str = Field(max_length=253, examples=["ann"], description="Name.")
     groups: GroupNames = Field(default=[], description="Group names.")
-    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which the user is rejected; null for no limit.")
 
 
 class UserUpdate(Input):
@@ -83,7 +83,7 @@ class UserUpdate(Input):
     groups: Omittable[GroupNames] = Field(
         None, description="Groups that replace the user's groups. Unchanged if omitted."
     )
-    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which the user is rejected; null for no limit.")
     disabled: Omittable[bool] = Field(
         None, description="Whether the user is disabled, which means rejected regardless of the policy."
     )
@@ -100,7 +100,7 @@ def list_users(
 ) -> Page[User]:
     """List users, by name.
 
-    A page can be short and still have a `next`.
+    A page can have fewer items than `limit` and still have a `next`.
     """
     user_filter = UserFilter(name=users.fold_name(name), text=text, group=group, disabled=disabled)
     with access.read() as session:

@@ -12,13 +12,16 @@ from nac.kit.clock import utc_now
 from nac.kit.ids import TenantId
 from nac.models import CertificateAuthority, StatusSource
 
-# The worker starts a turn every 20 s. A tenant whose servers do not respond takes up to a minute.
+# The worker fetches every 20 s. If a tenant's servers do not respond, this takes up to a minute.
 _ANSWERED_SECONDS = 90
 _PAUSE_SECONDS = 0.5
 
 
 def refresh_statuses(authority: str | None, tenant: str, *, as_json: bool) -> bool:
-    """Whether every source was fetched. Prints the result. Raises Refused if the worker does not fetch in time."""
+    """Print the result of the refresh, and return whether every source was fetched.
+
+    Raises Refused if the worker is too slow.
+    """
     domain = CommandContext()
     with domain.tenant(tenant) as (session, tenant_id):
         asked = status_refresh.request_refresh(session, tenant_id=tenant_id, which=authority, now=utc_now())
@@ -65,7 +68,7 @@ def _authority_row(session: Session, tenant_id: TenantId, authority: Certificate
 
 
 def _status_row(session: Session, source: StatusSource | None) -> Row:
-    """Source and age of status for an external authority; empty for Admit's own authorities."""
+    """Return source and age of the status of an external authority; empty for Admit's own authorities."""
     if source is None:
         return {}
     ocsp = status_refresh.get_ocsp_state(session, tenant_id=source.tenant_id, authority_id=source.authority_id)
@@ -85,7 +88,7 @@ def _status_row(session: Session, source: StatusSource | None) -> Row:
 
 
 def freshness(source: StatusSource | None) -> str:
-    """Short text for the age of the list in force, and whether the last attempt to fetch one failed."""
+    """Return a short text with the age of the current list, and whether the last attempt to fetch a list failed."""
     if source is None:
         return "ours"
     if source.crl_this_update is None or source.crl_next_update is None:

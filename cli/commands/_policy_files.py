@@ -9,7 +9,7 @@ from nac.kit.errors import InvalidInput, SeveralMistakes
 
 @contextmanager
 def report_mistakes(document: str = "") -> Iterator[None]:
-    """Convert mistakes of a document that is read here, as the API reports them. Places begin with its name."""
+    """Report mistakes of a local file like the API does. Paths of fields begin with the name of the file."""
     from nac.engine import DocumentErrors
 
     try:
@@ -21,7 +21,7 @@ def report_mistakes(document: str = "") -> Iterator[None]:
 
 
 def read_text(file: BinaryIO) -> bytes:
-    """Content of a file within the size limit of policies. Raises PolicyErrors."""
+    """Return the content of a file within the size limit of policies. Raises PolicyErrors."""
     from nac.engine import DocumentMistake, PolicyErrors
     from nac.engine.document import MAX_DOCUMENT_BYTES
 
@@ -33,7 +33,7 @@ def read_text(file: BinaryIO) -> bytes:
 
 
 def read_document(file: BinaryIO | None) -> Any:  # noqa: ANN401 -- any JSON
-    """JSON object of a file; None without a file. Raises PolicyErrors."""
+    """Return the JSON object of a file; None without a file. Raises PolicyErrors."""
     return None if file is None else parse_text(read_text(file))
 
 

@@ -1,4 +1,4 @@
-"""Rows for retention."""
+"""Rows that the retention commands print."""
 
 from cli.output import Row
 from nac.kit.text_format import format_size
@@ -12,18 +12,18 @@ def retention_row(log: LogPlan) -> Row:
     return {
         "log": log.log,
         "days": log.days,
-        # Whether the tenant set it; otherwise the platform's default applies.
+        # Whether the tenant set the days; if not, the platform's default applies.
         "days_chosen": bool(chosen and chosen.days is not None),
         "floor_days": log.limits.floor_days,
         "ceiling_days": log.limits.ceiling_days,
-        # None if there is no budget.
+        # Budget in bytes; None for no budget.
         "bytes": log.bytes,
-        # Estimates, like the number of rows.
+        # Estimated size in bytes, and estimated number of rows.
         "used_bytes": log.total_bytes,
         "used_is_estimate": True,
         "used_rows": sum(log.rows.values()),
         "oldest_day": str(min(log.sizes)) if log.sizes else None,
-        # Start of the retained period now, and once all announced settings are in force.
+        # Start of the retained period now, and when all announced settings are in force.
         "kept_from": str(log.keep_from),
         "kept_from_later": str(log.wanted_from),
         "export": log.export_format or "none",
@@ -41,7 +41,7 @@ def retention_row(log: LogPlan) -> Row:
 
 
 def for_people(row: Row) -> Row:
-    """Sizes with units; JSON has bytes."""
+    """Return the row with units for sizes. JSON has bytes."""
     names = {"bytes": "budget", "used_bytes": "used", "ceiling_bytes": "ceiling"}
     return {
         names.get(name, name): format_size(value) if name in names and isinstance(value, int) else value

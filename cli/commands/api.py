@@ -12,7 +12,7 @@ from cli.remote.local_api import TOKEN, URL, connect
 
 
 class _OperationCommands(click.Group):
-    """Commands of this checkout's operations, or of the API at --url or ADMIT_API_URL."""
+    """Commands for the operations of this checkout's API, or of the API at --url or ADMIT_API_URL."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_operations(ctx))
@@ -31,7 +31,7 @@ class _OperationCommands(click.Group):
 
 
 def _keep(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Store a value for the list of commands, which click builds before it calls the group."""
+    """Store the value of an option of the group. click builds the list of commands before it calls the group."""
     ctx.meta[f"admit.api.{parameter.name}"] = value
 
 

@@ -19,7 +19,7 @@ from cli.packages import BENCH_PACKAGES
 def command(arguments: tuple[str, ...]) -> None:
     """Measure a cell and its peers, such as './admit bench quick'. Installs missing packages first."""
     if not {"-h", "--help"} & set(arguments):
-        # Standard output is for the results, which may be JSON.
+        # Messages go to standard error, because standard output has the results, which may be JSON.
         with redirect_stdout(sys.stderr):
             ensure_packages(Progress(), install=True, log=var_dir() / "log" / "install.log", packages=BENCH_PACKAGES)
     sys.stdout.flush()

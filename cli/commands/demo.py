@@ -13,7 +13,8 @@ from cli.errors import confirm
 def command(ctx: click.Context, as_json: bool, reset: bool, yes: bool) -> None:
     """Test two demo tenants with real supplicants and NASes. Exit status 1 if a result differs.
 
-    Takes half a minute, because one check waits until a silent device is logged. 'up' skips that check.
+    The demo takes half a minute, because one check waits until Admit logs a device that does not respond. 'up' skips
+    this check.
     """
     # Imported here because they load the domain, which the help does not need.
     from cli.command_context import CommandContext

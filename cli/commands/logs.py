@@ -37,7 +37,7 @@ def command(follow: bool, lines: int, process: str | None) -> None:
 
 
 def _logs(layout: Layout) -> dict[str, Path]:
-    """Logs of the supervised processes and of the cells, such as radiusd's."""
+    """Return the log files of the supervised processes, and of the cells' processes, such as radiusd."""
     if not os.access(layout.log, os.R_OK | os.X_OK):
         raise Refused(f"No permission to read {layout.log}.", remedy=OTHER_ACCOUNT_REMEDY)
     logs = {path.stem: path for path in sorted(layout.log.glob("*.log"))}
@@ -47,7 +47,7 @@ def _logs(layout: Layout) -> dict[str, Path]:
 
 
 class Tail:
-    """Follows a log file through rotation: its path can later name another or a shorter file."""
+    """Reads new lines of a log file, also after rotation, when the path names another file or a shorter one."""
 
     def __init__(self, path: Path, prefix: str) -> None:
         self._path = path

@@ -10,7 +10,7 @@ from nac.engine.vendors import Vendor, all_vendors
 def command() -> None:
     """Manage NASes of a tenant: switches, access points, controllers.
 
-    Unregistered NASes also work. They belong to the tenant's default site.
+    Admit also answers unregistered NASes. They belong to the tenant's default site.
     """
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nac.engine import ReplyDictionary
     from nac.engine.attributes import PolicyAttribute
 
-# Dictionaries of the radiusd on this machine, which serves the cell of `./admit up`.
+# RADIUS dictionaries of this machine, which radiusd of `./admit up` uses.
 _DICTIONARY = Path("/usr/share/freeradius/dictionary")
 slug_option = click.option("--slug", "-s", default="", help="Slug of the policy; optional if the tenant has only one.")
 site_option = click.option("--site", metavar="SLUG", help="Site whose time zone and fallback apply.")
@@ -35,7 +35,7 @@ def command() -> None:
 
 
 def _find_slug(api: ApiClient, tenant: str, slug: str) -> str:
-    """The slug, or that of the tenant's only policy. Raises InvalidInput."""
+    """Return `slug`, or the slug of the tenant's only policy. Raises InvalidInput."""
     return slug or choose_item(
         list_items(api, "list-policies", tenant=tenant), Lookup("", "slug", "slug"), "", "policy"
     )
@@ -114,8 +114,9 @@ def _tell_valid(found: Row, *, as_json: bool) -> None:
 @click.option("--comment", default="", help="Summary of the change.")
 @json_option
 def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_json: bool) -> None:
-    """Save FILE as the draft of a policy, and create the policy if needed. The draft is not in force until you publish
-    it.
+    """Save FILE as the draft of a policy, and create the policy if needed.
+
+    The draft is not in force until you publish it.
     """
     with report_mistakes():
         text = read_text(file)
@@ -209,7 +210,7 @@ def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_jso
     with _report_refusals(as_json=as_json):
         version = call_operation(api, "publish-policy", **of, version=number, acknowledge=acknowledge)
     if "status" not in version:
-        # The result of a job.
+        # The replay took long, so the result is that of a job.
         version = call_operation(api, "get-policy-version", **of, version=version["version"])
     show_one(_version_row(version), as_json=as_json)
 
@@ -432,14 +433,14 @@ def attributes(as_json: bool) -> None:
     ]
     show_list(rows, as_json=as_json)
     if not as_json:
-        # Not a table column, because it would be wider than any terminal.
+        # Operators are not a table column, because the column would be wider than a terminal.
         click.echo()
         for operators, what in _group_by_operators(all_attributes).items():
             click.echo(f"operators of {', '.join(what)}: {', '.join(operators)}")
 
 
 def _group_by_operators(all_attributes: "Iterable[PolicyAttribute]") -> dict[Sequence[str], dict[str, None]]:
-    """Kinds by their operators, and attributes with more operators than their kind."""
+    """Return the kinds of attributes by their operators, and attributes with more operators than their kind."""
     from nac.engine.operators import list_operators
 
     kinds: dict[Sequence[str], dict[str, None]] = {}

@@ -86,7 +86,7 @@ def set_command(
 
 
 def _describe_loss(preview: dict[str, Any]) -> str:
-    """Warning about stored data that the change would delete."""
+    """Return a warning about stored data that the change would delete."""
     if preview["lost_days"]:
         return f"{preview['lost_days']} days of the {preview['log']} log will be deleted."
     if preview["no_longer_exported"]:
@@ -95,7 +95,7 @@ def _describe_loss(preview: dict[str, Any]) -> str:
 
 
 def _with_units(row: Row) -> Row:
-    """Sizes with units; JSON has bytes."""
+    """Return the row with units for sizes. JSON has bytes."""
     names = {"bytes": "budget", "used_bytes": "used", "ceiling_bytes": "ceiling"}
     return {
         names.get(name, name): format_size(value) if name in names and isinstance(value, int) else value
@@ -140,7 +140,7 @@ def limits_set(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Set the bounds for a log. Omitted ones do not change.
+    """Set the bounds for a log. Omitted bounds do not change.
 
     The bounds also apply to existing settings. Shorter retention takes effect after a week.
     """

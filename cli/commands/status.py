@@ -26,9 +26,9 @@ _LINE = 100
 @dataclass(frozen=True, slots=True)
 class Row:
     process: str
-    # State from the supervisor, in lower case.
+    # State as supervisord reports it, in lower case.
     state: str
-    # Empty if the process is healthy.
+    # Problem of the process; "" if it is healthy.
     complaint: str
     pid: int
     uptime_seconds: int
@@ -76,7 +76,7 @@ def _read_cell(folder: Path) -> dict[str, Any]:
 
 
 def _with_moments(cell: dict[str, Any]) -> dict[str, Any]:
-    """Convert the agent's epoch seconds to moments."""
+    """Convert the epoch seconds of the agent's status to dates."""
     caught_up = cell.get("replica_position_at")
     return cell | {"replica_position_at": datetime.fromtimestamp(caught_up, UTC) if caught_up else None}
 
@@ -124,7 +124,7 @@ def _show_alarms(alarms: list[dict[str, str]], *, indent: str) -> None:
 
 
 def _show_counters(whose: str, pid: int | None, counters: dict[str, int]) -> None:
-    """Print the counters that are not 0, since the start of the process that counts."""
+    """Print the counters that are not 0. A process counts since its last start."""
     began = started_at(pid) if pid else 0
     since = f", at {datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M:%S} UTC" if began else ""
     click.echo(f"  counted since the last start of {whose}{since}")

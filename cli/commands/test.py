@@ -20,17 +20,17 @@ _PYTHON = (sys.executable, "-P", "-m")
 # Three more workers than the smallest machine has cores, because tests often wait for programs. Each worker starts its
 # own PostgreSQL and radiusd.
 _PROCESSES = "5"
-# Distribute whole files, because their tests share a radiusd, in the order of tests/conftest.py.
+# Distribute whole files, because tests of a file share a radiusd. tests/conftest.py defines the order.
 _SIDE_BY_SIDE = ("-n", _PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "40")
-# Few processes, because each takes seconds to start. Failures of the last run come first.
+# Use few processes, because each takes seconds to start. Tests that failed in the last run come first.
 _QUICK = ("-m", "not alone and not long", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--failed-first")
-# Folder of the fault tests that need an idle machine.
+# Folder of fault tests. They need an idle machine.
 _ALONE = "tests/whole/faults"
 _CHECKS: dict[str, tuple[str, ...]] = {
     "ruff": (*_PYTHON, "ruff", "check", "."),
     "format": (*_PYTHON, "ruff", "format", "--check", "."),
     "mypy": (*_PYTHON, "mypy"),
-    # The console script's module has no __main__.
+    # import-linter cannot run as a module, because it has no __main__.
     "layers": (
         sys.executable,
         "-P",
@@ -74,7 +74,7 @@ def command(
 
 
 def _runs(faults: bool, with_long: bool, quick: bool, arguments: tuple[str, ...]) -> dict[str, list[str]]:
-    """Arguments of pytest by name."""
+    """Return the pytest runs: name and arguments of each."""
     if quick:
         return {"quick tests": [*_QUICK, *quick_files(), *arguments]}
     if faults:
@@ -86,7 +86,10 @@ def _runs(faults: bool, with_long: bool, quick: bool, arguments: tuple[str, ...]
 
 
 def _failed_checks() -> list[str]:
-    """Run all linters in parallel, because the slowest uses one processor. Return the names of those that fail."""
+    """Run all linters in parallel, because the slowest uses one processor.
+
+    Return the names of the linters that fail.
+    """
 
     def run(check: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
         both = subprocess.STDOUT
@@ -110,9 +113,9 @@ def _passes(name: str, check: tuple[str, ...]) -> bool:
 
 @contextmanager
 def _byte_code_made() -> Iterator[None]:
-    """Compile byte code on another processor while the block runs. Otherwise each worker compiles it.
+    """Compile byte code on another processor while the block runs. Otherwise each test worker would compile it.
 
-    The tests report files that do not compile.
+    Files that do not compile fail later, in the tests.
     """
     command = (*_PYTHON, "pytest", "--collect-only", "-qq")
     silent = subprocess.DEVNULL
@@ -123,7 +126,7 @@ def _byte_code_made() -> Iterator[None]:
 def _environment() -> dict[str, str]:
     """Environment of tests, without the settings of a running installation.
 
-    Keeps byte code even if the shell disables it, because pytest would otherwise rewrite assertions in each worker.
+    Byte code is stored even if the shell disables it. Otherwise pytest would rewrite assertions in each worker.
     """
     unwanted = "PYTHONDONTWRITEBYTECODE"
     return {name: value for name, value in os.environ.items() if name != unwanted and not name.startswith("ADMIT_")}

@@ -57,7 +57,10 @@ def command(
 
 
 def _show_demo(started: startup.StartResult, progress: Progress) -> None:
-    """Run the board, or show the last one if every process already ran. Its failures do not change the exit status."""
+    """Run the demo's checks, or show their last results if every process already ran.
+
+    Failed checks do not change the exit status.
+    """
     # Imported here because it loads the database libraries and the whole domain.
     from cli.demo.main import show_after_start, show_last_board
 

@@ -15,7 +15,7 @@ from nac.models import Nas
 from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
 
-# Live events from agents.
+# Kinds of live events that agents send.
 KINDS = ("authentication", "accounting", "coa", "alarm", "endpoint", "certificate")
 
 
@@ -53,7 +53,7 @@ def command(
 
 
 def _names(nas: str, registered: Sequence[Nas]) -> frozenset[str]:
-    """Names for Filter.nas. Several NASes can have the same name."""
+    """Return the names that select NASes in Filter.nas. Several NASes can have the same name."""
     return frozenset([nas.lower(), *(str(each.id) for each in registered if each.name.lower() == nas.lower())])
 
 

@@ -1,1 +1,1 @@
-"""The demo: two tenants, and a board of checks with independent supplicants and NASes."""
+"""The demo: two tenants, and checks with independent supplicants and NASes. The board is the table of results."""

@@ -25,7 +25,8 @@ from nac.kit.clock import utc_now
 from nac.kit.mac import display_mac
 from nac.kit.settings import Settings
 
-# Most of a check's time is the reject delay. The tools need only 20 ms of processor time each.
+# Checks run at the same time, because most of their time is the reject delay. A tool needs only 20 ms of processor
+# time.
 _AT_ONCE = 12
 _CLOCK_SLACK = timedelta(minutes=1)
 
@@ -37,10 +38,10 @@ class CheckResult:
     sent: str
     expected: str
     got: str
-    # Expected and actual reason in auth_log.
+    # Expected and actual reason code in auth_log.
     expected_reason: str
     reason: str
-    # Text for a help desk about a reject (nac.engine.reasons); otherwise "".
+    # Advice for a help desk about a reject (nac.engine.reasons); "" for other results.
     title: str
     advice: str
     detail: str
@@ -53,12 +54,12 @@ class Board:
     rows: tuple[CheckResult, ...]
     tenants: tuple[dict[str, Any], ...]
     api_url: str
-    # Token of an administrator of the demo's MSP. Each tenant has its own.
+    # Token of an administrator of the demo's MSP. Each tenant has another token for its own administrator.
     api_token: str
     database_url: str
-    # ISO 8601.
+    # Time of the run in ISO 8601.
     at: str
-    # Checks that were skipped because they take long.
+    # Names of checks that were skipped because they take long.
     left_out: tuple[str, ...] = ()
 
     @property
@@ -77,7 +78,7 @@ class Board:
 
 
 def run_board(domain: CommandContext, *, with_long: bool) -> Board:
-    """Seed missing objects, run all checks (without `with_long`, only fast ones), and store the board."""
+    """Create missing objects, run all checks (only fast checks without `with_long`), and store the board."""
     demo = seed(domain)
     checks = all_checks(demo)
     tried = [check for check in checks if with_long or not check.takes_long]
@@ -100,7 +101,7 @@ def run_board(domain: CommandContext, *, with_long: bool) -> Board:
 
 
 def read_last_board(settings: Settings) -> Board | None:
-    """Last board; None if it is missing or unreadable."""
+    """Return the last board; None if the file is missing or unreadable."""
     try:
         return Board.from_json(read_text(_board_file(settings)))
     except (ValueError, KeyError, TypeError):
@@ -112,7 +113,7 @@ def _board_file(settings: Settings) -> Path:
 
 
 def run_checks(domain: CommandContext, checks: list[Check]) -> tuple[CheckResult, ...]:
-    """Rows in the order of `checks`. Runs several at a time, first those whose records take long."""
+    """Run the checks, and return rows in the order of `checks`. Checks with slow records start first."""
     since = utc_now() - _CLOCK_SLACK
     run = secrets.token_hex(4)
     marks = [f"demo-{run}-{number}" for number in range(len(checks))]
@@ -157,7 +158,7 @@ def compare_result(check: Check, seen: Observation, evidence: Evidence) -> Check
 
 
 def _reason(check: Check, evidence: Evidence) -> str:
-    """Actual reason, and the number of records if it differs."""
+    """Return the actual reason, and the number of records if it is not the expected number."""
     reasons = " and ".join(dict.fromkeys(decision.reason for decision in evidence.decisions))
     if evidence.count == check.records:
         return reasons
@@ -165,7 +166,7 @@ def _reason(check: Check, evidence: Evidence) -> str:
 
 
 def describe_tenant(tenant: DemoTenant) -> dict[str, Any]:
-    """Values for RADIUS clients and people."""
+    """Return the settings of a tenant for RADIUS clients and people."""
     server, devices = tenant.server, tenant.devices
     files = {
         "ca_pem": tenant.ca,
@@ -209,12 +210,12 @@ def describe_tenant(tenant: DemoTenant) -> dict[str, Any]:
 
 
 def describe_enrolment(domain: CommandContext, tenant: DemoTenant) -> dict[str, Any]:
-    """Values for enrolment at the tenant; the secret is new each time."""
+    """Return the settings for enrolment at the tenant. Each call creates a new secret."""
     est = create_est_access(domain, tenant.slug, tenant.folder)
     fields = {"est_url": est.url, "est_user": est.user, "est_secret": est.secret}
     return fields | ({"est_ca_pem": relative_to_checkout(est.ca)} if est.ca else {})
 
 
 def relative_to_checkout(path: Path) -> str:
-    """Path relative to the checkout if it is below it."""
+    """Return the path relative to the checkout, if it is below the checkout."""
     return str(path.relative_to(CHECKOUT) if path.is_relative_to(CHECKOUT) else path)

@@ -23,7 +23,7 @@ from cli.demo.tools import (
 from nac.kit.mac import display_mac
 from radius.agent.shipping.conversations import ABANDONED_AFTER_MICROSECONDS
 
-# Seconds beyond the reject delay after which silence is certain.
+# Seconds to wait after the reject delay. Without a response until then, Admit will not respond.
 _SILENCE_SECONDS = 1
 _PATIENCE_SECONDS = 4
 _REAUTHENTICATIONS = 3
@@ -149,7 +149,8 @@ def _certificate_checks(tenant: DemoTenant, other: DemoTenant, stranger: Credent
 
 
 _OLD_CIPHERS = '"DEFAULT@SECLEVEL=0"'
-# wpa_supplicant.conf(5): a device that asks its user about the server certificate, without a response.
+# Settings of wpa_supplicant.conf(5) for a device that asks its user about the server certificate. The user does not
+# answer.
 _ASKS_ITS_USER = '"tls_ext_cert_check=1"'
 _NEVER_ANSWERS = "silent on our certificate"
 
@@ -163,7 +164,7 @@ def _tls_version(evidence: Evidence) -> str:
 
 
 def _resumed(evidence: Evidence) -> str:
-    """Number of resumptions in auth_log, which policy used, not the supplicant's."""
+    """Return the number of resumed sessions in auth_log, as the policy saw them."""
     return f", {sum(decision.resumed for decision in evidence.decisions[1:])} resumed"
 
 
@@ -283,7 +284,7 @@ def _radclient_check(
     *,
     server: RadiusServer | None = None,
 ) -> Check:
-    """Check with a request by radclient."""
+    """Return a check that sends a request with radclient."""
 
     def act(mark: str) -> Observation:
         attributes = [_NAS, ("NAS-Port-Id", mark), *request.items()]
@@ -309,7 +310,7 @@ def _eapol_check(
     network: Mapping[str, str],
     reauthentications: int = 0,
 ) -> Check:
-    """Check with a conversation by eapol_test."""
+    """Return a check that runs an EAP conversation with eapol_test."""
 
     def act(mark: str) -> Observation:
         mac = display_mac(tenant.devices.laptop)

@@ -35,7 +35,7 @@ def _table(board: Board) -> Iterator[str]:
         yield ""
 
 
-# Expected and actual results are equal texts; a row that differs has another line.
+# The table has the actual result. If it differs from the expected result, another line has the expected result.
 _HEAD = ("check", "sent", "got", "reason in auth_log", "ms")
 _MARKS = {True: click.style("ok  ", fg="green"), False: click.style("FAIL", fg="red")}
 
@@ -60,7 +60,7 @@ def _complaint(row: CheckResult) -> Iterator[str]:
 
 
 def _help_desk(board: Board) -> Iterator[str]:
-    """Title and advice of every reason for a reject."""
+    """Return title and advice of every reason for a reject."""
     advice = {row.reason: f"{row.title}. {row.advice}" for row in board.rows if row.advice}
     width = max(map(len, advice), default=0)
     yield "Advice for a help desk about the rejects (./admit decisions -t TENANT):"
@@ -81,7 +81,7 @@ def _summary(board: Board) -> Iterator[str]:
 
 
 def render_differences(board: Board) -> str:
-    """Text after a start: Admit runs despite the differences; how to reset the demo."""
+    """Return a text after a start: Admit runs, these results differ, and how to reset the demo."""
     wrong = [f"  {row.tenant}, {row.name}, {row.sent}" for row in board.rows if not row.ok]
     return "\n".join(
         (
@@ -116,7 +116,7 @@ def _next_steps(board: Board) -> Iterator[str]:
 
 
 def eapol_command(tenant: dict[str, Any]) -> str:
-    """Command for EAP-TLS with the tenant's valid certificate."""
+    """Return a command for EAP-TLS with the tenant's valid certificate."""
     return shlex.join(
         [
             *("eapol_test", "-c", tenant["eapol_test_conf"], "-a", tenant["radius_host"]),
@@ -126,13 +126,13 @@ def eapol_command(tenant: dict[str, Any]) -> str:
 
 
 def curl_command(api_url: str, tenant: dict[str, Any]) -> str:
-    """Command that lists the tenant's devices as its administrator."""
+    """Return a command that lists the tenant's devices as its administrator."""
     address = f"{api_url}/v1/tenants/{tenant['slug']}/endpoints"
     return shlex.join(["curl", "-s", "-H", f"Authorization: Bearer {tenant['api_token']}", address])
 
 
 def radclient_command(tenant: dict[str, Any]) -> str:
-    """Command for MAB with the printer's MAC address."""
+    """Return a command for MAB with the printer's MAC address."""
     mac, host = tenant["mac_permit"], tenant["radius_host"]
     pairs = f'User-Name = "{mac}", User-Password = "{mac}", Calling-Station-Id = "{mac}", Message-Authenticator = 0x00'
     address = f"[{host}]:{tenant['auth_port']}" if ":" in host else f"{host}:{tenant['auth_port']}"

@@ -1,4 +1,4 @@
-"""Checks of certificate status with openssl: OCSP responder and lists of a tenant."""
+"""Checks of certificate status with openssl: OCSP responder and revocation lists of a tenant."""
 
 import tempfile
 import time
@@ -13,7 +13,8 @@ from cli.demo.credentials import Credential
 from cli.demo.seed import DemoTenant
 from cli.demo.tools import ToolFailed, run_openssl
 
-# The worker publishes for new authorities in its next turn, and may have just started.
+# Maximum wait for the first list. The worker publishes lists of new authorities periodically, and may have just
+# started.
 _PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.5
 _HTTP_SECONDS = 5.0
@@ -43,7 +44,7 @@ def _patiently(ask: Callable[[], str], expected: str, deadline: float) -> str:
 
 
 def _ocsp(tenant: DemoTenant, certificate: Path | int) -> Callable[[], str]:
-    """Status and whether the response has a valid signature, such as "good, signed"."""
+    """Return the OCSP status, and whether the response has a valid signature, such as "good, signed"."""
     about = ["-cert", str(certificate)] if isinstance(certificate, Path) else ["-serial", f"0x{certificate:x}"]
     issuer, trust = ["-issuer", str(tenant.issuing)], ["-CAfile", str(tenant.ca), "-verify_other", str(tenant.issuing)]
 
@@ -60,7 +61,7 @@ def _ocsp(tenant: DemoTenant, certificate: Path | int) -> Callable[[], str]:
 
 
 def _lists(tenant: DemoTenant, credential: Credential) -> Callable[[], str]:
-    """Check the certificate's whole chain with the lists of root and issuing authority."""
+    """Check the chain of the certificate with the revocation lists of root and issuing authority."""
 
     def ask() -> str:
         with tempfile.TemporaryDirectory(prefix="admit-crl-") as folder:

@@ -1,4 +1,4 @@
-"""Form of a check, and the words for its results."""
+"""Definition of a check, and the texts of its results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SILENCE = "silence"
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Result of the tool, in the board's words."""
+    """Result of the tool, as text for the board."""
 
     got: str
     seconds: float
@@ -33,17 +33,17 @@ class Check:
     name: str
     # Description of the request.
     sent: str
-    # Expected text of `act` and `tell` together.
+    # Expected text: the results of `act` and `tell` together.
     expected: str
-    # Expected reason in auth_log; "" if nothing must be logged.
+    # Expected reason code in auth_log; "" if Admit must log nothing.
     reason: str
-    # Sends the requests, marked with the text in its argument.
+    # Sends the requests. They contain the text in its argument as a mark.
     act: Callable[[str], Observation]
-    # Text that the database adds to the tool's result.
+    # Returns text from the rows in the database, which is added to the tool's result.
     tell: Callable[[Evidence], str] = _no_text
     # Expected rows of auth_log and accounting_log.
     records: int = 1
-    # Seconds from the request until the cell writes them, by design; too long for every start.
+    # Seconds until the cell writes the rows, if it intentionally waits. Such a check does not run at each start.
     recorded_after_seconds: float = 0
 
     @property
@@ -52,7 +52,7 @@ class Check:
 
 
 def describe_response(answer: RadiusResponse | None) -> str:
-    """Text such as "permit VLAN 20", "reject" or "silence"."""
+    """Return a text such as "permit VLAN 20", "reject" or "silence"."""
     if answer is None:
         return SILENCE
     verdict = _VERDICTS.get(answer.code, answer.code)
@@ -62,7 +62,7 @@ def describe_response(answer: RadiusResponse | None) -> str:
 
 
 def describe_eap_result(result: EapolResult, *, keys: bool = True) -> str:
-    """Like `words`, with the EAP result. Several equal responses are "4 x permit ..."."""
+    """Return a text like `describe_response`, with the EAP result. Several equal responses are "4 x permit ..."."""
     texts = list(dict.fromkeys(describe_response(answer) for answer in result.answers)) or [SILENCE]
     count = f"{len(result.answers)} x " if len(result.answers) > 1 else ""
     text = count + " and ".join(texts)

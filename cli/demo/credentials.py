@@ -1,4 +1,4 @@
-"""Certificates of the demo as files. Keys are in no table, so missing or invalid files are issued again."""
+"""Certificates of the demo as files. Admit does not store the keys, so it issues missing or invalid files again."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Certificate with chain, and key, of a supplicant, in PEM."""
+    """Certificate of a supplicant with its chain and key, in PEM."""
 
     identity: str
     certificate: Path
@@ -35,7 +35,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class CertificatePlan:
-    """Certificate of each tenant; its life in days from issue, None for the profile's default."""
+    """A certificate that each tenant gets. Its validity is in days from issue; None for the default of the profile."""
 
     stem: str
     profile: str = "eap-client-device"
@@ -58,14 +58,14 @@ DEVICE = CertificatePlan("laptop")
 REVOKED = CertificatePlan("revoked", revoked=True)
 EXPIRED = CertificatePlan("expired", begins=-30, ends=-1)
 NOT_YET_VALID = CertificatePlan("not-yet-valid", begins=30, ends=60)
-# Older than any server certificate of the tenant, because the cell presents the newest of this profile.
+# Older than any server certificate of the tenant, so that the cell does not present this certificate.
 WRONG_USAGE = CertificatePlan("wrong-usage", profile="eap-server", begins=-90)
 CERTIFICATE_PLANS = (DEVICE, REVOKED, EXPIRED, NOT_YET_VALID, WRONG_USAGE)
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialIssuer:
-    """Issues certificates of one tenant to its folder."""
+    """Issues certificates of one tenant and writes them to its folder."""
 
     session: Session
     tenant_id: TenantId
@@ -80,7 +80,7 @@ class CredentialIssuer:
         return Credential(name, self.folder / f"{plan.stem}.pem", self.folder / f"{plan.stem}.key")
 
     def ensure(self, plan: CertificatePlan, writer: FileWriter) -> bool:
-        """Write the certificate's files unless they are valid. Returns whether one was issued."""
+        """Write the files of the certificate unless they are valid. Returns whether a certificate was issued."""
         credential = self.credential(plan)
         row = self._find(credential)
         issued = None
@@ -95,7 +95,10 @@ class CredentialIssuer:
         return issued is not None
 
     def authority(self, plan: CertificatePlan) -> CertificateAuthority:
-        """Authority that issued it, or the current one if it is issued again."""
+        """Return the authority that issued the certificate.
+
+        For a certificate to issue again, return the current authority.
+        """
         row = self._find(self.credential(plan))
         kept = row is not None and plan.fits(row, self.now)
         which = str(_require_row(row).authority_id) if kept else "issuing"
@@ -147,7 +150,7 @@ def _require_row(row: Certificate | None) -> Certificate:
 
 
 def read_matching_certificate(credential: Credential) -> x509.Certificate | None:
-    """Certificate in the file, if the key file matches."""
+    """Return the certificate in the file, if it matches the key file."""
     try:
         certificate = x509.load_pem_x509_certificates(credential.certificate.read_bytes())[0]
         key = load_key(credential.key.read_bytes())
@@ -157,7 +160,7 @@ def read_matching_certificate(credential: Credential) -> x509.Certificate | None
 
 
 def ensure_unknown_device(folder: Path, writer: FileWriter, now: datetime) -> Credential:
-    """Certificate of an authority that no tenant knows."""
+    """Create a certificate of an authority that no tenant trusts, unless its files exist."""
     credential = Credential("laptop.nowhere.example", folder / "laptop.pem", folder / "laptop.key")
     certificate = read_matching_certificate(credential)
     if certificate is not None and certificate.not_valid_after_utc > now + _DAY:

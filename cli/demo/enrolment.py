@@ -1,4 +1,4 @@
-"""Values for EST and SCEP at a demo tenant. The secrets are new at each run, because they work once."""
+"""Settings for EST and SCEP at a demo tenant. Each run creates new secrets, because a secret works once."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,7 +19,7 @@ class EstAccess:
     url: str
     user: str
     secret: str
-    # Authority of the server; None unless Admit created its certificate.
+    # File with the authority of the enrolment server; None unless Admit created the server's certificate.
     ca: Path | None
 
 
@@ -39,7 +39,7 @@ def create_est_access(domain: CommandContext, slug: str, folder: Path) -> EstAcc
 
 
 def _server_ca(domain: CommandContext, folder: Path) -> Path | None:
-    """Copy that the user of the demo can read."""
+    """Copy the file of the authority, so that the user of the demo can read it."""
     pem = read_text(authority_path(domain.settings.enrolment_certificate_file.parent))
     if not pem:
         return None
@@ -50,7 +50,7 @@ def _server_ca(domain: CommandContext, folder: Path) -> Path | None:
 
 
 def create_scep_access(domain: CommandContext, slug: str) -> dict[str, str]:
-    """SCEP values with an unused challenge for one device with any name, new at each run."""
+    """Create SCEP settings with a new challenge for one device with any name."""
     with domain.tenant(slug) as (session, tenant_id):
         made = enrolment.create_secret(
             session,

@@ -1,6 +1,6 @@
-"""Records of the board's requests, read from PostgreSQL in the tenant's scope.
+"""Rows that the demo's requests produced, read from PostgreSQL in the tenant's scope.
 
-Each check has its own mark in NAS-Port-Id and Acct-Session-Id.
+The requests of a check contain its mark in NAS-Port-Id and Acct-Session-Id.
 """
 
 import time
@@ -15,14 +15,14 @@ from cli.command_context import CommandContext
 from nac.kit.ids import TenantId
 from nac.models import AccountingLog, AuthLog, RadiusSession
 
-# The journal is shipped every 0.1 s.
+# The agent copies the journal to PostgreSQL every 0.1 s.
 PATIENCE_SECONDS = 8.0
 _POLL_SECONDS = 0.1
 
 
 @dataclass(slots=True)
 class Evidence:
-    """Rows of one check, in order of time."""
+    """Log rows of one check, in order of time."""
 
     decisions: list[AuthLog] = field(default_factory=list)
     accounting: list[AccountingLog] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Evidence:
 def gather_evidence(
     domain: CommandContext, slug: str, expected: Mapping[str, int], *, since: datetime, patience_seconds: float
 ) -> dict[str, Evidence]:
-    """Evidence by mark. Waits, up to a limit, for the number of log rows in `expected`."""
+    """Return the rows by mark. Waits up to a limit for the number of rows in `expected`."""
     deadline = time.monotonic() + patience_seconds
     while True:
         with domain.tenant(slug) as (session, tenant_id):

@@ -1,4 +1,4 @@
-"""Files of the demo, written for the user of the command, after the database transaction."""
+"""Files of the demo. They belong to the user of the command, and are written after the database transaction."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from nac.kit.private_files import write_private
 
 
 def file_owner() -> Account | None:
-    """Under sudo, the calling user, who will use the certificates; otherwise the caller."""
+    """Return the owner of the demo's files: with sudo, the user who called it."""
     name = os.environ.get("SUDO_USER")
     return find_account(name) if name and is_root() else None
 
@@ -34,7 +34,7 @@ class FileWriter:
 
 
 def read_text(path: Path) -> str:
-    """Content of the file; "" if it does not exist."""
+    """Return the content of the file; "" if it does not exist."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -17,12 +17,12 @@ from nac.tenancy.tenants import service as tenants
 
 
 def main(*, json: bool, with_long: bool) -> int:
-    """Seed, run and show the board; returns the exit status. Needs click's context."""
+    """Create missing objects, run the checks and show the board. Returns the exit status. Needs click's context."""
     return show_board(run_board(CommandContext(), with_long=with_long), as_json=json)
 
 
 def show_after_start() -> None:
-    """Seed, run and show the board after a start. Reports differences, and how to reset the demo."""
+    """Create missing objects and run the checks after a start. Reports differences, and how to reset the demo."""
     try:
         board = run_board(CommandContext(), with_long=False)
     except AdmitError as exc:
@@ -49,14 +49,14 @@ def show_last_board(settings: Settings) -> bool:
 
 
 def remove_tenants(domain: CommandContext) -> None:
-    """Delete the demo MSP's tenants. Tenants of other MSPs with the same names stay."""
+    """Delete the tenants of the demo's MSP, but not tenants of other MSPs with these names."""
     for slug in TENANTS:
         if _is_ours(domain, slug):
             with domain.tenant(slug) as (session, tenant_id):
                 tenants.delete_tenant(session, actor=domain.actor, tenant_id=tenant_id)
             with domain.platform() as session:
                 tenant_purge.purge_tenant(session, actor=domain.actor, tenant_id=tenant_id)
-            # Passwords, keys and certificates of the deleted tenants.
+            # The folder has passwords, keys and certificates of the deleted tenants.
             shutil.rmtree(domain.settings.var_dir / "demo" / slug, ignore_errors=True)
 
 

@@ -30,7 +30,7 @@ POLICY_DOCUMENT: dict[str, object] = {
             "then": {"verdict": "permit", "vlan": PRINTER_VLAN},
         },
         {
-            # The profile is known only of certificates from this tenant's own authority.
+            # Admit knows the profile only for certificates of the tenant's own authority.
             "id": "devices",
             "name": "Our own devices by certificate",
             "when": {"all": [_is("method", "eap-tls"), _is("certificate.profile", "eap-client-device")]},

@@ -1,4 +1,4 @@
-"""Responses to a RADIUS client in one form for all tools, with names and values as in radclient."""
+"""Responses to a RADIUS client, in the same form for all tools. Names and values are as in radclient."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 Attributes = tuple[tuple[str, str], ...]
 
 _TUNNEL = ("Tunnel-Type", "Tunnel-Medium-Type", "Tunnel-Private-Group-Id")
-# RFC 2868 3.1 and 3.2, only for VLANs (RFC 3580 3.31). Other numbers stay numbers.
+# Names of values for VLANs (RFC 2868 3.1 and 3.2, RFC 3580 3.31). All other numbers stay numbers.
 _TUNNEL_NAMES = {("Tunnel-Type", 13): "VLAN", ("Tunnel-Medium-Type", 6): "IEEE-802"}
 _HIGHEST_TAG = 0x1F
 
@@ -30,9 +30,9 @@ class RadiusResponse:
 
     @property
     def vlan(self) -> str:
-        """VLAN of the switch port. RFC 3580 3.31 needs all three attributes with one tag.
+        """Return the VLAN of the switch port. RFC 3580 3.31 requires three attributes with one tag.
 
-        "" without these attributes; "broken" if some are missing, repeated, or have another tag or type.
+        Returns "" without these attributes, and "broken" if one is missing, repeated, or has another tag or type.
         """
         tunnel = [(name, value) for name, value in self.attributes if name.partition(":")[0] in _TUNNEL]
         if not tunnel:
@@ -46,12 +46,12 @@ class RadiusResponse:
 
     @property
     def has_eap_failure(self) -> bool:
-        """Whether a reject contains EAP-Failure: RFC 3579 2.6.3 requires it (RFC 3748 4.2: code 4, length 4)."""
+        """Whether a reject contains EAP-Failure (RFC 3748 4.2), as RFC 3579 2.6.3 requires."""
         return bool(re.fullmatch(r"(0x)?04[0-9a-f]{2}0004", self.first("EAP-Message")))
 
 
 def parse_eapol_output(output: str) -> tuple[RadiusResponse, ...]:
-    """Every Access-Accept and Access-Reject in the output of eapol_test, in order."""
+    """Return every Access-Accept and Access-Reject in the output of eapol_test, in order."""
     answers: list[RadiusResponse] = []
     code, name, attributes = "", "", []
     for line in [*output.splitlines(), ""]:
@@ -80,7 +80,7 @@ def _from_eapol(name: str, value: str) -> tuple[str, str]:
 
 
 def parse_radclient_output(output: str) -> RadiusResponse | None:
-    """Response in the output of `radclient -x`; None for silence."""
+    """Return the response in the output of `radclient -x`; None if there was no response."""
     code, attributes = "", []
     for line in output.splitlines():
         if head := _RADCLIENT_CODE.match(line):

@@ -1,4 +1,4 @@
-"""Creates missing objects of the demo. Changes by people stay."""
+"""Creates missing objects of the demo. Does not revert changes by people."""
 
 import math
 import secrets
@@ -45,7 +45,7 @@ from nac.tenancy.tenants import service as tenants
 MSP = "demo"
 TENANTS = ("alpha", "bravo")
 _POLICY = "office"
-# Marks the demo's own policy versions. Only these are updated.
+# Comment of the demo's own policy versions. The demo updates only these versions.
 _COMMENT = "The demo's policy"
 STAFF_USER = "sam"
 GUEST_USER = "gale"
@@ -58,7 +58,7 @@ class DemoDevices:
     printer: str
     blocked: str
     quarantined: str
-    # Laptop with certificates; not an endpoint.
+    # Laptop with certificates. It is not registered as an endpoint.
     laptop: str
     unknown: str
 
@@ -73,12 +73,12 @@ class DemoTenant:
     slug: str
     tenant_id: TenantId
     server: RadiusServer
-    # Name that devices expect in the server's certificate.
+    # Name that devices check in the server's certificate.
     server_name: str
     folder: Path
     ca: Path
     issuing: Path
-    # URLs of the issuing authority's OCSP responder and list, and of the root's list.
+    # URLs of the issuing authority's OCSP responder and revocation list, and of the root's revocation list.
     ocsp_url: str
     crl_url: str
     root_crl_url: str
@@ -97,7 +97,7 @@ class DemoTenant:
 
     @property
     def supplicant_file(self) -> Path:
-        """Configuration for running eapol_test by hand."""
+        """Configuration to run eapol_test manually."""
         return self.folder / "eapol_test.conf"
 
 
@@ -110,7 +110,7 @@ class Demo:
 
 
 def seed(domain: CommandContext) -> Demo:
-    """Create missing objects and wait until the cells use them. Idempotent."""
+    """Create missing objects and wait until the cells use them. Repeated calls change nothing."""
     now = utc_now()
     root = domain.settings.var_dir / "demo"
     for slug in TENANTS:
@@ -213,7 +213,7 @@ def _seed_tenant(domain: CommandContext, slug: str, devices: DemoDevices, folder
 
 
 def device_network(tenant: DemoTenant) -> dict[str, str]:
-    """Network settings of the tenant's laptop."""
+    """Return the network settings of the tenant's laptop."""
     return tls_supplicant(
         identity=tenant.device.identity,
         trusted=tenant.ca,
@@ -230,7 +230,7 @@ def _server(domain: CommandContext, session: Session, tenant_id: TenantId) -> Ra
 
 
 class _TenantSeeder:
-    """Objects of one tenant, in its scope."""
+    """Creates the objects of one tenant, in its scope."""
 
     def __init__(self, session: Session, domain: CommandContext, tenant_id: TenantId) -> None:
         self._session = session
@@ -258,12 +258,15 @@ class _TenantSeeder:
                 return False
         except endpoints.EndpointNotFound:
             pass
-        # New, or discovered by an earlier check.
+        # The endpoint is new, or Admit discovered it in an earlier check.
         self._do(endpoints.create_endpoint, mac=mac, name=name, groups=groups)
         return True
 
     def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: FileWriter) -> str:
-        """Password of the user. It is only in a file; if that is missing, the user gets a new one."""
+        """Create the user if missing, and return the password. Only a file has the password.
+
+        If it is missing, set a new password.
+        """
         file = folder / f"{name}.password"
         known, password = read_text(file).strip(), secrets.token_hex(8)
         seal = self._domain.sealer.seal

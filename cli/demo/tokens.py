@@ -1,4 +1,4 @@
-"""API tokens of the demo. They are only in files; missing or invalid ones are created again."""
+"""API tokens of the demo. Only files have their text, so missing or invalid tokens are created again."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ _LEFT = timedelta(days=1)
 
 
 def ensure_token(session: Session, *, actor: str, owner: Owner, role: str, folder: Path, writer: FileWriter) -> str:
-    """Token with the permissions of `role`, valid for at least a day."""
+    """Return a token with the permissions of `role`, valid for at least a day."""
     now, file = utc_now(), folder / "api_token"
     permissions = BUILT_IN_ROLES[role].at(owner.level)
     text = TokenText.parse(read_text(file).strip())

@@ -1,4 +1,4 @@
-"""Typed results of eapol_test (a supplicant) and radclient (a NAS), and one packet that neither can send."""
+"""Results of eapol_test (a supplicant) and radclient (a NAS), and one packet that both tools cannot send."""
 
 import ipaddress
 import os
@@ -17,7 +17,7 @@ from nac.kit import radius_packet as packet
 from nac.kit.errors import AdmitError
 from nac.kit.request_sources import DEMO_ADDRESS
 
-# Additional seconds after a tool's own timeout, because it may wait for a processor.
+# Additional seconds after a tool's own timeout, because the tool may wait for a processor.
 _GRACE_SECONDS = 5.0
 _NAS_PORT_ID = 87
 
@@ -55,14 +55,14 @@ class EapolResult:
     mppe_ok: bool
     # Each Access-Accept and Access-Reject, in order.
     answers: tuple[RadiusResponse, ...]
-    # Direction and TLS alert, such as "sent unknown CA" or "received certificate expired"; "" without one.
+    # Direction and TLS alert, such as "sent unknown CA" or "received certificate expired"; "" without an alert.
     alert: str
     seconds: float
     output: str
 
     @property
     def attributes(self) -> Attributes:
-        """Attributes of the last response; () for silence."""
+        """Return the attributes of the last response; () without a response."""
         return self.answers[-1].attributes if self.answers else ()
 
     @property
@@ -81,7 +81,7 @@ def tls_supplicant(
     versions: Sequence[Literal["1.0", "1.1", "1.2", "1.3"]] = ("1.2", "1.3"),
     ciphers: str = "",
 ) -> dict[str, str]:
-    """Network of wpa_supplicant.conf(5) for EAP-TLS; `ciphers` in OpenSSL's format."""
+    """Return a network of wpa_supplicant.conf(5) for EAP-TLS; `ciphers` in OpenSSL's format."""
     disabled = " ".join(f"tls_disable_tlsv1_{minor}={int(f'1.{minor}' not in versions)}" for minor in range(4))
     network = {
         "key_mgmt": "WPA-EAP",
@@ -100,13 +100,13 @@ def tls_supplicant(
 
 
 def md5_supplicant(mac: str) -> dict[str, str]:
-    """Settings of a switch that sends MAC addresses by EAP-MD5, which derives no keys."""
+    """Return the settings of a switch that sends MAC addresses by EAP-MD5, which derives no keys."""
     quoted = _quoted(mac)
     return {"key_mgmt": "IEEE8021X", "eap": "MD5", "eapol_flags": "0", "identity": quoted, "password": quoted}
 
 
 def peap_supplicant(identity: str, password: str) -> dict[str, str]:
-    """Default settings of a Windows laptop: only PEAP."""
+    """Return the default settings of a Windows laptop: only PEAP."""
     return {
         "key_mgmt": "WPA-EAP",
         "eap": "PEAP",
@@ -174,7 +174,7 @@ def run_radclient(
     port: int | None = None,
     timeout_seconds: int = 3,
 ) -> RadiusResponse | None:
-    """Response to one request; None for silence, after twice the timeout.
+    """Send one request and return the response; None without a response within twice the timeout.
 
     Values are text or numbers, as in the dictionary. All requests except accounting carry Message-Authenticator,
     because the authenticator of accounting is already a signature.
@@ -183,8 +183,8 @@ def run_radclient(
     if kind != "acct":
         lines.append("Message-Authenticator = 0x00\n")
     port = port or (server.acct_port if kind == "acct" else server.auth_port)
-    # radclient 3.2.7 drops its last try without a message when the next second begins. So use one more try, which
-    # radiusd ignores as a duplicate. radclient rounds fractions of a second down.
+    # radclient 3.2.7 silently drops its last try when the next second begins. One more try prevents this, and radiusd
+    # ignores it as a duplicate. radclient rounds fractions of a second down.
     command = ["radclient", "-x", "-r", "2", "-t", str(timeout_seconds), server.at(port), kind, server.secret]
     started = time.perf_counter()
     output = _run(command, text="".join(lines), seconds=2 * timeout_seconds + _GRACE_SECONDS)
@@ -195,7 +195,7 @@ def run_radclient(
 
 
 def demo_source_attributes(server: RadiusServer) -> dict[str, str]:
-    """Source address for radclient. The cell raises no alarm about wrong secrets from this machine."""
+    """Return a source address for radclient. For this address, the cell raises no alarm about wrong secrets."""
     address = ipaddress.ip_address(server.host)
     is_near = address.is_loopback and address.version == DEMO_ADDRESS.version
     return {"Packet-Src-IP-Address": str(DEMO_ADDRESS)} if is_near else {}
@@ -209,17 +209,18 @@ def _radclient_value(text: str) -> str:
 def ask_without_message_authenticator(
     server: RadiusServer, *, user_name: str, password: str, port_id: str, timeout_seconds: float
 ) -> bool:
-    """Whether an old NAS's PAP request without Message-Authenticator gets a response. radclient always adds one."""
+    """Whether a PAP request without Message-Authenticator gets a response. radclient cannot send such a request."""
     attributes = packet.encode_attribute(packet.USER_NAME, user_name) + packet.encode_attribute(_NAS_PORT_ID, port_id)
     authenticator, secret = os.urandom(16), server.secret.encode()
     signed = packet.make_access_request(os.urandom(1)[0], authenticator, attributes, secret, password.encode())
-    # It is first, with 18 octets (RFC 3579 3.2). The length follows code and identifier (RFC 2865 3).
+    # Message-Authenticator is first, with 18 octets (RFC 3579 3.2). The length follows code and identifier (RFC 2865
+    # 3).
     request = signed[:2] + (len(signed) - 18).to_bytes(2) + signed[4:20] + signed[38:]
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as sender:
         sender.settimeout(timeout_seconds)
         if own := demo_source_attributes(server):
-            # No alarm about a switch that does not sign.
+            # For this source, the cell raises no alarm about requests without Message-Authenticator.
             sender.bind((own["Packet-Src-IP-Address"], 0))
         sender.connect((server.host, server.auth_port))
         sender.send(request)
@@ -233,7 +234,7 @@ def ask_without_message_authenticator(
 
 
 def run_openssl(*arguments: str) -> str:
-    """Output of openssl, standard output and error. The exit status adds nothing."""
+    """Run openssl and return its output and errors. The exit status is not needed."""
     return _run(["openssl", *arguments], seconds=2 * _GRACE_SECONDS)
 
 

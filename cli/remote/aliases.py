@@ -5,26 +5,27 @@ A line is `verb = "operationId word..."`. A word is one of:
 * `field`: the body field or parameter is an argument. `field?` is optional, `field...` takes several values.
 * `@file`: an argument with the file that becomes the body.
 * `field@`: an argument with the file that contains the value.
-* `--option=field`: the option has another name than the field. `--on/--off=field` has one for each truth value. Without
-  it, a field of the path is an argument.
+* `--option=field`: the option has another name than the field. `--on/--off=field` has an option for true and another
+  for false.
+  Without this form, a field of the path is an argument.
 * `--option=field@`: the option takes a file that contains the value.
 * `--option=field,`: the option takes a list separated by commas. `--option=field#`: RADIUS attributes to change.
 * `--option=field-`: the option removes keys of the object `field`.
 * `--flag>operationId`: a flag that calls another operation.
 * `--flag=field:value`: a flag that sets this value. `field=value`: a fixed value, or the default of flags.
 * `^field=listNouns.name:id`: the value of the field is the `id` of the item with this `name`. Without `:id`, the value
-  is the name itself. Without a value, it is the only item.
+  is the name itself. If people omit the value, it is the only item of the list.
 * `?field`: the exit status is 1 unless this field of the result is true.
 * `&`: the command waits until the started job ends.
 * `~`: the command waits until radiusd runs with the change. `~field`: only if the field is given.
 * `!`: the command asks for confirmation.
 
-Of several operations, separated by `|`, the command calls the first whose path and required fields are given, or the
-last.
-`{owner}` is replaced by Tenant, Msp and Platform, which gives three operations.
+If `|` separates several operations, the command calls the first with all values for its path and required fields, or
+the last.
+`{owner}` stands for three operations: with Tenant, with Msp and with Platform in its place.
 
-The verb `command` makes the noun itself a command, such as `usage`. A noun of two words, such as `retention hold`, is a
-group in the group of the first. Options of a noun apply to all of its commands.
+The verb `command` makes the noun itself a command, such as `usage`. A noun of two words, such as `retention hold`, is
+a group within the group of its first word. Options of a noun apply to all of its commands.
 """
 
 import json
@@ -37,7 +38,7 @@ from typing import Any
 from cli.remote.description import hyphenate
 
 TABLE = Path(__file__).with_name("commands.toml")
-# Verb of a noun that is a command itself.
+# Verb in the table for a noun that is a command, such as `usage`.
 COMMAND = "command"
 _OWNERS = ("Tenant", "Msp", "Platform")
 _KINDS_OF_OPTIONS = "@,#"
@@ -59,19 +60,19 @@ class Lookup:
     """Finds the value of a field in a list of the API."""
 
     operation: str
-    # Members of an item: what people type, and the value of the field.
+    # Names of two members of an item: the member that people type, and the member that becomes the value.
     key: str
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    # The command calls the first whose path and required fields are given, or the last.
+    # The command calls the first operation with all values for its path and required fields, or the last.
     operations: tuple[str, ...]
     arguments: tuple[Argument, ...] = ()
     # Names of options by field.
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # Fields whose option takes a file, a list separated by commas, or RADIUS attributes.
+    # Fields whose option accepts a file, a list separated by commas, or RADIUS attributes.
     files: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
@@ -80,14 +81,14 @@ class Alias:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     # Values by flag, by field.
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # Operations by the flag that calls them, which are also the last of `operations`.
+    # Operations by the flag that calls them. They are also at the end of `operations`.
     calls: Mapping[str, str] = field(default_factory=dict)
     # Lookups by field.
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     is_confirmed: bool = False
     # Name of the argument with the file for the body; "" for none.
     body_file: str = ""
-    # Field of the result that must be true; "" for none.
+    # Field of the result that must be true for exit status 0; "" for none.
     success_field: str = ""
     waits_for_job: bool = False
     # Whether to wait until radiusd runs with the change, and the field that requires it; "" for any change.
@@ -105,12 +106,12 @@ class Noun:
 
 
 def list_nouns() -> list[str]:
-    """Names of the nouns, without parsing the table."""
+    """Return the names of the nouns, without parsing the table."""
     return [name.strip('"') for name in _HEADER.findall(TABLE.read_text(encoding="utf-8"))]
 
 
 def read_nouns(text: str) -> dict[str, Noun]:
-    """Nouns of the table by name."""
+    """Return the nouns of the table by name."""
     # Imported here because only the catalog parses the table.
     import tomllib
 
@@ -125,7 +126,7 @@ def _noun(told: Mapping[str, Any]) -> Noun:
 
 
 def parse_alias(line: str, common: str = "", columns: tuple[str, ...] = ()) -> Alias:
-    """Alias of a line in the table; `common` has the options of its noun."""
+    """Parse a line of the table; `common` has the options of its noun."""
     line, _, text = line.partition(" # ")
     operation, *words = f"{line} {common}".split()
     arguments: list[Argument] = []
@@ -198,7 +199,7 @@ def _list_of_kind(kinds: Mapping[str, str], kind: str) -> tuple[str, ...]:
 
 
 def _read_value(text: str) -> Any:  # noqa: ANN401 -- JSON
-    """JSON value, or else the text."""
+    """Return the value if the text is JSON, otherwise the text."""
     try:
         return json.loads(text)
     except ValueError:

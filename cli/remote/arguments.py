@@ -18,7 +18,10 @@ from nac.kit.errors import InvalidInput
 
 
 def choose_operation(operations: Sequence[Operation], alias: Alias, given: Mapping[str, Any]) -> Operation:
-    """Operation of the flag, or the first whose values are given. Raises InvalidInput if it does not take others."""
+    """Return the operation of the flag, or the first with all its required values.
+
+    Raises InvalidInput if it does not accept the other values.
+    """
     flag = next((name for name in alias.calls if given.get(name_variable_of_flag(name))), "")
     by_name = {operation.name: operation for operation in operations}
     usual = [operation for operation in operations if operation.name not in alias.calls.values()]
@@ -37,18 +40,18 @@ def choose_operation(operations: Sequence[Operation], alias: Alias, given: Mappi
 
 
 def _is_given(operation: Operation, alias: Alias, given: Mapping[str, Any]) -> bool:
-    """Whether all values are given that distinguish the operation: of the path, and required ones of the body."""
+    """Whether people gave all values that distinguish the operation: in the path, and required in the body."""
     required = [v for v in operation.values if v.where == "path" or (v.where == "body" and v.required)]
     return all(given.get(name_variable(value)) or value.name in alias.lookups for value in required)
 
 
 def _is_cleared(value: OperationInput, alias: Alias | None, operation: Operation) -> bool:
-    """Whether an argument without values empties the field."""
+    """Whether an argument without values sets the field to an empty list."""
     return operation.method == "PATCH" and alias is not None and value.name in {each.field for each in alias.arguments}
 
 
 def _list_chosen_flags(value: OperationInput, alias: Alias | None, options: Mapping[str, Any]) -> list[Any]:
-    """Value of the chosen flag of a field. Raises InvalidInput for several."""
+    """Return the value of the chosen flag of a field. Raises InvalidInput for several flags."""
     flags = alias.flags.get(value.name, {}) if alias else {}
     chosen = [(name, sent) for name, sent in flags.items() if options.get(name_flag(value, name))]
     if len(chosen) > 1:
@@ -79,7 +82,7 @@ def collect_arguments(operation: Operation, options: Mapping[str, Any], alias: A
         if found is None or (found == () and not _is_cleared(value, alias, operation)):
             continue
         if found == "-" and value.option == "url":
-            # A URL can contain a key, which the list of processes shows.
+            # A URL can contain a key, which other users can see in the list of processes.
             found = first_line(sys.stdin)
         if alias and (
             value.name in alias.files or any(value.name == each.field and each.is_file for each in alias.arguments)
@@ -112,7 +115,7 @@ def _read_file(value: OperationInput, file: BinaryIO) -> Any:  # noqa: ANN401 --
 
 
 def _read_pairs(text: str, place: str) -> Iterator[str]:
-    """KEY=VALUE of lines such as `Authorization: Bearer ...`. Raises InvalidInput."""
+    """Return names and values of lines such as `Authorization: Bearer ...`. Raises InvalidInput."""
     names = set()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():

@@ -1,6 +1,6 @@
 """The operations of this checkout's API and the short commands, in a file that loads within milliseconds.
 
-The file is made from the code at the first use, which takes seconds, and again when the code changes.
+Admit creates the file from the code at the first use and after each change of the code. This takes seconds.
 """
 
 import gc
@@ -25,21 +25,21 @@ from cli.remote.description import Document, Operation, OperationInput, read_ope
 from nac.kit.private_files import write_private
 
 CHECKOUT: Final = Path(__file__).resolve().parent.parent.parent
-# The environment of the checkout: made from its code, not part of it.
+# Folder of the Python environment, which is not part of the code.
 _FILE: Final = Path(sys.prefix) / "admit-operations.json"
 _HELP_WIDTH: Final = 200
 _SOURCES: Final = ("api", "nac", "pki", "cli")
 
 
 class Operations(Mapping[str, Operation]):
-    """Operations by name. Built on access, because a command needs only one."""
+    """Operations by name. Each is built on access, because a command needs only one operation."""
 
     def __init__(self, rows: Mapping[str, Any]) -> None:
         self._rows = rows
 
     @classmethod
     def of(cls, document: Document) -> "Operations":
-        """Operations of an OpenAPI document."""
+        """Return the operations of an OpenAPI document."""
         return cls({name: asdict(each) for name, each in read_operations(document).items()})
 
     def __getitem__(self, name: str) -> Operation:
@@ -60,16 +60,19 @@ class Catalog:
         self._nouns: Mapping[str, Any] = content["nouns"]
         # Short command by operationId.
         self.commands: Mapping[str, str] = content["commands"]
-        # Short help of the commands in modules: by name, and by noun and verb.
+        # Short help of the commands in modules, by name, and by noun and verb.
         self.modules: Mapping[str, str] = content["modules"]
         self._module_verbs: Mapping[str, Mapping[str, str]] = content["module_verbs"]
 
     def nouns(self) -> dict[str, str]:
-        """Help by noun; a noun of several words, such as `retention hold`, is a group in the group of the first."""
+        """Return the help by noun.
+
+        A noun of several words, such as `retention hold`, is a group within the group of its first word.
+        """
         return {name: noun["help"] for name, noun in self._nouns.items()}
 
     def verbs(self, noun: str) -> dict[str, str]:
-        """First line of help by verb."""
+        """Return the first line of help by verb."""
         commands = self._nouns[noun]["commands"].items() if noun in self._nouns else ()
         found = {verb: row["help"] or self.operations[row["operations"][0]].help for verb, row in commands}
         below = {
@@ -94,7 +97,7 @@ class Catalog:
 
 @cache
 def load_catalog() -> Catalog:
-    """The catalog of this checkout."""
+    """Return the catalog of this checkout."""
     key = _compute_key()
     try:
         content = json.loads(_FILE.read_bytes())
@@ -102,7 +105,7 @@ def load_catalog() -> Catalog:
         content = {}
     if content.get("key") != key:
         content = {"key": key, **_make_content()}
-        # The next command makes it again if the environment is another account's.
+        # If this account cannot write to the environment, each command creates the catalog again.
         with suppress(OSError):
             write_private(_FILE, json.dumps(content), mode=0o644)
     return Catalog(content)
@@ -130,7 +133,7 @@ def _make_content() -> dict[str, Any]:
 
 
 def _name_operations(nouns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each operationId with its short command."""
+    """Return the short command of each operationId."""
     for noun, row in nouns.items():
         for verb, alias in row["commands"].items():
             for name in alias["operations"]:
@@ -139,7 +142,7 @@ def _name_operations(nouns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _list_groups(name: str, command: click.Command) -> Iterator[tuple[str, click.Group]]:
-    """Groups of a module, with the words that call them."""
+    """Yield the groups of a module, with the words that call them."""
     if isinstance(command, click.Group) and name != "api":
         yield name, command
         for verb, each in command.commands.items():
@@ -147,13 +150,16 @@ def _list_groups(name: str, command: click.Command) -> Iterator[tuple[str, click
 
 
 def list_modules() -> list[str]:
-    """Names of the commands that are modules of cli.commands, because they touch the machine."""
+    """Return the names of the commands that are modules of cli.commands.
+
+    They use files or processes of this machine.
+    """
     names = (module.name for module in pkgutil.iter_modules(cli.commands.__path__))
     return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
 
 
 def load_module(name: str) -> click.Command:
-    """Command of a module. Imported without garbage collection, which saves a tenth of its start."""
+    """Import the command of a module. Without garbage collection, this takes a tenth less time."""
     gc.disable()
     try:
         command = importlib.import_module(f"cli.commands.{name.replace('-', '_')}").command
@@ -165,7 +171,7 @@ def load_module(name: str) -> click.Command:
 
 
 def _compute_key() -> str:
-    """Hash that changes with the code that the catalog is made from."""
+    """Return a hash of the code from which the catalog is created."""
     digest = hashlib.sha256()
     for source in _SOURCES:
         for path, status in sorted(_list_files(CHECKOUT / source)):

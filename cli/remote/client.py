@@ -1,6 +1,6 @@
 """Calls of an API over HTTP with a token. Errors of the API become errors of `nac.kit.errors`.
 
-Uses http.client, which loads in a fifth of the time of an HTTP library.
+Uses http.client, which loads five times faster than other HTTP libraries.
 """
 
 import json
@@ -17,9 +17,9 @@ from nac.kit.advice import read_advice
 from nac.kit.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, SeveralMistakes, Unavailable
 
 _SECONDS = 60.0
-# Remedies for commands instead of the API's.
+# Remedies for the command line, which replace those of the API.
 _TOKENLESS = {"not-signed-in": "Set ADMIT_API_TOKEN or use --token-file. To create a token: ./admit token make"}
-# Those of every problem. Others are of one kind of problem, such as the failed tests of a policy.
+# Members of every problem. All other members belong to one kind of problem, such as the failed tests of a policy.
 _PROBLEM_MEMBERS = frozenset(
     ["type", "title", "status", "detail", "instance", "code", "place", "remedy", "next_steps", "mistakes", "request_id"]
 )
@@ -35,7 +35,7 @@ class RequestArguments:
     path: dict[str, str] = field(default_factory=dict)
     query: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    # Members of a JSON body, and the whole body.
+    # Members of a JSON body, and the whole body if it comes from a file.
     members: dict[str, Any] = field(default_factory=dict)
     body: bytes | None = None
 
@@ -44,11 +44,11 @@ class RequestArguments:
 class ApiClient:
     url: str
     token: str = field(repr=False)
-    # Whether it is the API of this installation.
+    # Whether the URL is the API of this installation.
     is_local: bool = False
 
     def fetch_description(self) -> Document:
-        """OpenAPI document. Raises ApiUnreachable, or InvalidInput if the URL is not an API of Admit."""
+        """Return the OpenAPI document. Raises ApiUnreachable, or InvalidInput if the URL is not an API of Admit."""
         with self._send("GET", "/openapi.json", {}, None) as response:
             try:
                 document = json.loads(response.read()) if response.status == 200 else None
@@ -60,7 +60,10 @@ class ApiClient:
 
     @contextmanager
     def call(self, operation: Operation, given: RequestArguments) -> Iterator[HTTPResponse]:
-        """Response with its body unread. Raises errors of `nac.kit.errors` for problems."""
+        """Call an operation. Returns the response with its body unread.
+
+        Raises an error of `nac.kit.errors` for a problem.
+        """
         path = operation.path
         for name, value in given.path.items():
             path = path.replace(f"{{{name}}}", quote(value, safe=":"))
@@ -72,7 +75,7 @@ class ApiClient:
             yield response
 
     def get(self, path: str) -> Any:  # noqa: ANN401 -- any JSON
-        """Document at a path of the API."""
+        """Return the JSON document at a path of the API."""
         with self._send("GET", path, {}, None) as response:
             if response.status >= 400:
                 raise _read_error(response.status, response.read())
@@ -123,7 +126,7 @@ def _read_error(status: int, body: bytes) -> AdmitError:
 
 
 def read_problem(told: Mapping[str, Any]) -> AdmitError:
-    """Error of a problem document (RFC 9457)."""
+    """Return the error for a problem document (RFC 9457)."""
     status = int(told.get("status", 500))
     if remedy := _TOKENLESS.get(str(told.get("code"))):
         told = {**told, "remedy": remedy}
@@ -136,7 +139,7 @@ def read_problem(told: Mapping[str, Any]) -> AdmitError:
 
 
 def _make_error(told: Mapping[str, Any], kind: type[AdmitError]) -> AdmitError:
-    """Error with the API's texts and extension members."""
+    """Return an error with the texts and extension members of the API."""
     members = {name: value for name, value in told.items() if name not in _PROBLEM_MEMBERS}
     error = type("Answered", (kind,), {"code": str(told.get("code") or "invalid-input"), "members": members})
     detail, place, remedy = (str(told.get(name) or "") for name in ("detail", "place", "remedy"))
@@ -147,7 +150,7 @@ def _make_error(told: Mapping[str, Any], kind: type[AdmitError]) -> AdmitError:
 
 
 def _read_remedy(text: str, next_steps: object) -> str:
-    """Remedy with the API's next steps, which `./admit` shows as commands."""
+    """Return the remedy with the API's next steps, which `./admit` shows as commands."""
     try:
         return read_advice(text, next_steps) if isinstance(next_steps, list) else text
     except (KeyError, TypeError, ValueError):
@@ -159,7 +162,7 @@ class _ApiMistakes(SeveralMistakes):
 
     def __init__(self, told: Mapping[str, Any], mistakes: Sequence[AdmitError]) -> None:
         super().__init__(mistakes)
-        # The API lists only some of the mistakes, but counts all.
+        # The API lists only some of the mistakes, and reports the number of all mistakes.
         first, *rest = self.detail.split("\n")
         self.detail = "\n".join((str(told.get("detail") or first), *rest))
         self.told_code = str(told.get("code") or super().code)
@@ -170,6 +173,6 @@ class _ApiMistakes(SeveralMistakes):
 
 
 def read_json(response: HTTPResponse) -> Any:  # noqa: ANN401 -- any document
-    """Parsed body; None if empty."""
+    """Return the parsed body; None if it is empty."""
     content = response.read()
     return json.loads(content) if content else None

@@ -51,7 +51,10 @@ class UnknownItem(NotFound):
 
 
 def make_raw_command(operation: Operation, connect: Connect) -> click.Command:
-    """Command with path parameters as arguments and all other values as options, named as in the API."""
+    """Return a command of `./admit api`. Path parameters are arguments.
+
+    All other values are options, named as in the API.
+    """
     parameters: list[click.Parameter] = []
     for value in operation.values:
         if value.where == "path":
@@ -80,7 +83,10 @@ def make_raw_command(operation: Operation, connect: Connect) -> click.Command:
 
 
 def make_short_command(verb: str, alias: Alias, known: Mapping[str, Operation], connect: Connect) -> click.Command:
-    """Command of the table: tenant and MSP as options, changes wait until they are live, lists return items."""
+    """Return a short command of the table. Tenant and MSP are options. Changes wait until they are live.
+
+    Lists print items.
+    """
     operations = [known[name] for name in alias.operations]
     first = operations[0]
     values = {value.name: value for each in reversed(operations) for value in each.values}
@@ -125,7 +131,10 @@ def make_short_command(verb: str, alias: Alias, known: Mapping[str, Operation], 
 
 
 def _look_up(operation: Operation, alias: Alias, given: Mapping[str, Any], api: ApiClient) -> dict[str, Any]:
-    """Values of fields that people name by another member of an item, or omit if there is only one item."""
+    """Replace names that people type by the values of the fields.
+
+    If a list has only one item, people can omit its name.
+    """
     found: dict[str, Any] = {}
     for value in operation.values:
         name = name_variable(value)
@@ -139,7 +148,10 @@ def _look_up(operation: Operation, alias: Alias, given: Mapping[str, Any], api: 
 
 
 def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | None, place: str) -> Any:  # noqa: ANN401 -- a member
-    """Member of the item that the text names; of the only item without a text. Raises NotFound or InvalidInput."""
+    """Return the member of the item with this name. Without a name, use the only item.
+
+    Raises NotFound or InvalidInput.
+    """
     if text:
         names = (text, text.lower())
         for item in items:
@@ -156,7 +168,7 @@ def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | 
 
 
 def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Document of an operation, called with values by name. Waits until changes are live and jobs end."""
+    """Call an operation with values by name, and return its result. Waits until changes are live and jobs end."""
     operation = load_catalog().operations[name]
     given = RequestArguments()
     for value in operation.values:
@@ -179,7 +191,7 @@ def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa:
 
 
 def download(api: ApiClient, name: str, output: BinaryIO, /, **values: str) -> None:
-    """Copy the file that an operation returns."""
+    """Copy the file that an operation returns to the output."""
     operation = load_catalog().operations[name]
     given = RequestArguments()
     for value in operation.values:
@@ -189,7 +201,7 @@ def download(api: ApiClient, name: str, output: BinaryIO, /, **values: str) -> N
 
 
 def list_items(api: ApiClient, name: str, /, **values: Any) -> Iterator[Any]:  # noqa: ANN401 -- as above
-    """Items of all pages of a list."""
+    """Return the items of all pages of a list."""
     operation = load_catalog().operations[name]
     given = RequestArguments()
     for value in operation.values:
@@ -235,17 +247,17 @@ def _call_short(
     if document is None and operation.method == "DELETE":
         last = operation.path.rpartition("/")[2]
         return {"removed": arguments.path.get(last.strip("{}"), last)}
-    # Lists without pages.
+    # Some lists have no pages.
     is_list = operation.name.startswith("list-") or operation.name == "create-coa-requests"
     return document["items"] if is_list and isinstance(document, dict) and "items" in document else document
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    # None if the response is empty or was copied to a file.
+    # Document of the response; None if it is empty or was copied to a file.
     document: Any
     is_live: bool = True
-    # Path of the job that continues the work; "" if there is none.
+    # Path of the job that the operation started; "" if it started none.
     job_path: str = ""
 
 
@@ -271,7 +283,10 @@ def _call(
 
 
 def _await_job(api: ApiClient, answer: _Answer) -> _Answer:
-    """Result of the job, if the operation started one. Raises its error, or Refused if the worker does not start it."""
+    """Wait for the job that the operation started, and return its result.
+
+    Raises the error of the job, or Refused if the worker does not start it.
+    """
     path, document = answer.job_path, answer.document
     if not path:
         return answer
@@ -300,7 +315,7 @@ def _copy(response: HTTPResponse, output: BinaryIO) -> None:
 def _fetch_items(
     operation: Operation, api: ApiClient, given: RequestArguments, page: dict[str, Any], *, limit: int | None = None
 ) -> list[Any]:
-    """Items of this page and the following ones, at most `limit`."""
+    """Yield the items of this page and the following pages, at most `limit`."""
     items, after = page["items"], page["next"]
     while after is not None and (limit is None or len(items) < limit):
         given.query["after"] = after

@@ -21,7 +21,8 @@ _KINDS: Mapping[str, Kind] = {"string": "text", "integer": "integer", "number": 
 class OperationInput:
     """Value in a path, a query, a header or a body."""
 
-    # Name in the API. The name of a value in an object of the body begins with that of the object and a dot.
+    # Name in the API. For a value in an object of the body, the name is that of the object, a dot and that of the
+    # value.
     name: str
     where: Literal["path", "query", "header", "body"]
     kind: Kind
@@ -30,7 +31,7 @@ class OperationInput:
     nullable: bool = False
     choices: tuple[str, ...] = ()
     help: str = ""
-    # Kind of the only form of the body with this value; "" if all forms have it.
+    # If only one form of the body has this value, the kind of this form; "" if all forms have it.
     form: str = ""
 
     @property
@@ -55,7 +56,7 @@ class Operation:
 
 
 def read_operations(document: Document) -> dict[str, Operation]:
-    """Operations by name: the operationId with hyphens."""
+    """Return the operations by name, which is the operationId with hyphens."""
     found = [
         _operation(document, path, method)
         for path, methods in document.get("paths", {}).items()
@@ -72,7 +73,7 @@ def hyphenate(operation_id: str) -> str:
 def _operation(document: Document, path: str, method: str) -> Operation:
     told = document["paths"][path][method]
     values = [_parameter(document, each) for each in told.get("parameters", ())]
-    # In order of the path, which is the order of arguments.
+    # The order of the path is the order of arguments.
     values.sort(key=lambda value: path.find(f"{{{value.name}}}") if value.where == "path" else len(path))
     takes, schema = _body(document, told)
     values += _members(document, schema)
@@ -109,7 +110,10 @@ def _body(document: Document, told: Document) -> tuple[str, Document]:
 
 
 def _members(document: Document, schema: Document) -> list[OperationInput]:
-    """Values of a body. Those of its objects have dotted names; of several forms, each has its values."""
+    """Return the values of a body. Values in objects have names with dots.
+
+    If the body has several forms, include the values of each form.
+    """
     forms = [_resolve(document, form) for form in schema.get("oneOf", (schema,))]
     found: dict[str, OperationInput] = {}
     for form in forms:
@@ -141,7 +145,7 @@ def _value(document: Document, name: str, where: Any, schema: Document, *, requi
 
 
 def _choices(schema: Document) -> tuple[str, ...]:
-    """Texts to choose from; empty if others are valid."""
+    """Return the allowed texts; empty if other values are valid too."""
     ways = [_choices(way) for way in schema.get("anyOf", ()) if way.get("type") != "null"]
     if ways:
         return tuple(choice for way in ways for choice in way) if all(ways) else ()
@@ -165,7 +169,10 @@ def _is_scalar(document: Document, schema: Document, types: Collection[str] = (*
 
 
 def _without_null(document: Document, schema: Document) -> tuple[Document, bool]:
-    """Schema without null, and whether null was allowed. Unchanged if several other types remain."""
+    """Return the schema without null, and whether it allowed null.
+
+    A schema with several other types stays unchanged.
+    """
     schema = _resolve(document, schema)
     ways = [_resolve(document, way) for way in schema.get("anyOf", ())]
     others = [way for way in ways if way.get("type") != "null"]

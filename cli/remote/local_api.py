@@ -1,4 +1,4 @@
-"""The API that commands call: of ADMIT_API_URL, or of this installation as its operator."""
+"""Connection to the API at ADMIT_API_URL, or to the API of this installation as its operator."""
 
 import getpass
 import os
@@ -16,7 +16,10 @@ URL, TOKEN = "ADMIT_API_URL", "ADMIT_API_TOKEN"
 
 
 def connect(url: str | None = None, token_file: Path | None = None) -> ApiClient:
-    """Client for the URL, else ADMIT_API_URL, else this installation. Raises NothingRuns and InvalidInput."""
+    """Return a client for the URL, or for ADMIT_API_URL, or for this installation.
+
+    Raises NothingRuns and InvalidInput.
+    """
     token = token_file.read_text("ascii", "replace").strip() if token_file else os.environ.get(TOKEN, "")
     url = url or os.environ.get(URL)
     if url is None:

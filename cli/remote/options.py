@@ -1,4 +1,4 @@
-"""Arguments and options of commands, from the values of an operation."""
+"""Builds the arguments and options of commands from the values of an operation."""
 
 import json
 import re
@@ -11,11 +11,11 @@ from cli.remote.aliases import Alias, Argument
 from cli.remote.description import Operation, OperationInput
 from cli.remote.value_types import choose_type
 
-# Parameter names of every operation, which no value of an API has.
+# Names of click parameters that every command has. No value of an API has such a name.
 OUTPUT, BODY, AS_JSON = "output_file", "body_file", "as_json"
 # Fields that people type without an echo, or keep in files.
 SECRETS = ("secret", "client_secret", "password", "passphrase", "mab_password_text")
-# A prompt if the option has no value.
+# An option without a value asks for it.
 _HIDDEN_PROMPT: Mapping[str, Any] = {
     "prompt": True,
     "prompt_required": False,
@@ -82,7 +82,7 @@ def make_short_options(value: OperationInput, alias: Alias, *, with_ages: bool, 
 
 
 def make_call_flag(name: str, operation: Operation) -> click.Option:
-    """Flag that calls another operation."""
+    """Return a flag that calls another operation."""
     return click.Option([name, name_variable_of_flag(name)], is_flag=True, help=operation.help.splitlines()[0])
 
 
@@ -98,7 +98,8 @@ def make_option(value: OperationInput, names: list[str], kind: click.ParamType[A
         notes.append("KEY=VALUE.")
     if value.repeated or value.kind in _MAPS:
         notes.append("Repeatable.")
-    # --body can also contain a required member. Of several operations, not all have the value of a path.
+    # The option is not required, because --body can contain the member, and another operation may not need a value of
+    # the path.
     required = value.required and value.where not in ("body", "path")
     return click.Option(
         [*names, name_variable(value)],

@@ -10,7 +10,7 @@ import click
 from cli.output import escape_unprintable, show_list, show_one
 from cli.remote.catalog import load_catalog
 
-# Members with texts that name operations.
+# Members whose text can name operations of the API.
 _ADVICE = ("advice", "detail", "plan", "remedy")
 _OPERATION = re.compile(r"\b[a-z]+(?:[A-Z][a-z]+)+\b")
 
@@ -34,7 +34,7 @@ def show_result(document: Any, *, as_json: bool, is_page: bool = False, columns:
 
 
 def name_commands(document: Any) -> Any:  # noqa: ANN401 -- any document
-    """Document whose advice names short commands in place of operations."""
+    """Return the document. Its advice names short commands instead of operations."""
     if isinstance(document, list):
         return [name_commands(each) for each in document]
     if not isinstance(document, dict):
@@ -52,7 +52,7 @@ def _rename(value: Any) -> Any:  # noqa: ANN401 -- text, or a list of texts
 
 
 def _show_object(document: Mapping[str, Any]) -> None:
-    """Values line by line, then sentences, then lists of objects as tables."""
+    """Print single values line by line, then sentences, then lists of objects as tables."""
     tables = {name: value for name, value in document.items() if value and _is_table(value)}
     texts = {name: value for name, value in document.items() if _is_text(value)}
     lines = {name: value for name, value in _flatten(document) if name not in tables | texts}
@@ -67,7 +67,7 @@ def _show_object(document: Mapping[str, Any]) -> None:
 
 
 def _flatten(document: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Members, with those of nested objects under dotted names."""
+    """Return the members. Members of nested objects have names with dots."""
     found: list[tuple[str, Any]] = []
     for name, value in document.items():
         if isinstance(value, dict) and value:
@@ -87,7 +87,10 @@ def _is_text(value: object) -> bool:
 
 
 def _choose_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows with those of the columns that exist; with all that have a value and no nested objects, if none does."""
+    """Return the rows with those of `columns` that they have.
+
+    If they have none, return all columns with simple values.
+    """
     columns = [name for name in columns if rows and name in rows[0]]
     if not columns and rows:
         columns = [name for name in rows[0] if any(_has_cell(row.get(name)) for row in rows)]

@@ -27,7 +27,7 @@ class _ShortChoice(click.Choice[str]):
 
 
 class _TimeType(click.ParamType[str]):
-    """Time for the API: RFC 3339."""
+    """Type of an option for a time. Converts it to RFC 3339 for the API."""
 
     name = "TIME"
 
@@ -44,7 +44,7 @@ class _TimeType(click.ParamType[str]):
 
 
 class _SecondsType(click.ParamType[int]):
-    """Seconds, or a duration such as 15m."""
+    """Type of an option for seconds, or for a duration such as 15m."""
 
     name = "SECONDS|TIME"
 
@@ -54,7 +54,7 @@ class _SecondsType(click.ParamType[int]):
 
 
 class _SizeType(click.ParamType[str]):
-    """Bytes, or a size such as 20GB; other texts stay."""
+    """Type of an option for bytes, or for a size such as 20GB. Other texts stay unchanged."""
 
     name = "BYTES|SIZE"
 
@@ -64,15 +64,18 @@ class _SizeType(click.ParamType[str]):
 
 
 def choose_raw_type(value: OperationInput) -> click.ParamType[Any]:
-    """Type whose values are those of the API, for `./admit api`."""
+    """Return the type of an option of `./admit api`, with the values of the API."""
     if value.nullable and value.where == "body":
-        # One of the values is "null".
+        # One of the allowed texts is "null".
         return click.STRING
     return click.Choice(value.choices) if value.choices else _TYPES.get(value.kind, click.STRING)
 
 
 def choose_type(value: OperationInput, *, with_ages: bool) -> click.ParamType[Any]:
-    """Type that also accepts ages (with `with_ages`), durations, sizes and the ends of choices."""
+    """Return the type of an option of a short command.
+
+    It also accepts ages (with `with_ages`), durations, sizes and the last words of choices.
+    """
     if value.choices:
         return _ShortChoice(value.choices)
     if value.kind == "time":
@@ -85,7 +88,7 @@ def choose_type(value: OperationInput, *, with_ages: bool) -> click.ParamType[An
 
 
 def parse_member(value: OperationInput, found: Any, *, option: str) -> Any:  # noqa: ANN401 -- any JSON
-    """Member of the body for what the option gave. Raises InvalidInput."""
+    """Return the member of the body for the value of an option. Raises InvalidInput."""
     if value.kind in ("texts", "scalars"):
         return _parse_map(found, option, parse_scalar if value.kind == "scalars" else str)
     if value.repeated:
@@ -100,7 +103,7 @@ def parse_member(value: OperationInput, found: Any, *, option: str) -> Any:  # n
 
 
 def parse_scalar(text: str) -> Any:  # noqa: ANN401 -- a scalar
-    """Number or boolean, or else the text."""
+    """Return a number or boolean if the text is one, otherwise the text."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -109,7 +112,7 @@ def parse_scalar(text: str) -> Any:  # noqa: ANN401 -- a scalar
 
 
 def parse_changes(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Attributes of a CoA-Request from ATTRIBUTE[:TAG]=VALUE. Raises InvalidInput with each mistake."""
+    """Parse attributes of a CoA-Request: ATTRIBUTE[:TAG]=VALUE. Raises InvalidInput with all mistakes."""
     found = [(text, _CHANGE.fullmatch(text)) for text in texts]
     if wrong := [text for text, match in found if match is None]:
         raise InvalidInput(

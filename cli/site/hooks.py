@@ -31,7 +31,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def _navigation(index: str) -> Iterator[dict[str, Any]]:
-    """Sections of the index with their pages."""
+    """Return the sections of the index with their pages."""
     yield {"Documentation": "README.md"}
     title, entries = "", list[dict[str, str]]()
     for line in index.splitlines():
@@ -49,7 +49,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 
 def name_outer_files(markdown: str, page: str) -> str:
-    """Replace links to repository files outside docs/ by their text and path; `page` is within docs/."""
+    """Replace links to repository files outside docs/ by text and path. `page` is the path of the page within docs/."""
 
     def named(link: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link[2]))
@@ -59,11 +59,11 @@ def name_outer_files(markdown: str, page: str) -> str:
 
 
 def separate_blocks(lines: list[str]) -> Iterator[str]:
-    """Add what Python-Markdown needs: a blank line before a list or table, and four spaces inside an item."""
+    """Insert a blank line before a list or table, and indent items by four spaces, as Python-Markdown requires."""
     before, fence, is_in_list = "", "", False
     for line in lines:
         if fence or _FENCE.match(line):
-            # The end of a fence has no text after its backticks.
+            # The last line of a code block has no text after its backticks.
             fence = "" if fence and line.strip() == "```" else (fence or line)
         elif line and before and not before.startswith("#"):
             begins_list = _ITEM.match(line) and not is_in_list

@@ -1,4 +1,4 @@
-"""Packages of npm by a lock file, and Node to run them. The development packages include Node."""
+"""Packages of npm from a lock file, and Node to run them. The development packages include Node."""
 
 import fcntl
 import os

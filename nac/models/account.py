@@ -42,7 +42,7 @@ class Person(UuidKey, CreatedAt, UpdatedAt, Base):
     name: Mapped[str] = mapped_column(server_default="")
     # active | disabled
     status: Mapped[str] = mapped_column(server_default="active")
-    # As created by nac.kit.passwords; "" for none.
+    # Hash from nac.kit.passwords; "" if the person has no password.
     password_hash: Mapped[str] = mapped_column(server_default="")
 
 
@@ -69,7 +69,7 @@ class CustomRole(UuidKey, CreatedAt, UpdatedAt, Base):
 
 
 class Membership(UuidKey, CreatedAt, Base):
-    """A person's role at an MSP, a tenant, or (with neither) the platform."""
+    """A person's role at an MSP, at a tenant, or at the platform if both ids are null."""
 
     __tablename__ = "memberships"
     __table_args__ = (
@@ -105,13 +105,13 @@ class Membership(UuidKey, CreatedAt, Base):
     )
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
-    # A slug of nac.accounts.roles; otherwise the role is custom.
+    # Slug of a built-in role in nac.accounts.roles; null for a custom role.
     role: Mapped[str | None]
     custom_role_id: Mapped[UUID | None]
-    # Only the MSP's tenants in MembershipTenant.
+    # Whether the role covers only the MSP's tenants in MembershipTenant.
     has_chosen: Mapped[bool] = mapped_column(server_default=text("false"))
     created_by: Mapped[str]
-    # Time of the first sign-in with it; None before.
+    # Time of the first sign-in that used the membership; null before.
     accepted_at: Mapped[datetime | None]
 
 
@@ -131,7 +131,7 @@ class MembershipTenant(Base):
 
 
 class ApiToken(UuidKey, CreatedAt, Base):
-    """Credential of a program; of an MSP, a tenant, or (with neither) the platform."""
+    """Credential of a program. It belongs to an MSP, to a tenant, or to the platform if both ids are null."""
 
     __tablename__ = "api_tokens"
     __table_args__ = (
@@ -155,20 +155,20 @@ class ApiToken(UuidKey, CreatedAt, Base):
     permissions: Mapped[list[str]] = mapped_column(ARRAY(Text))
     expires_at: Mapped[datetime]
     revoked_at: Mapped[datetime | None]
-    # To the minute.
+    # Accurate to the minute.
     last_used_at: Mapped[datetime | None]
     last_used_from: Mapped[str | None] = mapped_column(HostAddress())
     created_by: Mapped[str]
-    # The person responsible for it, even if another token created it; None if created on the command line.
+    # The person responsible for the token, even if another token created it; null if created on the command line.
     maker_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("people.id", ondelete="CASCADE", info=describe_reference("token", "its maker"))
     )
-    # That person's name in the audit log.
+    # Name in the audit log of the responsible person.
     maker: Mapped[str | None]
-    # Owner of the single sign-on through which that person acted. Only this owner's memberships count.
+    # Owner of the single sign-on that the responsible person used. Only the memberships at this owner count.
     via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
-    # The token that created it.
+    # The token that created this token.
     parent_id: Mapped[UUID | None] = mapped_column(ForeignKey("api_tokens.id", ondelete="CASCADE"))
 
 
@@ -195,7 +195,7 @@ class SignIn(UuidKey, CreatedAt, Base):
     user_agent: Mapped[str] = mapped_column(server_default="")
     expires_at: Mapped[datetime]
     ended_at: Mapped[datetime | None]
-    # To the minute.
+    # Accurate to the minute.
     last_seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
     # When the person last authenticated in this browser.
     confirmed_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -219,13 +219,13 @@ class AccountMail(CreatedAt, Base):
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # forgotten | invitation
     kind: Mapped[str]
-    # As entered; possibly nobody's address.
+    # As the visitor entered it; an account with this address may not exist.
     email: Mapped[str]
-    # Owner of the invited membership; with neither, the platform.
+    # Owner of the invited person's membership; the platform if both ids are null.
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     actor: Mapped[str]
-    # Requested in a browser in which the person has signed in before.
+    # Whether the person has signed in before with the browser that requested the mail.
     is_known: Mapped[bool] = mapped_column(server_default=text("false"))
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]

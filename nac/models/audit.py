@@ -13,7 +13,10 @@ from nac.kit.permissions import Permission
 
 
 class AuditEntry(Base):
-    """An entry of the audit log. Append-only by trigger; no foreign keys, so that it outlives the objects it names."""
+    """An entry of the audit log. A trigger rejects updates and deletes.
+
+    Without foreign keys, so that an entry outlives the objects that it names.
+    """
 
     __tablename__ = "audit_log"
     __table_args__ = (
@@ -32,14 +35,14 @@ class AuditEntry(Base):
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     at: Mapped[datetime] = mapped_column(server_default=func.now())
-    # Kind and name, such as cli:alice or system:agent.
+    # Kind and name of the actor, such as cli:alice or system:agent.
     actor: Mapped[str]
     tenant_id: Mapped[UUID | None]
     msp_id: Mapped[UUID | None]
     # noun.verb
     action: Mapped[str]
     target: Mapped[str]
-    # Source address of an HTTP request, and the request id in response and log.
+    # Source address of the HTTP request, and its X-Request-Id. Both are null if no request caused the entry.
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]
     before: Mapped[dict[str, Any] | None]
@@ -47,7 +50,7 @@ class AuditEntry(Base):
 
 
 class AuditKey(Base):
-    """A key that signs heads of chains."""
+    """A key that signs the ends of audit chains."""
 
     __tablename__ = "audit_keys"
     reference = Reference("audit", "a key")
@@ -60,7 +63,7 @@ class AuditKey(Base):
 
 
 class AuditChain(Base):
-    """The sealed entries of a tenant, an MSP or the platform, and their head."""
+    """The audit chain of a tenant, an MSP or the platform, with its last entry."""
 
     __tablename__ = "audit_chains"
     __table_args__ = (UniqueConstraint("tenant_id", "msp_id", postgresql_nulls_not_distinct=True),)
@@ -79,7 +82,7 @@ class AuditChain(Base):
 
 
 class AuditSeal(Base):
-    """The position of an entry in its chain. Append-only by trigger."""
+    """The position of an entry in its chain. A trigger rejects updates and deletes."""
 
     __tablename__ = "audit_seals"
     __table_args__ = (UniqueConstraint("entry_id"),)

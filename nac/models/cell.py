@@ -37,20 +37,20 @@ class Cell(Base):
 
     id: Mapped[CellId] = mapped_column(Identity(always=True), primary_key=True)
     name: Mapped[str]
-    # Host of the agent; "" after the agent has left.
+    # Host of the agent; "" if the agent has ended.
     host: Mapped[str]
     # active | draining (no new tenants) | retired
     status: Mapped[str] = mapped_column(default="active")
     # Location or purpose.
     labels: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default="{}")
-    # Address for NASes; "" for the listening address.
+    # Address to configure at NASes; "" for the address on which radiusd listens.
     address: Mapped[str] = mapped_column(default="", server_default="")
     dictionary_sha256: Mapped[bytes | None] = mapped_column(ForeignKey("dictionaries.sha256"))
-    # pg_snapshot: all transactions visible in it are live in this cell.
+    # A pg_snapshot. The cell uses the changes of all transactions that are visible in it.
     replica_position: Mapped[str | None]
     replica_position_at: Mapped[datetime | None]
     agent_seen_at: Mapped[datetime | None]
-    # Journal records before this time are in the database.
+    # All journal records before this time are in the database.
     shipped_until: Mapped[datetime | None]
     radiusd_started_at: Mapped[datetime | None]
     counters: Mapped[dict[str, Any]] = mapped_column(default=dict)
@@ -58,7 +58,7 @@ class Cell(Base):
 
 
 class Slot(UuidKey, Base):
-    """A place for one tenant in a cell: a virtual server that already listens."""
+    """Capacity for one tenant in a cell: a virtual server that already listens on its ports."""
 
     __tablename__ = "slots"
     __table_args__ = (
@@ -77,7 +77,7 @@ class Slot(UuidKey, Base):
     # Sealed with context "slot:<id>".
     secret_sealed: Mapped[bytes]
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"))
-    # Tenant that is about to move here, or has just moved away (nac.tenancy.tenants.moves).
+    # Tenant that will move to this slot, or has just moved away (nac.tenancy.tenants.moves).
     reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"))
     # free | assigned | retired (waits for a new secret) | reserved (radiusd does not have the moving tenant's secret
     # yet) | ready (it has)
@@ -85,8 +85,9 @@ class Slot(UuidKey, Base):
 
 
 class JournalPosition(Base):
-    """Position up to which a cell's journal is in the log tables. Written in the same transaction as the rows: exactly
-    once.
+    """Position up to which a cell's journal is in the log tables.
+
+    Written in the same transaction as the rows: exactly once.
     """
 
     __tablename__ = "journal_positions"
@@ -96,13 +97,13 @@ class JournalPosition(Base):
     stream: Mapped[str] = mapped_column(primary_key=True)
     segment: Mapped[str]
     offset: Mapped[int] = mapped_column(BigInteger())
-    # Conversations whose server certificate was sent and that have not ended.
+    # EAP conversations that have not ended and in which radiusd sent the server certificate.
     open_conversations: Mapped[dict[str, Any]] = mapped_column(default=dict)
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
 
 
 class QuarantinedRecord(Base):
-    """A journal record that could not be stored, and the reason. `radius.agent.replay` ships it later."""
+    """A journal record that the agent could not store, with the reason. `radius.agent.replay` stores it later."""
 
     __tablename__ = "quarantined_records"
     __table_args__ = (
@@ -120,13 +121,13 @@ class QuarantinedRecord(Base):
     why: Mapped[str]
     # msgpack, as in the journal.
     payload: Mapped[bytes]
-    # Received from the cell that the tenant moved away from. This cell's agent ships it automatically.
+    # Whether the record comes from the tenant's previous cell. The agent of this cell stores it automatically.
     handed_over: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class ReplicaChange(Base):
-    """A change of a row that replicas mirror. Written by triggers, followed by agents."""
+    """A change of a row that replicas contain. Triggers write changes, and agents apply them to their replicas."""
 
     __tablename__ = "replica_changes"
     tenant_file = FileExclusion("belongs to its cell")
@@ -135,14 +136,14 @@ class ReplicaChange(Base):
     xact: Mapped[str] = mapped_column(Xid8(), server_default=text("pg_current_xact_id()"), index=True)
     at: Mapped[datetime] = mapped_column(server_default=func.now())
     tenant_id: Mapped[UUID | None]
-    # Set only for slots: a slot's number is meaningless without its cell.
+    # Set only for slots, because slot numbers are unique only within a cell.
     cell_id: Mapped[CellId | None]
     noun: Mapped[str]
     key: Mapped[str]
 
 
 class PlatformAlarm(Base):
-    """A current problem of the platform, except those of cells."""
+    """A current problem of the platform. Problems of cells are in `cells.alarms`."""
 
     __tablename__ = "platform_alarms"
 

@@ -45,10 +45,10 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     # root | issuing | external
     kind: Mapped[str]
     name: Mapped[str]
-    # OpenSSL's one-line form, as in radiusd's reports.
+    # In OpenSSL's one-line format, which radiusd uses too.
     subject: Mapped[str]
     certificate_der: Mapped[bytes]
-    # Not readable for cells (grants in `migrations/sql/schema/certificate.sql`).
+    # Cells cannot read this column (grants in `migrations/sql/schema/certificate.sql`).
     key_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("authority:{id}"))
     # Subject key identifier (RFC 5280 4.2.1.2).
     key_id: Mapped[bytes]
@@ -107,7 +107,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             "revoked_at",
             postgresql_where=text("status IN ('suspended', 'revoked')"),
         ),
-        # Queried when certificates are issued.
+        # Admit queries this index when it issues certificates.
         Index(
             "ix_certificates_of_servers",
             "tenant_id",
@@ -140,9 +140,9 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     common_name: Mapped[str]
     common_name_key: Mapped[str] = mapped_column(Computed("lower(common_name)", persisted=True))
     subject: Mapped[str]
-    # None until signed: the row is written first.
+    # Null until signed, because Admit stores the row before it signs.
     certificate_der: Mapped[bytes | None]
-    # Hash of SubjectPublicKeyInfo; None if never signed, unless the request had the key.
+    # Hash of SubjectPublicKeyInfo; null if the key is not known yet.
     public_key_sha256: Mapped[bytes | None]
     key_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("certificate:{id}"))
     # intended | abandoned | valid | suspended | revoked
@@ -153,16 +153,16 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     not_after: Mapped[datetime]
     endpoint_id: Mapped[UUID | None] = mapped_column(index=True)
     user_id: Mapped[UUID | None] = mapped_column(index=True)
-    # The certificate that this one renews.
+    # The certificate that this certificate renews.
     renews_id: Mapped[UUID | None] = mapped_column(index=True)
-    # The enrolment secret redeemed for it.
+    # The enrolment secret that the device used to get this certificate.
     secret_id: Mapped[UUID | None] = mapped_column(index=True)
-    # A server certificate is presented from this time; None if another was chosen before.
+    # Devices see a server certificate from this time; null if Admit does not present it.
     present_from: Mapped[datetime | None]
 
 
 class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
-    """The intended certificate of an authority, recorded before signing. `id` is the future authority's."""
+    """The intended certificate of an authority, stored before signing. `id` becomes the id of the authority."""
 
     __tablename__ = "authority_intents"
     __table_args__ = (
@@ -183,18 +183,18 @@ class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
     serial: Mapped[bytes]
     issuer_id: Mapped[UUID | None]
     key_store: Mapped[str]
-    # Requested names of the first server certificate below it.
+    # Requested names of the first server certificate that the authority issues.
     server_names: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default="{}")
     signed_at: Mapped[datetime | None]
-    # When the signature was found to be missing or lost.
+    # Time when Admit detected that the certificate was never signed, or was lost.
     abandoned_at: Mapped[datetime | None]
-    # Only for cross-certificates; otherwise in the authority's row.
+    # Only for cross-certificates. For other certificates, the row of the authority has the revocation.
     revoked_at: Mapped[datetime | None]
     revocation_reason: Mapped[str] = mapped_column(default="")
 
 
 class CertificateSettings(Base):
-    """A tenant's settings; without a row, the defaults apply."""
+    """A tenant's settings for certificates. Defaults apply to a tenant without a row."""
 
     __tablename__ = "certificate_settings"
     __table_args__ = (
@@ -203,9 +203,9 @@ class CertificateSettings(Base):
     tenant_file = FileContent(Permission.CERTIFICATE_READ, (Permission.AUTHORITY_MANAGE,))
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
-    # By profile: {"validity_days": 365, "key": "rsa-2048"}
+    # Settings by profile, such as {"validity_days": 365, "key": "rsa-2048"}.
     profiles: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    # "": the platform's default.
+    # "" for the platform's default.
     key_store: Mapped[Literal["", "sealed", "pkcs11"]] = mapped_column(Text(), default="")
 
 

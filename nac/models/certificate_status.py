@@ -30,19 +30,20 @@ class RevocationList(TenantOwned, Base):
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger(), default=0)
-    # The last number reserved before signing; larger than `number` if that list was not published.
+    # The last list number that Admit reserved before signing. Larger than `number` if Admit did not publish that
+    # list.
     reserved_number: Mapped[int] = mapped_column(BigInteger(), default=0)
     # None until signed.
     crl_der: Mapped[bytes | None]
     this_update: Mapped[datetime | None]
     next_update: Mapped[datetime | None]
-    # Time of the last regular list.
+    # Time of the last list that Admit issued by schedule.
     scheduled_at: Mapped[datetime | None]
     retry_at: Mapped[datetime | None]
 
 
 class RevocationWork(TenantOwned, Base):
-    """Authorities that need a new list, possibly repeated."""
+    """Queue of authorities that need a new revocation list. An authority can have several rows."""
 
     __tablename__ = "revocation_work"
     __table_args__ = (
@@ -73,7 +74,7 @@ class OcspSignerRow(UuidKey, TenantOwned, Base):
 
     authority_id: Mapped[UUID]
     serial: Mapped[bytes]
-    # None until signed: the row is written first.
+    # Null until signed, because Admit stores the row before it signs.
     certificate_der: Mapped[bytes | None]
     key_sealed: Mapped[bytes]
     not_before: Mapped[datetime]
@@ -84,7 +85,7 @@ _AUTHORITY_KEY = (["tenant_id", "authority_id"], ["certificate_authorities.tenan
 
 
 class StatusSource(TenantOwned, Base):
-    """Sources of certificate status for an external authority, and the result of the last attempt."""
+    """Sources of certificate status for an external authority, and the result of the last download."""
 
     __tablename__ = "status_sources"
     __table_args__ = (
@@ -95,10 +96,10 @@ class StatusSource(TenantOwned, Base):
     effects = (Effect.TRUST, Effect.TENANTS)
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
-    # Set by the administrator; "" for the URLs in the certificates.
+    # URL that the administrator set; "" for the URL in each certificate.
     crl_url: Mapped[str] = mapped_column(default="")
     ocsp_url: Mapped[str] = mapped_column(default="")
-    # Number of the current list (RFC 5280 5.2.3), up to 20 octets.
+    # Number of the current revocation list (RFC 5280 5.2.3), up to 20 octets.
     crl_number: Mapped[Decimal | None] = mapped_column(Numeric())
     crl_this_update: Mapped[datetime | None]
     crl_next_update: Mapped[datetime | None]
@@ -108,7 +109,7 @@ class StatusSource(TenantOwned, Base):
 
 
 class ExternalCertificate(Base):
-    """A certificate that a device presented. Written by the shipper, so without foreign keys."""
+    """A certificate that a device presented. The agent writes it, from its journal, so there are no foreign keys."""
 
     __tablename__ = "external_certificates"
     __table_args__ = (Index("ix_external_certificates_tenant_id_ocsp_due_at", "tenant_id", "ocsp_due_at"),)
@@ -132,7 +133,7 @@ class ExternalCertificate(Base):
 
 
 class ExternalStatus(TenantOwned, Base):
-    """Status of one certificate, mirrored by cells."""
+    """Status of one certificate. Cells copy it to their replicas."""
 
     __tablename__ = "external_statuses"
     __table_args__ = (
@@ -143,9 +144,9 @@ class ExternalStatus(TenantOwned, Base):
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     serial: Mapped[bytes] = mapped_column(primary_key=True)
-    # On the authority's revocation list.
+    # Whether the certificate is on the authority's revocation list.
     listed: Mapped[bool] = mapped_column(default=False)
-    # OCSP status: good | revoked; "" if never requested.
+    # OCSP status: good | revoked; "" if there is none.
     answer: Mapped[str] = mapped_column(default="")
     # End of the status's validity.
     until: Mapped[datetime | None]

@@ -12,13 +12,13 @@ from nac.kit.permissions import Effect
 
 CoaKind = Literal["disconnect", "reauthenticate", "bounce", "change"]
 CoaState = Literal["queued", "sending", "acknowledged", "refused", "unanswered", "unreachable", "withdrawn", "expired"]
-# Cause: a person, a block, a certificate's status (`nac.sessions.coa_requests.request_queue`) or a re-decision.
+# Cause of the request: a person, a blocked endpoint, a changed certificate status, or a re-decision.
 CoaReason = Literal["requested", "endpoint-blocked", "certificate-revoked", "certificate-suspended", "redecided"]
 COA_STATES: tuple[CoaState, ...] = get_args(CoaState)
 
 
 class CoaRequest(TenantOwned, CreatedAt, Base):
-    """A request to a NAS about a live session (RFC 5176). The row is written before the packet is sent."""
+    """A request to a NAS about a live session (RFC 5176). Admit stores the row before it sends the packet."""
 
     __tablename__ = "coa_requests"
     __table_args__ = (
@@ -57,7 +57,8 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     kind: Mapped[str] = mapped_column(server_default="disconnect")
-    # For a change: [{"attribute": ..., "value": ..., "tag": ...}] in the notation of `nac.engine.dictionary`.
+    # For a change: [{"attribute": ..., "value": ..., "tag": ...}], with values in the notation of
+    # `nac.engine.dictionary`.
     attributes: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     asked_by: Mapped[str] = mapped_column(server_default="")
     # `sessions.id`; the other columns identify the session for the NAS (RFC 5176 3).
@@ -75,14 +76,14 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     # Hex digits.
     certificate_serial: Mapped[str] = mapped_column(default="")
     state: Mapped[str] = mapped_column(default="queued")
-    # Lower values are sent first: nac.sessions.coa_requests.request_queue.
+    # The agent sends lower values first (nac.sessions.coa_requests.request_queue).
     priority: Mapped[int] = mapped_column(server_default=text("0"))
-    # The cell must have this transaction before it sends.
+    # The agent sends the request after its cell has the changes of this transaction.
     after_xact: Mapped[str | None] = mapped_column(Xid8())
     expires_at: Mapped[datetime] = mapped_column(server_default=text("now() + interval '15 minutes'"))
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     takings: Mapped[int] = mapped_column(server_default=text("0"))
-    # Number of postponements because of missing responses.
+    # Number of times that the agent postponed the request because the NAS did not respond.
     retries: Mapped[int] = mapped_column(server_default=text("0"))
     step: Mapped[int] = mapped_column(server_default=text("0"))
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
@@ -93,5 +94,5 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     error_cause: Mapped[int | None]
     # The re-decision that caused it.
     redecision_id: Mapped[int | None] = mapped_column(BigInteger())
-    # Message for people: result and remedy.
+    # Message for people, with the result and the remedy.
     detail: Mapped[str] = mapped_column(server_default="")

@@ -21,7 +21,7 @@ from nac.kit.db.types import Mac
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect, Permission
 
-# discovered: not classified yet; ignored: seen by a person and left unclassified. Policies know neither.
+# discovered: not classified yet. ignored: a person removed it from the inbox. To policies, both are unknown devices.
 EndpointStatus = Literal["active", "blocked", "discovered", "ignored"]
 
 
@@ -50,19 +50,19 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     attributes: Mapped[dict[str, Any]] = mapped_column(default=dict)
     owner: Mapped[str] = mapped_column(default="")
     notes: Mapped[str] = mapped_column(default="")
-    # Columns that the worker fills (nac.inventory.endpoints.enrichment).
+    # The worker sets the next columns (nac.inventory.endpoints.enrichment).
     first_seen_at: Mapped[datetime | None]
     vendor: Mapped[str] = mapped_column(default="")
     found_profile: Mapped[str] = mapped_column(default="")
-    # 0 to 100.
+    # Confidence in the profile, from 0 to 100.
     found_confidence: Mapped[int] = mapped_column(default=0)
-    # nac.inventory.profiling.classifier.ProfileReason of each clue.
+    # List of nac.inventory.profiling.classifier.ProfileReason, one for each clue.
     found_why: Mapped[list[Any]] = mapped_column(default=list)
     os: Mapped[str] = mapped_column(default="")
     model: Mapped[str] = mapped_column(default="")
     # Profile set by a person, which overrides the detected one; "" if none.
     set_profile: Mapped[str] = mapped_column(default="")
-    # Name to {"value", "source", "at", "until"}: nac.inventory.endpoints.posture.
+    # Posture by name, each with `value`, `source`, `at` and `until` (nac.inventory.endpoints.posture).
     posture: Mapped[dict[str, Any]] = mapped_column(default=dict)
     psk_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("endpoint-psk:{id}"))
 
@@ -85,11 +85,11 @@ class EndpointGroup(UuidKey, TenantOwned, Base):
     tenant_file = FileContent(Permission.ENDPOINT_READ, (Permission.ENDPOINT_MANAGE,))
     effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
-    # Immutable, because policies and replica records contain it.
+    # Policies and replica records contain the name, so Admit renames only groups that no policy uses.
     name: Mapped[str]
-    # Condition by which the worker selects members; None if people add members.
+    # Condition by which the worker selects members; null if people add members.
     rule: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    # While a new rule is applied: address of the last evaluated endpoint.
+    # MAC address of the last endpoint that the worker evaluated by a new rule; null if it evaluated all.
     rule_cursor: Mapped[str | None] = mapped_column(Mac())
     psk_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("endpoint-group-psk:{id}"))
 
@@ -117,7 +117,7 @@ class EndpointGroupMember(TenantOwned, Base):
 
 
 class EndpointSighting(Base):
-    """Sightings of a MAC address. Written only by the shipper, so without foreign keys."""
+    """Sightings of a MAC address. Only the agent writes them, from its journal, so there are no foreign keys."""
 
     __tablename__ = "endpoint_sightings"
     purge = Purge.LATE_ROWS
@@ -132,16 +132,16 @@ class EndpointSighting(Base):
     nas_id: Mapped[UUID | None]
     nas_port: Mapped[str] = mapped_column(default="")
     ssid: Mapped[str] = mapped_column(default="")
-    # From the last authentication; "" and None if there was only accounting.
+    # Values of the last authentication. "" or null if NASes have sent only accounting.
     method: Mapped[str] = mapped_column(default="")
     identity: Mapped[str] = mapped_column(default="")
     permitted: Mapped[bool | None]
-    # Number of writes, at most one per minute.
+    # Number of sightings, at most one per minute.
     times: Mapped[int] = mapped_column(default=1)
 
 
 class EndpointEvidence(Base):
-    """Evidence from a device or its switch: the last value of each key. Written only by the shipper."""
+    """Evidence from a device or its switch: the last value of each key. Only the agent writes it, from its journal."""
 
     __tablename__ = "endpoint_evidence"
     purge = Purge.LATE_ROWS
@@ -158,7 +158,7 @@ class EndpointEvidence(Base):
 
 
 class EndpointWork(Base):
-    """The worker's queue of endpoints, possibly repeated."""
+    """Queue of endpoints for the worker. An endpoint can have several rows."""
 
     __tablename__ = "endpoint_work"
     __table_args__ = (Index("ix_endpoint_work_tenant_id_id", "tenant_id", "id"),)

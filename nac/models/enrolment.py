@@ -13,7 +13,7 @@ EnrolmentKind = Literal["est", "scep", "link"]
 
 
 class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
-    """A secret for an enrolment, usable once or a few times."""
+    """A secret with which devices get certificates. It works for a limited number of enrolments."""
 
     __tablename__ = "enrolment_secrets"
     __table_args__ = (
@@ -38,18 +38,18 @@ class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
     tenant_file = FileExclusion("redeemable once, where it was created")
     effects = (Effect.CREDENTIALS,)
 
-    # Public part for lookups, unique across tenants.
+    # Public part of the secret, by which Admit finds the row. Unique across tenants.
     public_id: Mapped[str] = mapped_column(unique=True)
     # est | scep | link
     kind: Mapped[str]
-    # Name set by the administrator; identifies it within the tenant like the public id.
+    # Name that the administrator chose. Within the tenant, it identifies the secret like the public id.
     name: Mapped[str | None]
-    # As created by nac.certificates.enrolment.service.
+    # Hash from nac.certificates.enrolment.service.
     secret_sha256: Mapped[bytes]
     profile: Mapped[str]
-    # None without `sans`: the requester proposes names.
+    # If it is null and `sans` is empty, the device chooses its names.
     common_name: Mapped[str | None]
-    # In the notation of pki.names.parse_san.
+    # Alternative names in the notation of pki.names.parse_san.
     sans: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")
     endpoint_id: Mapped[UUID | None]
     user_id: Mapped[UUID | None]

@@ -37,31 +37,31 @@ class ExportJob(TenantOwned, CreatedAt, Base):
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     log: Mapped[str]
     since: Mapped[datetime]
-    # Exclusive.
+    # End of the period, exclusive.
     until: Mapped[datetime]
     format: Mapped[str]
-    # Required before a day is deleted.
+    # Whether it is an export of one day that Admit requires before it deletes the day.
     standing: Mapped[bool] = mapped_column(server_default=false())
     state: Mapped[str] = mapped_column(server_default="queued")
     asked_by: Mapped[str]
-    # When it can be taken; while running, end of the worker's lease.
+    # When a worker can start it; while it runs, end of the worker's lease.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
     failures: Mapped[int] = mapped_column(server_default=text("0"))
-    # Rows before this time are in `parts`.
+    # The files in `parts` contain all rows before this time.
     done_until: Mapped[datetime]
     rows: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     bytes: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
-    # Mappings of file, since, until, rows, bytes and sha256.
+    # List of files, each with `file`, `since`, `until`, `rows`, `bytes` and `sha256`.
     parts: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     # Hash of the manifest.
     sha256: Mapped[str] = mapped_column(server_default="")
     error: Mapped[str] = mapped_column(server_default="")
-    # Only standing: when deletion of its rows began.
+    # Only for a required export: time when the deletion of its rows began.
     deletion_began_at: Mapped[datetime | None]
-    # Only standing: the files have the rows of earlier transactions than this one, in this database.
+    # Only for a required export: the files have all rows of transactions before this one in the database `origin`.
     rows_before: Mapped[int | None] = mapped_column(BigInteger())
     origin: Mapped[str] = mapped_column(server_default="")
-    # When the database had none of the rows anymore.
+    # Time when all rows were deleted from the database.
     rows_gone_at: Mapped[datetime | None]

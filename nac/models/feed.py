@@ -29,7 +29,7 @@ PERMISSION_BY_KIND: Final[Mapping[str, Permission]] = {
 
 
 class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
-    """A receiver of a tenant's events, and the position of delivery."""
+    """A receiver of a tenant's events, and the position up to which Admit has sent events."""
 
     __tablename__ = "feeds"
     __table_args__ = (
@@ -62,20 +62,20 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     sources: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     # Secret of a webhook, or private key of a syslog client's certificate.
     secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}"))
-    # Values only for the receiver: nac.logs.feeds.sealed_settings.
+    # Encrypted settings that only the receiver may see (nac.logs.feeds.sealed_settings).
     private_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}:private"))
     former_secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}"))
     former_secret_until: Mapped[datetime | None]
     status: Mapped[str] = mapped_column(server_default="active")
     paused_because: Mapped[str] = mapped_column(server_default="")
-    # nac.logs.feeds.batch_reader explains these six.
+    # Position of delivery: nac.logs.feeds.batch_reader explains the next six columns.
     done: Mapped[str] = mapped_column(server_default=text("pg_current_snapshot()::text"))
     until: Mapped[str | None]
     mark: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     mark_at: Mapped[datetime | None]
     mark_row: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     mark_rows: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
-    # Consecutive failures.
+    # Number of consecutive failures.
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     attempted_at: Mapped[datetime | None]
     next_attempt_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -84,14 +84,14 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     told_failing_at: Mapped[datetime | None]
     delivered_at: Mapped[datetime | None]
     delivered: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
-    # Maximum batch size after the receiver timed out; None for the default.
+    # Maximum number of events per batch after the receiver timed out; null for the default.
     at_once: Mapped[int | None]
-    # Events that were not delivered in time and are no longer retried.
+    # Number of events that Admit could not deliver in time and does not retry.
     lost: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
 
 
 class FeedMark(Base):
-    """A range of rows that one transaction wrote, or that one feed must send again."""
+    """A range of log rows that one transaction wrote, or that one feed must send again."""
 
     __tablename__ = "feed_marks"
     __table_args__ = (
@@ -113,12 +113,12 @@ class FeedMark(Base):
     last_at: Mapped[datetime]
     first_row: Mapped[int] = mapped_column(BigInteger())
     last_row: Mapped[int] = mapped_column(BigInteger())
-    # None if unknown, for a replay.
+    # Number of events in the range; null for a replay, where it is unknown.
     events: Mapped[int | None]
 
 
 class EventNote(Base):
-    """A change of a session, endpoint, certificate or alarm. Written by triggers, read by feeds."""
+    """A change of a session, endpoint, certificate or alarm. Triggers write notes, and feeds send them."""
 
     __tablename__ = "event_notes"
     __table_args__ = (
@@ -135,12 +135,12 @@ class EventNote(Base):
     kind: Mapped[str]
     what: Mapped[str]
     happened_at: Mapped[datetime]
-    # State of the object at that time, in a format of nac.logs.events.parts.
+    # State of the object after the change, in a format of nac.logs.events.parts.
     said: Mapped[dict[str, Any]]
 
 
 class EndpointExpiry(Base):
-    """An approval whose end is not recorded yet."""
+    """Expiry of an endpoint's approval for which there is no event yet."""
 
     __tablename__ = "endpoint_expiries"
     __table_args__ = (

@@ -37,27 +37,28 @@ class Job(UuidKey, CreatedAt, Base):
     title: Mapped[str]
     # queued | running | done | failed | cancelled
     state: Mapped[str] = mapped_column(server_default="queued")
-    # Cancellation requested; the worker checks it.
+    # Whether a person requested cancellation. The worker checks it between steps.
     is_cancelled: Mapped[bool] = mapped_column(server_default=text("false"))
-    # Progress out of `total`, in the kind's own unit; a total of 0 is unknown.
+    # Completed part of `total`, in a unit that depends on the kind. A `total` of 0 means unknown.
     done: Mapped[int] = mapped_column(BigInteger(), server_default=_ZERO)
     total: Mapped[int] = mapped_column(BigInteger(), server_default=_ZERO)
-    # Deleted when the job is done.
+    # Input of the job, encrypted. Admit deletes it when the job is done.
     input_sealed: Mapped[bytes | None]
-    # Progress of a job with several transactions.
+    # Position from which a job with several transactions continues.
     place: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     result: Mapped[dict[str, Any] | None]
-    # Members of a problem (RFC 9457), after a failure or while the job is retried.
+    # Problem details (RFC 9457) of a failed job, or of a job that waits for a retry.
     problem: Mapped[dict[str, Any] | None]
-    # Number of takes, by which a worker notices that another has taken over.
+    # Number of times that a worker started the job. A worker with an older number stops, because another has taken
+    # over.
     takes: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
     failures: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
-    # Number of expired leases since the last progress.
+    # Number of leases that expired since the last progress.
     lapses: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
-    # When it can be taken; while running, end of the worker's lease.
+    # When a worker can start it; while it runs, end of the worker's lease.
     due_at: Mapped[datetime] = mapped_column(server_default=text("now()"))
     asked_by: Mapped[str]
-    # Permissions required to start it; NULL if an earlier version started it.
+    # Permissions required to start it; null if an earlier version of Admit started it.
     needs: Mapped[list[str] | None] = mapped_column(ARRAY(Text()))
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]
@@ -66,7 +67,7 @@ class Job(UuidKey, CreatedAt, Base):
 
 
 class IdempotencyKey(Base):
-    """The response to a change with an idempotency key."""
+    """The stored response to a request with an Idempotency-Key. A repeated request gets this response."""
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (
@@ -86,8 +87,8 @@ class IdempotencyKey(Base):
     request_sha256: Mapped[bytes]
     status: Mapped[int | None] = mapped_column(Integer())
     headers: Mapped[dict[str, Any] | None]
-    # Responses can contain secrets that are shown once.
+    # Encrypted, because a response can contain secrets.
     body_sealed: Mapped[bytes | None]
-    # Object created before an intermediate commit; a retry continues with it.
+    # Id of an object that the request committed before it failed. A retry continues with this object.
     made_id: Mapped[UUID | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -1,8 +1,9 @@
-"""Append-only logs, partitioned by day. No foreign keys: rows arrive late and in bulk, and outlive the objects they
-name.
+"""Append-only logs, partitioned by day.
 
-Values that are only read as a whole are `json`, not `jsonb`: PostgreSQL then only validates them, which makes a row a
-sixth cheaper.
+The tables have no foreign keys, because rows arrive late and in bulk, and outlive the objects that they name.
+
+Columns that are only read as a whole are `json`, not `jsonb`. PostgreSQL does not convert `json`, so writing a row
+costs a sixth less.
 """
 
 from datetime import datetime
@@ -24,7 +25,10 @@ ACCOUNTING_LOG_ID = Sequence("accounting_log_id_seq", metadata=Base.metadata)
 
 
 class AuthLog(Base):
-    """An answered request or EAP conversation, with the fields of `nac.cellformat.journal.records.AuthRecord`."""
+    """An answered request or EAP conversation.
+
+    The columns are fields of `nac.cellformat.journal.records.AuthRecord`.
+    """
 
     __tablename__ = "auth_log"
     __table_args__ = (
@@ -85,7 +89,7 @@ class AuthLog(Base):
     policy_id: Mapped[UUID | None]
     policy_version: Mapped[int]
     vlan: Mapped[str]
-    # Triples of attribute, operator, value.
+    # List of [attribute, operator, value].
     reply: Mapped[list[Any]] = mapped_column(JSON())
     certificate_serial: Mapped[str]
     tls_version: Mapped[str]
@@ -95,14 +99,14 @@ class AuthLog(Base):
     suppressed: Mapped[int]
     verdict: Mapped[str] = mapped_column(server_default="")
     monitored: Mapped[str] = mapped_column(server_default="")
-    # In lower case; "" for devices admitted by MAB.
+    # User name in lower case; "" for MAB.
     identity_key: Mapped[str] = mapped_column(server_default="")
-    # In lower case, of the presented certificate.
+    # Common name of the presented certificate, in lower case.
     common_name_key: Mapped[str] = mapped_column(server_default="")
 
 
 class AccountingLog(Base):
-    """An acknowledged Accounting-Request."""
+    """An Accounting-Request that radiusd acknowledged."""
 
     __tablename__ = "accounting_log"
     __table_args__ = ({"postgresql_partition_by": "RANGE (at)"},)
@@ -125,5 +129,5 @@ class AccountingLog(Base):
     input_octets: Mapped[int | None] = mapped_column(BigInteger())
     output_octets: Mapped[int | None] = mapped_column(BigInteger())
     terminate_cause: Mapped[str]
-    # [[name, value], ...] in order, as received.
+    # List of [name, value], in the received order.
     attributes: Mapped[list[Any]] = mapped_column(JSON())

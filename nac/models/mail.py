@@ -13,7 +13,7 @@ MailState = Literal["queued", "sent", "failed"]
 
 
 class Mail(UuidKey, CreatedAt, Base):
-    """The outbox: a pending or sent mail. With neither MSP nor tenant, the platform's."""
+    """A pending or sent mail of an MSP, of a tenant, or of the platform if both ids are null."""
 
     __tablename__ = "mails"
     __table_args__ = (
@@ -25,14 +25,14 @@ class Mail(UuidKey, CreatedAt, Base):
     effects = ()
 
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
-    # Identifies the message, so that it is sent once.
+    # Key of the message, so that Admit sends it only once.
     key: Mapped[str] = mapped_column(unique=True)
     template: Mapped[str]
     recipient: Mapped[str]
-    # JSON of the template's values, which can contain secret links; None after sending.
+    # Values of the template as encrypted JSON, because they can contain secret links. Null after sending.
     values_sealed: Mapped[bytes | None]
     state: Mapped[str] = mapped_column(server_default="queued")
-    # When it can be taken; while sending, end of the worker's lease.
+    # When a worker can send it; while a worker sends it, end of the worker's lease.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     error: Mapped[str] = mapped_column(server_default="")
@@ -40,5 +40,5 @@ class Mail(UuidKey, CreatedAt, Base):
 
 
 def mail_context(mail_id: UUID) -> str:
-    """Return the context in which a mail's values are sealed."""
+    """Return the encryption context of a mail's values."""
     return f"mail:{mail_id}"

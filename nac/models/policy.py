@@ -26,7 +26,7 @@ class Policy(UuidKey, TenantOwned, Base):
 
     slug: Mapped[str]
     name: Mapped[str]
-    # Number of the published version; None denies everything.
+    # Number of the published version; if null, the policy denies everything.
     published_version: Mapped[int | None]
 
 
@@ -51,14 +51,18 @@ class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
     status: Mapped[str] = mapped_column(default="draft")
     published_at: Mapped[datetime | None]
     comment: Mapped[str] = mapped_column(default="")
-    # JSON text of the document; None if it was passed as an object.
+    # JSON text of the document as the person sent it; null if Admit received an object.
     written: Mapped[str | None]
-    # Replay before publication, and who acknowledged it (`nac.policies.publish_gate`); None without one.
+    # Result of the replay before publication, and who acknowledged it (`nac.policies.publish_gate`); null without a
+    # replay.
     replayed: Mapped[dict[str, Any] | None]
 
 
 class PolicyHits(Base):
-    """Decisions by a rule of a version on a UTC day. Written only by the shipper, so without foreign keys."""
+    """Number of decisions by a rule of a version on a UTC day.
+
+    Only the agent writes them, so there are no foreign keys.
+    """
 
     __tablename__ = "policy_hits"
     purge = Purge.LATE_ROWS
@@ -68,7 +72,7 @@ class PolicyHits(Base):
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     policy_id: Mapped[UUID] = mapped_column(primary_key=True)
     version: Mapped[int] = mapped_column(primary_key=True)
-    # "" for the fallback.
+    # Id of the rule; "" for the fallback.
     rule_id: Mapped[str] = mapped_column(primary_key=True)
     day: Mapped[date] = mapped_column(primary_key=True)
     hits: Mapped[int] = mapped_column(BigInteger())

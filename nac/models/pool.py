@@ -13,7 +13,7 @@ from nac.kit.permissions import Effect, Permission
 
 
 class Pool(UuidKey, TenantOwned, CreatedAt, Base):
-    """Addresses or prefixes that devices get with their Access-Accept."""
+    """A pool of addresses or prefixes. Devices get them in an Access-Accept."""
 
     __tablename__ = "pools"
     __table_args__ = (
@@ -37,27 +37,27 @@ class Pool(UuidKey, TenantOwned, CreatedAt, Base):
     tenant_id: Mapped[TenantId] = mapped_column(
         ForeignKey("tenants.id", name="fk_pools_tenant_id_tenants", ondelete="CASCADE")
     )
-    # None for the whole tenant. A site's pool overrides the tenant's of the same name.
+    # Null for a pool of the whole tenant. A pool of a site overrides the tenant's pool of the same name.
     site_id: Mapped[UUID | None]
     name: Mapped[str]
-    # nac.pools.extent.PoolKind
+    # A value of nac.pools.extent.PoolKind.
     kind: Mapped[str]
     ranges: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     exclusions: Mapped[list[str]] = mapped_column(ARRAY(Text()), server_default=text("'{}'"))
     # Prefix length of a device's address; 32 for IPv4.
     prefix_length: Mapped[int]
-    # deny | without
+    # If no address is free: deny | without (admit without an address)
     when_empty: Mapped[str] = mapped_column(server_default="deny")
     # Number of addresses that a cell keeps ready.
     stock: Mapped[int] = mapped_column(server_default=text("1024"))
     grace_seconds: Mapped[int] = mapped_column(server_default=text("600"))
     quarantine_seconds: Mapped[int] = mapped_column(server_default=text("300"))
-    # Assigns no addresses anymore; deleted with its last address.
+    # Whether the pool is being deleted. It assigns no addresses and disappears with its last lease.
     removing: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
 class PoolAddress(TenantOwned, Base):
-    """An address of a pool: free (of no cell), stock (ready in one), leased, or quarantined."""
+    """An address of a pool: free, stock (ready in a cell), leased, or quarantined."""
 
     __tablename__ = "pool_addresses"
     __table_args__ = (
@@ -109,22 +109,22 @@ class PoolAddress(TenantOwned, Base):
     )
     pool_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    # 2001:db8:0:100::/56 for a prefix.
+    # An address, or a prefix such as 2001:db8:0:100::/56.
     address: Mapped[str] = mapped_column(HostAddress())
     state: Mapped[str] = mapped_column(server_default="free")
-    # Removed from the pool, but still used.
+    # Whether it was removed from the pool while in use.
     leaving: Mapped[bool] = mapped_column(server_default=text("false"))
     reserved_for: Mapped[str | None] = mapped_column(Mac())
     cell_id: Mapped[CellId | None] = mapped_column(
         ForeignKey("cells.id", name="fk_pool_addresses_cell_id_cells", ondelete="SET NULL")
     )
-    # Increases each time the address is made ready; each number is used once.
+    # Number that increases each time a cell gets the address. Each number is valid for one lease.
     grant_number: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
-    # Current or last device.
+    # MAC address of the current or last device.
     mac: Mapped[str | None] = mapped_column(Mac())
-    # The device does not get it again.
+    # Whether an administrator released the address, so that the device does not get it again.
     released: Mapped[bool] = mapped_column(server_default=text("false"))
-    # Time of the last Access-Accept with it.
+    # Time of the last Access-Accept with this address.
     decided_at: Mapped[datetime | None]
-    # leased: when to check for a session. quarantined: end of the quarantine. Otherwise: unused since.
+    # For a lease: when to check for a session. In quarantine: its end. Otherwise: time since when it is unused.
     until: Mapped[datetime | None]

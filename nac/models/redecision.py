@@ -17,7 +17,7 @@ RedecisionAction = Literal["disconnect", "reauthenticate"]
 
 
 class RedecisionSettings(Base):
-    """A tenant's settings; without a row, the defaults apply."""
+    """A tenant's settings for re-decisions. Defaults apply to a tenant without a row."""
 
     __tablename__ = "redecision_settings"
     tenant_file = FileContent(Permission.REDECISION_READ, (Permission.REDECISION_MANAGE,))
@@ -27,10 +27,10 @@ class RedecisionSettings(Base):
     mode: Mapped[str] = mapped_column(default="send", server_default="send")
     # Requests to the tenant's NASes per second.
     per_second: Mapped[int] = mapped_column(default=20, server_default=text("20"))
-    # More disconnects than either limit need a person's approval.
+    # A run with more disconnects than either limit waits for a person's approval.
     ceiling_percent: Mapped[int] = mapped_column(default=10, server_default=text("10"))
     ceiling_sessions: Mapped[int] = mapped_column(default=1_000, server_default=text("1000"))
-    # Interval of checking all sessions without a change, because of conditions on time; 0 for never.
+    # Interval in minutes to check all sessions without a change, because rules can depend on time; 0 for never.
     every_minutes: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     looked_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
@@ -44,16 +44,16 @@ class RedecisionMark(TenantOwned, Base):
     effects = ()
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
-    # As in replica_changes, or our own: nac.redecisions.runner.
+    # Kind of the changed row, as in replica_changes, or a kind of nac.redecisions.runner.
     noun: Mapped[str]
     key: Mapped[str]
-    # Transaction that must be live in the cell first; None if there is none.
+    # Transaction whose changes the cell must have first; null if there is none.
     xact: Mapped[str | None] = mapped_column(Xid8())
     due_at: Mapped[datetime] = mapped_column(server_default=text("now() + interval '1 second'"))
 
 
 class Redecision(TenantOwned, CreatedAt, Base):
-    """A run over live sessions: changed decisions, and requests sent for them."""
+    """A run that decides again about live sessions, and sends requests about sessions with a changed decision."""
 
     __tablename__ = "redecisions"
     __table_args__ = (
@@ -66,7 +66,7 @@ class Redecision(TenantOwned, CreatedAt, Base):
     effects = (Effect.SESSIONS,)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
-    # For people: the change, and who made it.
+    # Text for people: the change, and who made it.
     cause: Mapped[str] = mapped_column(default="", server_default="")
     asked_by: Mapped[str] = mapped_column(default="", server_default="")
     # all | some
@@ -74,28 +74,28 @@ class Redecision(TenantOwned, CreatedAt, Base):
     state: Mapped[str] = mapped_column(default="deciding", server_default="deciding")
     # Reason for waiting for a person: preview | ceiling.
     waits_for: Mapped[str] = mapped_column(default="", server_default="")
-    # Started or approved by a person: sends in any mode.
+    # Whether a person started or approved the run. It then sends requests in any mode.
     sends: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # Stopped by a person: later runs do not send the same changes.
+    # Whether a person stopped the run. Later runs then do not send the same changes.
     holds: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # A later change came during the run: check everything again.
+    # Whether something changed during the run, so that it must check all sessions again.
     again: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # The last checked session; newest first.
+    # Start and id of the last checked session. The run checks the newest sessions first.
     cursor_at: Mapped[datetime | None]
     cursor_id: Mapped[int | None] = mapped_column(BigInteger())
     sessions: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     unchanged: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     disconnects: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     reauthentications: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    # Of both, requests with a Disconnect step.
+    # Number of disconnects and reauthentications whose requests have a Disconnect step.
     may_disconnect: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    # Changes held back because a person stopped an earlier run.
+    # Number of changes that are not sent because a person stopped an earlier run with them.
     held_back: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    # Summary (nac.redecisions.service) after the items are deleted.
+    # Summary from nac.redecisions.service, after Admit has deleted the items.
     found: Mapped[dict[str, Any] | None]
-    # Number of sessions without a new decision, by nac.redecisions.judgement.UndecidableReason.
+    # Number of sessions that could not be decided again, by nac.redecisions.judgement.UndecidableReason.
     undecidable: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default=text("'{}'"))
-    # When requests were last queued.
+    # Time when the run last queued requests.
     fed_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
     detail: Mapped[str] = mapped_column(default="", server_default="")
@@ -124,11 +124,11 @@ class RedecisionItem(Base):
     action: Mapped[str]
     # Whether the request to the NAS has a Disconnect step.
     may_disconnect: Mapped[bool] = mapped_column(server_default=text("true"))
-    # found, then asked (sent to the NAS), settled (no longer needed) or withdrawn
+    # found, then asked (sent to the NAS), settled (not needed) or withdrawn
     state: Mapped[str] = mapped_column(default="found", server_default="found")
-    # Of a stopped run: the decision has changed meanwhile, so it is no longer held back.
+    # For a stopped run: whether the decision has changed since, so that later runs can send this change.
     released: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # For people: name of the NAS, slug of the site.
+    # Texts for people: name of the NAS, and slug of the site.
     nas: Mapped[str]
     nas_key: Mapped[str]
     site: Mapped[str]
@@ -142,7 +142,7 @@ class RedecisionItem(Base):
     after_rule: Mapped[str]
     after_vlan: Mapped[str]
     after_monitored: Mapped[str]
-    # A code of nac.engine.reasons.
+    # Reason code from nac.engine.reasons.
     after_reason: Mapped[str]
 
 
@@ -155,11 +155,11 @@ class RedecisionFailure(Base):
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     since: Mapped[datetime] = mapped_column(server_default=func.now())
     times: Mapped[int] = mapped_column(server_default=text("1"))
-    # Of the last failure.
+    # Message of the last failure.
     detail: Mapped[str]
 
 
-# Processed position in the change feed.
+# Position in the change feed up to which re-decisions have processed changes.
 REDECISION_POSITION = Table(
     "redecision_position",
     Base.metadata,

@@ -23,7 +23,7 @@ class RetentionLimits(Base):
 
 
 class RetentionSetting(TenantOwned, Base):
-    """A tenant's settings for a log; None means the platform's default."""
+    """A tenant's settings for a log. Null selects the platform's default."""
 
     __tablename__ = "retention_settings"
     __table_args__ = (
@@ -36,12 +36,12 @@ class RetentionSetting(TenantOwned, Base):
     log: Mapped[str] = mapped_column(primary_key=True)
     days: Mapped[int | None]
     bytes: Mapped[int | None] = mapped_column(BigInteger())
-    # Format of the export required before deletion.
+    # File format of the export before deletion; null for no export.
     export_format: Mapped[str | None]
 
 
 class RetentionTerm(TenantOwned, Base):
-    """A part of the retention in force, and an announced reduction."""
+    """A setting of the retention in force, and the shorter value that follows it."""
 
     __tablename__ = "retention_terms"
     tenant_file = FileContent(Permission.RETENTION_READ, (Permission.RETENTION_MANAGE,))
@@ -57,7 +57,7 @@ class RetentionTerm(TenantOwned, Base):
 
 
 class RetentionHold(CreatedAt, Base):
-    """Days (inclusive) that must not be deleted. None means no bound, or all logs."""
+    """Days, first and last included, that must not be deleted. Null means no bound, or all logs."""
 
     __tablename__ = "retention_holds"
     __table_args__ = (Index("ix_retention_holds_tenant_id", "tenant_id", "created_at", "id"),)
@@ -78,7 +78,7 @@ class RetentionHold(CreatedAt, Base):
 
 
 class RetentionNotice(TenantOwned, Base):
-    """A warning before rows are deleted early or without an export."""
+    """A warning that Admit will delete rows early or without an export."""
 
     __tablename__ = "retention_notices"
     tenant_file = FileExclusion("belongs to the logs")
@@ -107,7 +107,7 @@ class LogSize(TenantOwned, Base):
 
 
 class LogMeasure(Base):
-    """Time of a partition's measurement, and the number of rows inserted until then."""
+    """Time of the last measurement of a partition, and the number of rows inserted until then."""
 
     __tablename__ = "log_measures"
 
@@ -118,7 +118,7 @@ class LogMeasure(Base):
 
 
 class EarlyDeletion(TenantOwned, Base):
-    """Early deleted rows of a day that are not in the audit log yet."""
+    """Rows of a day that Admit deleted early, but has not reported in the audit log yet."""
 
     __tablename__ = "early_deletions"
     tenant_file = FileExclusion("belongs to the logs")
@@ -130,7 +130,10 @@ class EarlyDeletion(TenantOwned, Base):
 
 
 class RetentionClock(Base):
-    """Time of the last turn by the database's clock, and until when the clock is not trusted. One row."""
+    """Time of the last retention run by the database's clock, and time until which retention distrusts this clock.
+
+    The table has one row.
+    """
 
     __tablename__ = "retention_clock"
 

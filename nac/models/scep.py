@@ -11,7 +11,7 @@ from nac.kit.permissions import Effect, Permission
 
 
 class ScepTransaction(UuidKey, TenantOwned, CreatedAt, Base):
-    """The certificate of a SCEP transaction."""
+    """The certificate that a SCEP transaction issued."""
 
     __tablename__ = "scep_transactions"
     __table_args__ = (
@@ -27,15 +27,15 @@ class ScepTransaction(UuidKey, TenantOwned, CreatedAt, Base):
     )
     tenant_file = FileExclusion("in progress")
 
-    # Chosen by the device.
+    # Transaction id that the device chose.
     transaction_id: Mapped[str]
     certificate_id: Mapped[UUID]
-    # The certificate that signed the request; None for a first one, with a challenge.
+    # The certificate that signed the renewal request; null for a first request with a challenge.
     renews_id: Mapped[UUID | None]
 
 
 class ScepWebhook(CreatedAt, UpdatedAt, Base):
-    """The service that verifies challenges that are not ours."""
+    """The webhook that verifies SCEP challenges that Admit did not create."""
 
     __tablename__ = "scep_webhooks"
     __table_args__ = (PrimaryKeyConstraint(info=report_conflict("tenant", "Another person has just set the webhook.")),)
@@ -45,5 +45,5 @@ class ScepWebhook(CreatedAt, UpdatedAt, Base):
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     # In the format of nac.certificates.scep.settings.
     settings: Mapped[dict[str, Any]]
-    # Signs requests to the webhook.
+    # Secret that signs requests to the webhook.
     secret_sealed: Mapped[bytes] = mapped_column(info=seal_with("scep-webhook:{tenant}"))

@@ -16,7 +16,7 @@ ROTATION_END_ACTIONS: tuple[RotationEndAction, ...] = get_args(RotationEndAction
 
 
 class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
-    """A rotation of a secret, of a tenant or a single NAS. Both secrets work while it runs."""
+    """A rotation of the RADIUS secret of a tenant or a single NAS. The old and the new secret work while it runs."""
 
     __tablename__ = "secret_rotations"
     __table_args__ = (
@@ -47,15 +47,15 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
     )
     effects = (Effect.TRUST, Effect.REJECTION)
 
-    # None: the tenant's secret.
+    # Null for the tenant's secret.
     nas_id: Mapped[UUID | None]
     state: Mapped[str] = mapped_column(default="running", server_default="running")
     # None after the end.
     next_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("secret-rotation:{id}", is_radius_secret=True))
-    # finish: the old secret stops working at the end. wait: both work until a person decides.
+    # finish: the old secret stops working at the end. wait: both secrets work until a person decides.
     at_end: Mapped[str] = mapped_column(default="finish", server_default="finish")
     ends_at: Mapped[datetime]
-    # When radiusd first accepted both.
+    # Time when radiusd first accepted both secrets.
     opened_at: Mapped[datetime | None]
     started_by: Mapped[str]
     ended_by: Mapped[str] = mapped_column(default="", server_default="")
@@ -70,12 +70,12 @@ class SecretSighting(TenantOwned, Base):
     tenant_file = FileExclusion("observed again on the network")
 
     rotation_id: Mapped[UUID] = mapped_column(ForeignKey("secret_rotations.id", ondelete="CASCADE"), primary_key=True)
-    # Id of a registered NAS, otherwise NAS-Identifier|address.
+    # Id of a registered NAS. For other NASes, NAS-Identifier|address.
     nas_key: Mapped[str] = mapped_column(primary_key=True)
     nas_id: Mapped[UUID | None]
-    # Last source address.
+    # Source address of its last request.
     source: Mapped[str | None] = mapped_column(HostAddress())
     old_at: Mapped[datetime | None]
     new_at: Mapped[datetime | None]
-    # First use.
+    # Time of the first request with the new secret.
     new_since: Mapped[datetime | None]

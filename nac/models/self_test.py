@@ -24,13 +24,13 @@ class SelfTest(UuidKey, TenantOwned, CreatedAt, Base):
 
     state: Mapped[str] = mapped_column(server_default="queued")
     asked_by: Mapped[str]
-    # When it can be taken; while running, end of the worker's lease.
+    # When a worker can start it; while it runs, end of the worker's lease.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
-    # None until done.
+    # Whether all results are as expected; null until it is done.
     passed: Mapped[bool | None]
-    # Fields of nac.onboarding.self_tests.board.BoardRow.
+    # Results: a list with the fields of nac.onboarding.self_tests.board.BoardRow.
     board: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     error: Mapped[str] = mapped_column(server_default="")

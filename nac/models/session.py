@@ -33,9 +33,9 @@ def _index(name: str, *columns: str | TextClause, where: str) -> Index:
 
 
 class RadiusSession(Base):
-    """A session of a device, merged from accounting by the shipper. No foreign keys, like the logs.
+    """A session of a device. The agent merges it from accounting records. Like logs, the table has no foreign keys.
 
-    No index contains a column that Interim-Updates change, so that these updates stay in their page (HOT).
+    No index contains a column that Interim-Updates change, so that PostgreSQL can use HOT updates.
     """
 
     __tablename__ = "sessions"
@@ -77,7 +77,7 @@ class RadiusSession(Base):
     nas_address: Mapped[str | None] = mapped_column(HostAddress())
     mac: Mapped[str | None] = mapped_column(Mac())
     identity: Mapped[str] = mapped_column(default="")
-    # Compared ignoring case.
+    # User name in lower case, for searches that ignore case.
     identity_key: Mapped[str | None] = mapped_column(Computed("lower(identity)", persisted=True))
     framed_ip: Mapped[str | None] = mapped_column(HostAddress())
     updated_at: Mapped[datetime]
@@ -89,7 +89,7 @@ class RadiusSession(Base):
     flags: Mapped[list[str]] = mapped_column(ARRAY(Text()), default=list)
     nas_port: Mapped[str] = mapped_column(server_default="")
     framed_ipv6: Mapped[str | None] = mapped_column(HostAddress())
-    # Such as 2001:db8::/64.
+    # A prefix such as 2001:db8::/64.
     framed_prefix: Mapped[str | None] = mapped_column(HostAddress())
     delegated_prefix: Mapped[str | None] = mapped_column(HostAddress())
     class_: Mapped[str] = mapped_column("class", server_default="")
@@ -102,7 +102,7 @@ class RadiusSession(Base):
 
 
 class EndedSession(Base):
-    """A session that ended too long ago for further records."""
+    """A session that ended so long ago that no further records are expected."""
 
     __tablename__ = "session_history"
     __table_args__ = (
@@ -161,7 +161,10 @@ class EndedSession(Base):
 
 
 class NasRestart(Base):
-    """Last start or stop of a NAS's accounting. `nas_key` is its own identifier; an unknown site is 0."""
+    """Last start or stop of a NAS's accounting. `nas_key` is the identifier that the NAS sends.
+
+    The id of an unknown site is 0.
+    """
 
     __tablename__ = "nas_restarts"
     tenant_file = FileExclusion("observed again on the network")
@@ -170,14 +173,14 @@ class NasRestart(Base):
     nas_key: Mapped[str] = mapped_column(primary_key=True)
     site_id: Mapped[UUID] = mapped_column(primary_key=True, server_default=str(UUID(int=0)))
     restarted_at: Mapped[datetime]
-    # Progress of ending its earlier sessions; None when all have ended.
+    # Last session that was ended because of the restart; null when all earlier sessions have ended.
     ended_session: Mapped[str | None]
     ended_mac: Mapped[str | None]
     ended_start: Mapped[datetime | None]
 
 
-# Usage of a session in an hour in which its NAS reported, written after the hour or the session ends. A session that
-# resumed after its end can have several rows per hour.
+# Usage of a session in one hour, written after the hour or the session ends. A session that continues after its end
+# can have several rows per hour.
 USAGE_HOURS = Table(
     "usage_hours",
     Base.metadata,

@@ -76,9 +76,9 @@ class Totp(CreatedAt, Base):
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"), primary_key=True)
     secret_sealed: Mapped[bytes]
-    # Time step of the last used code.
+    # Time step (RFC 6238 4.2) of the last used code.
     last_step: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
-    # None until a first code has proven that the app has the secret.
+    # Null until the person has entered a first code of the app.
     confirmed_at: Mapped[datetime | None]
 
 
@@ -96,9 +96,9 @@ class Passkey(UuidKey, CreatedAt, Base):
     effects = (Effect.SIGN_IN,)
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
-    # Id chosen by the authenticator, base64url.
+    # Id that the authenticator chose, in base64url.
     credential_id: Mapped[str]
-    # COSE.
+    # Public key in COSE format.
     public_key: Mapped[bytes]
     sign_count: Mapped[int] = mapped_column(BigInteger())
     name: Mapped[str]
@@ -137,7 +137,7 @@ class PasswordLink(UuidKey, CreatedAt, Base):
 
 
 class SignInRule(UuidKey, Base):
-    """Sign-in requirements of an MSP, a tenant or (with neither) the platform."""
+    """Sign-in requirements of an MSP, of a tenant, or of the platform if both ids are null."""
 
     __tablename__ = "sign_in_rules"
     __table_args__ = (
@@ -159,9 +159,9 @@ class SignInRule(UuidKey, Base):
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     two_factors: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # Members must use the owner's single sign-on, ...
+    # Whether members must use the single sign-on of the MSP or tenant.
     sign_on_only: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # ... except this person, with two factors.
+    # The one person who can sign in without single sign-on, with two factors.
     local_person_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("people.id", ondelete="SET NULL", info=describe_reference("local_account", "a person"))
     )
@@ -169,7 +169,7 @@ class SignInRule(UuidKey, Base):
 
 
 class SignInAttempt(Base):
-    """Number of attempts. Accessible only by functions of the database."""
+    """Number of sign-in attempts. Only functions of the database can access the table."""
 
     __tablename__ = "sign_in_attempts"
     __table_args__ = (Index("ix_sign_in_attempts_last_at", "last_at"),)
@@ -181,7 +181,7 @@ class SignInAttempt(Base):
 
 
 class SignInFailure(Base):
-    """Failed attempts in an hour, by reason and source, counted by a function of the database."""
+    """Number of failed sign-ins in an hour, by reason and source. A function of the database counts them."""
 
     __tablename__ = "sign_in_failures"
     __table_args__ = (
@@ -198,28 +198,28 @@ class SignInFailure(Base):
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
-    # The person or the single sign-on; zeros for unknown addresses.
+    # Id of the person or of the single sign-on; all zeros if no account has the address.
     subject_id: Mapped[UUID]
     hour: Mapped[datetime]
-    # A name of nac.accounts.sign_in.failures.
+    # Reason from nac.accounts.sign_in.failures.
     reason: Mapped[str]
-    # Address range counted as one source; None for further sources if there are many.
+    # Address range that counts as one source; null for the remaining sources if there are many.
     source: Mapped[str | None] = mapped_column(INET())
     count: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
     first_at: Mapped[datetime]
     last_at: Mapped[datetime]
-    # From the last attempt.
+    # Address and browser of the last attempt.
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]
     user_agent: Mapped[str] = mapped_column(server_default="")
-    # Number of failures in the audit log, and when to record the others.
+    # Number of failures in the audit log, and when Admit adds the others.
     told: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
     told_at: Mapped[datetime | None]
     tell_at: Mapped[datetime | None]
 
 
 class SpentChallenge(Base):
-    """A used single-use value. Accessible only by a function of the database."""
+    """A used single-use value. Only a function of the database can access the table."""
 
     __tablename__ = "spent_challenges"
     __table_args__ = (Index("ix_spent_challenges_expires_at", "expires_at"),)

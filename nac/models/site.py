@@ -32,12 +32,12 @@ class Site(UuidKey, TenantOwned, Base):
 
     slug: Mapped[str]
     name: Mapped[str]
-    # IANA name; times of day in a policy are in this zone.
+    # IANA name of the time zone. Times of day in a policy are in this zone.
     time_zone: Mapped[str] = mapped_column(default="UTC")
     policy_id: Mapped[UUID | None]
-    # Outcome that overrides the policy's fallback.
+    # Result that overrides the fallback of the policy; null to use the policy's.
     fallback: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    # Verdicts of the policy are only logged, and the fallback admits.
+    # Monitor mode: Admit only logs verdicts of the policy, and admits devices with the fallback.
     monitor: Mapped[bool] = mapped_column(default=False)
 
 
@@ -62,24 +62,24 @@ class Nas(UuidKey, TenantOwned, Base):
     name: Mapped[str]
     # NAS-Identifier (RFC 2865 5.32).
     identifier: Mapped[str | None]
-    # Source address. A NAS behind NAT is identified only by its identifier.
+    # Source address of its requests. Admit identifies a NAS behind NAT only by `identifier`.
     address: Mapped[str | None] = mapped_column(HostAddress())
     vendor: Mapped[str] = mapped_column(default="")
     secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("nas:{id}", is_radius_secret=True))
     require_message_authenticator: Mapped[bool] = mapped_column(default=True)
-    # Packets to it do not arrive.
+    # Whether packets from Admit cannot reach the NAS.
     behind_nat: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # Its responses to requests about sessions (RFC 5176) count only with a Message-Authenticator.
+    # Whether the agent ignores its responses to CoA requests (RFC 5176) if they lack a Message-Authenticator.
     signs_coa_answers: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # Form of the MAB password (nac.tenancy.nases.mab), and the text if fixed.
+    # Kind of MAB password (nac.tenancy.nases.mab), and the text of a fixed password.
     mab_password: Mapped[str] = mapped_column(default="mac", server_default="mac")
     mab_password_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("nas-mab-password:{id}"))
-    # A request without Calling-Station-Id and Service-Type is about the MAC address in User-Name.
+    # Whether User-Name is the MAC address in requests without Calling-Station-Id and Service-Type.
     mab_by_name: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
 
 
 class NasSignature(TenantOwned, Base):
-    """Whether a NAS that is exempt from Message-Authenticator sends it."""
+    """Whether a NAS sends Message-Authenticator although Admit does not require it from this NAS."""
 
     __tablename__ = "nas_signatures"
     __table_args__ = (

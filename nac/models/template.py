@@ -23,7 +23,7 @@ from nac.kit.permissions import Effect
 
 
 class Template(UuidKey, CreatedAt, UpdatedAt, Base):
-    """A common configuration of an MSP's tenants."""
+    """A configuration that several tenants of an MSP share."""
 
     __tablename__ = "templates"
     __table_args__ = (
@@ -36,7 +36,7 @@ class Template(UuidKey, CreatedAt, UpdatedAt, Base):
     msp_id: Mapped[MspId] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     slug: Mapped[str]
     name: Mapped[str]
-    # Newest version; 0 if there is none.
+    # Number of the newest version; 0 if there is none.
     newest: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
 
 
@@ -58,7 +58,7 @@ class TemplateVersion(CreatedAt, Base):
 
 
 class TemplateTenant(Base):
-    """A follower of a template. A tenant follows at most one."""
+    """A tenant that follows a template. A tenant can follow one template."""
 
     __tablename__ = "template_tenants"
     __table_args__ = (
@@ -73,10 +73,10 @@ class TemplateTenant(Base):
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     msp_id: Mapped[MspId]
     template_id: Mapped[UUID]
-    # Version last applied; None if none.
+    # Version that was last applied to the tenant; null if none.
     version: Mapped[int | None]
     applied_at: Mapped[datetime | None]
-    # Parts of the tenant itself: roll-outs do not change them, and they are not drift.
+    # Parts that the tenant configures differently. Roll-outs do not change them, and drift does not include them.
     overrides: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
 
 
@@ -109,15 +109,15 @@ class Rollout(UuidKey, CreatedAt, Base):
     stages: Mapped[list[Any]]
     stage: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
     stage_applied_at: Mapped[datetime | None]
-    # Maximum change of the share of rejected devices.
+    # Maximum change of the share of rejected devices before the roll-out stops.
     most_moved: Mapped[float] = mapped_column(Double())
-    # Reason for stopping.
+    # Reason why the roll-out stopped.
     detail: Mapped[str] = mapped_column(server_default="")
     asked_by: Mapped[str]
     ended_at: Mapped[datetime | None]
-    # Job that runs it; a resumed roll-out has a new one. A trigger stops the roll-out if the job ends.
+    # Job that runs the roll-out. A resumed roll-out has a new job. A trigger stops the roll-out if its job ends.
     job_id: Mapped[UUID | None]
-    # Rolls back automatically if rejections change.
+    # Whether Admit rolls back automatically if the share of rejected devices changes too much.
     back_when_moved: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
@@ -138,10 +138,10 @@ class RolloutTenant(Base):
     state: Mapped[str] = mapped_column(server_default="waiting")
     detail: Mapped[str] = mapped_column(server_default="")
     applied_at: Mapped[datetime | None]
-    # Previous values of changed parts, and the previous version.
+    # Values of the changed parts before the roll-out, and the previous version.
     before: Mapped[dict[str, Any] | None]
     before_version: Mapped[int | None]
-    # Rejected and all active devices, before and after the update.
+    # Number of rejected devices and of all active devices, before and after the update.
     rejected_before: Mapped[int | None]
     devices_before: Mapped[int | None]
     rejected_since: Mapped[int | None]

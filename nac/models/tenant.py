@@ -29,7 +29,7 @@ MspStatus = Literal["active", "suspended"]
 
 
 class Msp(CreatedAt, Base):
-    """A managed service provider: runs tenants for its customers."""
+    """A managed service provider, which runs tenants for its customers."""
 
     __tablename__ = "msps"
     __table_args__ = (UniqueConstraint("slug", info=report_taken("slug", "An MSP with this slug already exists.")),)
@@ -73,45 +73,47 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     status: Mapped[str] = mapped_column(default="active")
     # If suspended: the level that did it (nac.kit.permissions.PermissionLevel).
     suspension_level: Mapped[int | None] = mapped_column(SmallInteger)
-    # Suspended together with its MSP, and resumed with it.
+    # Whether it was suspended together with its MSP. It is then resumed together with the MSP.
     suspended_with_msp: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # If being deleted: when all data is purged.
+    # Time when Admit purges all data of a deleted tenant; null for other tenants.
     purge_at: Mapped[datetime | None]
     default_site_id: Mapped[UUID | None]
     failure_limit: Mapped[int] = mapped_column(default=200, info=EXPORTED)
     failure_window_seconds: Mapped[int] = mapped_column(default=60, info=EXPORTED)
-    # Wrong passwords per user name within the window, after which the user's logins are rejected unprocessed.
+    # Number of wrong passwords for a user name within the window. Then Admit rejects logins without checking the
+    # password.
     password_failure_limit: Mapped[int] = mapped_column(default=20, server_default=text("20"), info=EXPORTED)
     password_failure_window_seconds: Mapped[int] = mapped_column(default=900, server_default=text("900"), info=EXPORTED)
     # Days of requests to replay before a policy is published; None for no replay.
     replay_days: Mapped[int | None] = mapped_column(info=EXPORTED)
-    # Whether a renewed certificate can have the same key.
+    # Whether devices can renew a certificate with the same key.
     renewal_keeps_key: Mapped[bool] = mapped_column(default=False, info=EXPORTED)
     # Realms and NetBIOS domains removed from user names (nac.tenancy.tenants.realms), in lower case.
     realms: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default=text("'{}'"), info=EXPORTED)
-    # Names of nac.cellformat.methods.
+    # Allowed authentication methods: names from nac.cellformat.methods.
     methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS), info=EXPORTED)
     tls_versions: Mapped[list[str]] = mapped_column(
         ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS), info=EXPORTED
     )
-    # Never reset, because radiusd can remember a removed authority.
+    # Whether the tenant ever trusted an external authority. Never reset, because radiusd can cache a removed
+    # authority.
     trusts_external: Mapped[bool] = mapped_column(default=False, info=EXPORTED)
-    # Incremented when radiusd must be replaced after a change of trust: OpenSSL keeps removed authorities, and only one
-    # per name.
+    # Incremented when the agent must replace radiusd after a change of trust. OpenSSL caches removed authorities, and
+    # only one authority per name.
     trust_generation: Mapped[int] = mapped_column(default=0)
-    # External certificates without a fresh status: soft admits them, hard does not.
+    # External certificates without a current status: `soft` admits them, `hard` rejects them.
     status_failure: Mapped[str] = mapped_column(default="soft", info=EXPORTED)
-    # Session-Timeout at NASes behind NAT, which no request reaches; 0 for none.
+    # Session-Timeout in seconds for NASes behind NAT, which CoA requests cannot reach; 0 for none.
     nat_session_seconds: Mapped[int] = mapped_column(default=0, server_default=text("0"), info=EXPORTED)
-    # Number of missed reports, or days without any, after which a session counts as ended.
+    # Number of missed reports, and number of days without a report, after which Admit treats a session as ended.
     silent_reports: Mapped[int] = mapped_column(default=3, server_default=text("3"), info=EXPORTED)
     silent_days: Mapped[int] = mapped_column(default=7, server_default=text("7"), info=EXPORTED)
-    # Key of Chargeable-User-Identities, which must be equal in all cells.
+    # Key to compute Chargeable-User-Identity (RFC 4372), so that all cells send the same value.
     cui_key: Mapped[UUID] = mapped_column(server_default=func.gen_random_uuid())
 
 
 class PurgedTenant(Base):
-    """A purged tenant whose logs still have to be deleted. Written by a trigger."""
+    """A purged tenant whose logs are not deleted yet. A trigger writes the row."""
 
     __tablename__ = "purged_tenants"
     tenant_file = FileExclusion("only of deleted tenants")

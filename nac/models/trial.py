@@ -16,7 +16,7 @@ TrialState = Literal["running", "ended", "converted"]
 
 
 class SignUp(UuidKey, CreatedAt, Base):
-    """A sign-up for a trial, of the platform."""
+    """A sign-up for a trial."""
 
     __tablename__ = "sign_ups"
     __table_args__ = (
@@ -27,18 +27,18 @@ class SignUp(UuidKey, CreatedAt, Base):
     email: Mapped[str]
     domain: Mapped[str]
     organisation: Mapped[str]
-    # Hash of the secret in the mailed link; None if none was sent.
+    # Hash of the secret in the mailed link; null if Admit sent no link.
     token_sha256: Mapped[bytes | None] = mapped_column(unique=True)
-    # For IPv6, the 64-bit network.
+    # Source address of the request. For IPv6, its /64 network.
     from_address: Mapped[str | None] = mapped_column(HostAddress())
     expires_at: Mapped[datetime]
-    # known: the address already has an account, and a mail said so.
+    # known: the address already has an account, and Admit mailed a notice instead of a link.
     state: Mapped[str] = mapped_column(server_default="asked")
     confirmed_at: Mapped[datetime | None]
-    # The tenant to create, and its person.
+    # The tenant that the sign-up creates, and its first member.
     slug: Mapped[str] = mapped_column(server_default="")
     person_id: Mapped[UUID | None]
-    # While provisioning, end of the worker's lease.
+    # When a worker can start provisioning; while it runs, end of the worker's lease.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
 
@@ -54,15 +54,15 @@ class Trial(CreatedAt, Base):
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     sign_up_id: Mapped[UUID] = mapped_column(unique=True)
     organisation: Mapped[str]
-    # Recipient of its mails.
+    # Recipient of mails about the trial.
     email: Mapped[str]
     state: Mapped[str] = mapped_column(server_default="running")
     ends_at: Mapped[datetime]
-    # Its data is deleted at this time, unless it was converted.
+    # Time when Admit deletes the data, unless the trial was converted.
     purged_at: Mapped[datetime]
     most_endpoints: Mapped[int]
     most_authentications: Mapped[int]
-    # Days before the end at which reminders were sent.
+    # Days before the end for which Admit has sent reminders.
     reminded: Mapped[list[int]] = mapped_column(ARRAY(Integer), server_default=text("'{}'"))
-    # When it exceeded its limit of authentications.
+    # Time since when the trial exceeds its limit of authentications.
     over_since: Mapped[datetime | None]

@@ -13,7 +13,7 @@ from nac.kit.permissions import Effect, Permission
 
 
 class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
-    """A user who logs in to the network by name and password."""
+    """A user who logs in to the network with a name and password."""
 
     __tablename__ = "users"
     __table_args__ = (
@@ -26,14 +26,15 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     tenant_file = FileContent(Permission.USER_READ, (Permission.USER_MANAGE,))
     effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
-    # Case-folded, like the key in the replica.
+    # Case-folded name, which is also the key in the replica.
     name: Mapped[str]
     disabled: Mapped[bool] = mapped_column(default=False)
     # In the format of `nac.cellformat.replica.records.UserRecord.password_hash`.
     password_hash: Mapped[str] = mapped_column(info=keep_hash(without_key=""))
-    # Only for CHAP, which needs the plain password (RFC 1994).
+    # Encrypted password. Stored only for CHAP, which needs the plain password (RFC 1994).
     password_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("user:{id}"))
-    # Only for MS-CHAP (RFC 2759 8.3). Sealed like a password, because it suffices for a login.
+    # Encrypted NT hash. Stored only for MS-CHAP (RFC 2759 8.3). Encrypted like a password, because it suffices for a
+    # login.
     nt_hash_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("user-nt-hash:{id}"))
     valid_until: Mapped[datetime | None]
 
@@ -48,7 +49,7 @@ class UserGroup(UuidKey, TenantOwned, Base):
     tenant_file = FileContent(Permission.USER_READ, (Permission.USER_MANAGE,))
     effects = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 
-    # Immutable, because policies and replica records contain it.
+    # Policies and replica records contain the name, so Admit renames only groups that no policy uses.
     name: Mapped[str]
 
 
@@ -84,7 +85,7 @@ class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     name: Mapped[str]
     # ldap | oidc
     kind: Mapped[str]
-    # Order of queries; then by name.
+    # Position in the query order. Sources at equal positions are ordered by name.
     position: Mapped[int] = mapped_column(default=100)
     enabled: Mapped[bool] = mapped_column(default=True)
     # In the format of nac.inventory.identity_sources.settings.
