@@ -69,7 +69,7 @@ def show(slug: str, as_json: bool) -> None:
 
 def _show_with_secret(api: ApiClient, slug: str, *, as_json: bool) -> None:
     tenant: dict[str, Any] = call_operation(api, "get-tenant", tenant=slug)
-    secret = call_operation(api, "reveal-radius-secret", tenant=slug)["secret"]
+    secret = call_operation(api, "reveal-radius-secret", tenant=slug, wait=None)["secret"]
     show_result(tenant | {"radius_secret": secret}, as_json=as_json)
 
 

@@ -156,7 +156,10 @@ def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | 
 
 
 def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Document of an operation, called with values by name. Waits until changes are live and jobs end."""
+    """Document of an operation, called with values by name. Waits until changes are live and jobs end.
+
+    With `wait=None`, does not wait until changes are live.
+    """
     return _await_job(api, _call_by_name(api, name, values)).document
 
 
@@ -189,7 +192,7 @@ def _call_by_name(api: ApiClient, name: str, values: Mapping[str, Any], output: 
         given.headers["Content-Type"] = operation.takes
         body = values.get("body")
         given.body = json.dumps(given.members).encode() if body is None else body
-    if any(value.name == "wait" for value in operation.values):
+    if "wait" not in values and any(value.name == "wait" for value in operation.values):
         given.query["wait"] = "live"
     return _call(operation, api, given, output=output)
 
