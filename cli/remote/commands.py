@@ -158,7 +158,7 @@ def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | 
 def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa: ANN401 -- any JSON
     """Document of an operation, called with values by name. Waits until changes are live and jobs end.
 
-    With `wait=None`, does not wait until changes are live.
+    With `wait=None`, neither waits until changes are live nor notes that they are not.
     """
     return _await_job(api, _call_by_name(api, name, values)).document
 
@@ -194,7 +194,7 @@ def _call_by_name(api: ApiClient, name: str, values: Mapping[str, Any], output: 
         given.body = json.dumps(given.members).encode() if body is None else body
     if "wait" not in values and any(value.name == "wait" for value in operation.values):
         given.query["wait"] = "live"
-    return _call(operation, api, given, output=output)
+    return _call(operation, api, given, output=output, notes_delay="wait" in given.query)
 
 
 def _place_values(operation: Operation, values: Mapping[str, Any]) -> RequestArguments:
@@ -265,10 +265,11 @@ def _call(
     *,
     output: BinaryIO | None = None,
     with_etag: bool = False,
+    notes_delay: bool = True,
 ) -> _Answer:
     with api.call(operation, given) as response:
         is_live = response.getheader("admit-live") != "false"
-        if not is_live:
+        if notes_delay and not is_live:
             click.echo("Note: The change is stored, but the tenant's cell has not confirmed it yet.", err=True)
         if with_etag and operation.method == "GET" and (tag := response.getheader("etag")) is not None:
             click.echo(f"ETag: {tag}", err=True)
