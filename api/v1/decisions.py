@@ -14,6 +14,7 @@ from nac.cellformat.methods import METHODS
 from nac.core.access.permissions import Permission
 from nac.engine.reasons import REASONS
 from nac.kit.mac import display_mac
+from nac.pools.extent import ATTRIBUTE_BY_KIND
 from nac.sessions.decisions import service as decisions
 from nac.sessions.decisions.service import LoggedDecision
 
@@ -70,6 +71,9 @@ class Decision(BaseModel):
     rule: str = Field(description='Name of the rule; "" for the fallback.')
     policy_version: int = Field(description="Number of the policy version that decided; 0 or null if none did.")
     vlan: str = Field(description='VLAN of the device; "" if none.')
+    addresses: list[str] = Field(
+        examples=[["10.1.0.21"]], description="IP addresses that the device got from a pool or by its rule."
+    )
     certificate: str = Field(examples=["laptop-1"], description='Common name of the presented certificate; "" if none.')
     certificate_serial: str = Field(
         examples=["5f3a9c0e1b7d2468"], description='Serial number in hex of the presented certificate; "" if none.'
@@ -181,6 +185,7 @@ def _describe_decision(logged: LoggedDecision) -> dict[str, Any]:
         "rule": log.rule_name,
         "policy_version": log.policy_version,
         "vlan": log.vlan,
+        "addresses": [value for name, _, value in log.reply or () if name in ATTRIBUTE_BY_KIND.values()],
         "certificate": logged.certificate,
         "certificate_serial": log.certificate_serial,
         "resumed": log.resumed,

@@ -1,18 +1,11 @@
 """`./admit audit`."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from cli.errors import require_utf8
 from cli.output import Row, json_option, show_one
-from nac.core.audit.verification import parse_known_head
-from nac.core.audit.verification import verify_export as verify_lines
-
-F = TypeVar("F", bound=Callable[..., Any])
-_PAGE = 500
 
 
 @click.group()
@@ -30,9 +23,12 @@ _File = click.Path(path_type=Path, exists=True, dir_okay=False)
 @json_option
 def verify(file: Path, heads: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     """Verify FILE, an export of the audit log; exit status 1 if it was altered. Needs no database."""
+    # Imported here because it loads the database libraries.
+    from nac.core.audit.verification import parse_known_head, verify_export
+
     known = [parse_known_head(_read(head)) for head in heads]
     with require_utf8(file.name), file.open(encoding="utf-8") as lines:
-        result = verify_lines(lines, known=known, public_key=_read(key) if key else "")
+        result = verify_export(lines, known=known, public_key=_read(key) if key else "")
     row: Row = {
         "chain": result.chain,
         "verified": not result.findings,

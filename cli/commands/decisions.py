@@ -1,24 +1,20 @@
 """`./admit decisions`."""
 
-import json
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from itertools import chain, islice
-from typing import TypedDict, Unpack
+from itertools import islice
+from typing import Any
 
 import click
 
-from cli.command_context import CommandContext
-from cli.operation_commands import render_advice
-from cli.output import Row, escape_unprintable, iterate_pages, json_option, tenant_option
+from cli.output import escape_unprintable, json_option, show_json, tenant_option
+from cli.remote.commands import list_items
+from cli.remote.local_api import connect
+from cli.remote.results import name_commands
 from cli.time_options import SinceType
-from nac.engine.reasons import REASONS
-from nac.kit.mac import display_mac, normalise_mac
-from nac.pools.extent import ATTRIBUTE_BY_KIND as POOL_ATTRIBUTE
-from nac.sessions.decisions import service as decisions
-from nac.sessions.decisions.service import DecisionLogRow, LoggedDecision
+from nac.kit.mac import normalise_mac
 
 _PAGE = 500
 _NARROWEST = 80
@@ -31,147 +27,85 @@ _VERDICTS = {
 }
 _WOULD_BE = {"permit": "admitted", "quarantine": "put into quarantine", "deny": "denied"}
 
-
-class _Criteria(TypedDict):
-    mac: str
-    user: str
-    nas: str
-    site: str
-    rejects: bool
-    monitored: bool
+# As in the API's `Decision`.
+_Decision = Mapping[str, Any]
 
 
 @click.command()
 @tenant_option
-@click.option("--mac", default="", help="MAC address of the device, in any notation.")
-@click.option("--user", metavar="NAME|SERIAL", default="", help="User name, certificate name or serial number.")
-@click.option("--nas", default="", help="NAS, by name, NAS-Identifier or address.")
-@click.option("--site", metavar="SLUG", default="", help="The site.")
+@click.option("--mac", help="MAC address of the device, in any notation.")
+@click.option("--user", metavar="NAME|SERIAL", help="User name, certificate name or serial number.")
+@click.option("--nas", help="NAS, by name, NAS-Identifier or address.")
+@click.option("--site", metavar="SLUG", help="The site.")
 @click.option("--rejects", is_flag=True, help="Only rejects.")
 @click.option("--monitored", is_flag=True, help="Only decisions in monitor mode.")
-@click.option("--reason", metavar="CODE", type=click.Choice(list(REASONS)), help="Reason code.")
+@click.option("--reason", metavar="CODE", help="Reason code.")
 @click.option("--since", type=SinceType(), help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of decisions.")
 @json_option
-def command(
-    tenant: str, reason: str | None, since: datetime | None, limit: int, as_json: bool, **criteria: Unpack[_Criteria]
-) -> None:
+def command(tenant: str, since: datetime | None, limit: int, as_json: bool, **criteria: str | bool | None) -> None:
     """List decisions with their reasons, newest first, and advice for rejects.
 
-    Without --since, a search by NAS, site or permitting rule covers only the newest 100,000 requests.
+    A search by NAS, site or permitting rule reads the whole log. With --since, it ends earlier.
     """
-
-    def fetch(before: tuple[datetime, int] | None) -> Sequence[LoggedDecision]:
-        return decisions.list_decisions(
-            session,
-            tenant_id=tenant_id,
-            reason=reason or "",
-            since=since,
-            **criteria,
-            before=before,
-            limit=min(limit, _PAGE),
-        )
-
-    with CommandContext().tenant(tenant) as (session, tenant_id):
-        newest = chain.from_iterable(iterate_pages(fetch, lambda decision: decision.key, first=None))
-        decision_list = list(islice(newest, limit))
-        searched = None
-        if len(decision_list) < limit and since is None:
-            searched = decisions.get_search_start(session, tenant_id=tenant_id, reason=reason or "", **criteria)
-    if searched is not None:
-        click.echo(
-            f"Note: searched the newest {decisions.MAX_SEARCHED_ROWS:,} requests, back to {_at(searched)} UTC. "
-            "To search further back, use --since",
-            err=True,
-        )
+    found = list_items(
+        connect(),
+        "list-decisions",
+        tenant=tenant,
+        since=since and since.isoformat(),
+        limit=min(limit, _PAGE),
+        **criteria,
+    )
+    decisions = name_commands(list(islice(found, limit)))
     if as_json:
-        click.echo(json.dumps([_row(decision) for decision in decision_list], indent=2))
+        show_json(decisions)
         return
-    for decision in decision_list:
+    for decision in decisions:
         _show(decision)
-    if not decision_list:
+    if not decisions:
         click.echo("none")
 
 
-def _row(decision: LoggedDecision) -> Row:
-    log = decision.log
-    return {
-        "id": decision.reference,
-        "at": log.at.astimezone(UTC).isoformat(),
-        "verdict": decision.verdict,
-        # Whether the device was admitted. In monitor mode, always.
-        "permitted": log.permitted,
-        "monitored": bool(log.monitored),
-        "monitored_by": log.monitored,
-        "mac": log.mac and display_mac(log.mac),
-        "user": log.identity,
-        "outer_user": decision.outer_user,
-        "nas": decision.nas,
-        "nas_port": log.nas_port,
-        "site": decision.site,
-        "method": log.method,
-        "reason": log.reason,
-        "title": decision.reason.title,
-        "detail": log.detail,
-        "advice": render_advice(decision.reason.advice) if decision.verdict == "deny" else "",
-        "rule": log.rule_name,
-        "policy_version": log.policy_version,
-        "vlan": log.vlan,
-        "addresses": _addresses(log),
-        "certificate": decision.certificate,
-        "certificate_serial": log.certificate_serial,
-        "resumed": log.resumed,
-        # Similar rejects that were not logged separately.
-        "suppressed": log.suppressed,
-    }
-
-
-def _show(decision: LoggedDecision) -> None:
+def _show(decision: _Decision) -> None:
     """Print one decision: user, port and NAS, then reason and advice."""
-    log, reason = decision.log, decision.reason
-    mac = display_mac(log.mac) if log.mac else "-"
+    mac, user = decision["mac"], decision["user"]
     # In MAB, the user name is the MAC address again.
-    user = "" if log.mac and normalise_mac(log.identity) == log.mac else log.identity
-    outer = decision.outer_user
-    user += f" ({outer} outside)" if outer else ""
-    port = f"port {log.nas_port}" if log.nas_port else ""
-    where = " at ".join(filter(None, (" ".join(filter(None, (decision.nas, port))), decision.site)))
-    facts = (f"VLAN {log.vlan}" if log.vlan else "", *_addresses(log), log.method, user, where and f"from {where}")
+    if mac and normalise_mac(user) == normalise_mac(mac):
+        user = ""
+    if decision["outer_user"]:
+        user += f" ({decision['outer_user']} outside)"
+    port = decision["nas_port"] and f"port {decision['nas_port']}"
+    where = " at ".join(filter(None, (" ".join(filter(None, (decision["nas"], port))), decision["site"])))
+    vlan = decision["vlan"] and f"VLAN {decision['vlan']}"
+    facts = (vlan, *decision["addresses"], decision["method"], user, where and f"from {where}")
     # Monitor mode admits all devices. The line below has the verdict.
-    verdict = "permit" if log.monitored else decision.verdict
-    click.echo(f"{_at(log.at)}  {_VERDICTS.get(verdict, verdict)}  {mac:<17}  {_line(facts)}")
-    rule = f"rule {log.rule_name!r}" if log.rule_name else ""
-    more = f"and {log.suppressed} more like it" if log.suppressed else ""
-    if log.method == "eap-tls" and log.certificate_serial:
-        _tell(_line((f"certificate {decision.certificate or 'of unknown name'}", f"serial {log.certificate_serial}")))
-    _tell(_line((f"{reason.title} ({reason.code})", rule, log.detail, more)))
-    if log.monitored:
-        _tell(_line((_monitored(decision),)))
-    if decision.verdict == "deny":
-        _tell(f"-> {render_advice(reason.advice)}")
+    verdict = "permit" if decision["monitored_by"] else decision["verdict"]
+    at = datetime.fromisoformat(decision["at"]).astimezone(UTC)
+    click.echo(f"{at:%Y-%m-%d %H:%M:%S}  {_VERDICTS.get(verdict, verdict)}  {mac or '-':<17}  {_line(facts)}")
+    if decision["method"] == "eap-tls" and decision["certificate_serial"]:
+        name = decision["certificate"] or "of unknown name"
+        _show_below(_line((f"certificate {name}", f"serial {decision['certificate_serial']}")))
+    rule = decision["rule"] and f"rule {decision['rule']!r}"
+    more = decision["suppressed"] and f"and {decision['suppressed']} more like it"
+    _show_below(_line((f"{decision['title']} ({decision['reason']})", rule, decision["detail"], more)))
+    if decision["monitored_by"]:
+        _show_below(_line((_describe_monitoring(decision),)))
+    if decision["remedy"]:
+        _show_below(f"-> {decision['remedy']}")
 
 
-def _addresses(log: DecisionLogRow) -> list[str]:
-    """Addresses of the device, from a pool or by its rule."""
-    return [value for name, _, value in log.reply or () if name in POOL_ATTRIBUTE.values()]
-
-
-def _monitored(decision: LoggedDecision) -> str:
-    log = decision.log
-    by = f" by rule {log.rule_name!r}" if log.rule_name else ""
-    what = f"rule {log.rule_name!r}" if log.monitored == "rule" else f"site {decision.site or 'that is gone'}"
-    would_be = _WOULD_BE.get(decision.verdict, decision.verdict)
+def _describe_monitoring(decision: _Decision) -> str:
+    rule = f"rule {decision['rule']!r}"
+    by = f" by {rule}" if decision["rule"] else ""
+    what = rule if decision["monitored_by"] == "rule" else f"site {decision['site'] or '(deleted)'}"
+    would_be = _WOULD_BE.get(decision["verdict"], decision["verdict"])
     return f"would be {would_be}{by}; admitted because {what} is in monitor mode"
 
 
-def _at(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _line(parts: tuple[str, ...]) -> str:
+def _line(parts: Iterable[str]) -> str:
     return escape_unprintable(", ".join(filter(None, parts)))
 
 
-def _tell(text: str) -> None:
+def _show_below(text: str) -> None:
     width = max(_NARROWEST, shutil.get_terminal_size(fallback=(_WIDTH_OF_A_PIPE, 0)).columns)
     click.echo(textwrap.fill(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT))

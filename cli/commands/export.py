@@ -1,27 +1,28 @@
-"""`./admit export`."""
+"""`./admit export`: commands that wait or copy files. Others are in `cli/remote/commands.toml`."""
 
 import os
-import shutil
 import time
 from datetime import datetime
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import click
 
-from cli.command_context import CommandContext
+from cli import environment
 from cli.errors import Refused
-from cli.output import Row, json_option, show_one, tenant_option
+from cli.output import json_option, show_one, tenant_option
+from cli.remote.client import ApiClient
+from cli.remote.commands import call_operation, download, start_operation
+from cli.remote.local_api import connect
+from cli.remote.results import show_result
 from cli.time_options import SinceType
-from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
-from nac.logs.exports import service
 from nac.logs.exports.export_folder import MANIFEST, ExportFolder
-from nac.logs.log_tables import EXPORTED_LOGS
-from nac.models import ExportJob
-from nac.models.export import EXPORT_FORMATS
 
-_PAGE = 500
+_LOGS = ("auth", "accounting", "sessions", "usage")
+_FORMATS = ("csv", "jsonl", "parquet")
 _POLL_SECONDS = 0.5
 
 
@@ -32,11 +33,11 @@ def command() -> None:
 
 @command.command()
 @tenant_option
-@click.option("--log", type=click.Choice(EXPORTED_LOGS), required=True, help="Log to export.")
+@click.option("--log", type=click.Choice(_LOGS), required=True, help="Log to export.")
 @click.option("--since", type=SinceType(), required=True, help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
 @click.option("--until", type=SinceType(), help="End (exclusive), in the same formats (default now).")
 @click.option(
-    "--format", "form", type=click.Choice(EXPORT_FORMATS), default="csv", show_default=True, help="Format of the files."
+    "--format", "form", type=click.Choice(_FORMATS), default="csv", show_default=True, help="Format of the files."
 )
 @click.option(
     "--output",
@@ -56,25 +57,23 @@ def start(
     as_json: bool,
 ) -> None:
     """Start an export of a log. The worker runs it; export show displays its progress."""
-    domain = CommandContext()
     if output is not None:
         _require_empty(output)
-    with domain.tenant(tenant) as (session, tenant_id):
-        job = service.start_export(
-            session,
-            actor=domain.actor,
-            tenant_id=tenant_id,
-            log=log,
-            since=since,
-            until=until or utc_now(),
-            format=form,
-            most_bytes=domain.settings.export_tenant_max_bytes,
-        )
+    api = connect()
+    job = start_operation(
+        api,
+        "start-export",
+        tenant=tenant,
+        log=log,
+        since=since.isoformat(),
+        until=until and until.isoformat(),
+        format=form,
+    )
     if wait or output is not None:
-        job = _ended(domain, tenant, job)
+        job = _await_end(api, tenant, job)
     if output is not None:
-        _copy(ExportFolder(domain.settings.export_dir).job_path(tenant_id, job.id), output, job)
-    show_one(_export_row(job), as_json=as_json)
+        _copy(api, tenant, job, output)
+    show_result(job, as_json=as_json)
 
 
 @command.command("download-path")
@@ -83,35 +82,35 @@ def start(
 @json_option
 def download_path(tenant: str, export_id: int, as_json: bool) -> None:
     """Print the folder with the files of the export ID and their manifest.json."""
-    domain = CommandContext()
-    with domain.tenant(tenant) as (session, tenant_id):
-        job = service.require_export(session, tenant_id=tenant_id, job_id=export_id)
-    path = _require_done(domain, tenant_id, job)
+    api = connect()
+    job = call_operation(api, "get-export", tenant=tenant, export=export_id)
+    _require_done(job)
+    tenant_id = TenantId(UUID(call_operation(api, "get-tenant", tenant=tenant)["id"]))
+    path = ExportFolder(environment.load_into_process().export_dir).job_path(tenant_id, export_id)
     if as_json:
-        show_one({"path": str(path), "sha256": job.sha256}, as_json=True)
+        show_one({"path": str(path), "sha256": job["sha256"]}, as_json=True)
     else:
         click.echo(path)
 
 
-def _require_done(domain: CommandContext, tenant_id: TenantId, job: ExportJob) -> Path:
-    if job.state != "done":
-        causes = {"pruned": "its files have expired", "failed": f"it failed: {job.error}"}
-        raise Refused(f"Export {job.id} has no files: {causes.get(job.state, f'it is {job.state}')}.", place="export")
-    return ExportFolder(domain.settings.export_dir).job_path(tenant_id, job.id)
+def _require_done(job: dict[str, Any]) -> None:
+    state = job["state"]
+    if state != "done":
+        causes = {"pruned": "its files have expired", "failed": f"it failed: {job['error']}"}
+        raise Refused(f"Export {job['id']} has no files: {causes.get(state, f'it is {state}')}.", place="export")
 
 
-def _ended(domain: CommandContext, tenant: str, job: ExportJob) -> ExportJob:
-    while job.state in ("queued", "running"):
-        if job.failures:
+def _await_end(api: ApiClient, tenant: str, job: dict[str, Any]) -> dict[str, Any]:
+    while job["state"] in ("queued", "running"):
+        if job["failures"]:
             raise Refused(
-                f"Export {job.id} fails: {job.error}. Admit retries it automatically.",
+                f"Export {job['id']} fails: {job['error']}. Admit retries it automatically.",
                 place="export",
                 remedy="See ./admit export show, or retry now: ./admit export retry.",
             )
         time.sleep(_POLL_SECONDS)
-        with domain.tenant(tenant) as (session, tenant_id):
-            job = service.require_export(session, tenant_id=tenant_id, job_id=job.id)
-    _require_done(domain, tenant_id, job)
+        job = call_operation(api, "get-export", tenant=tenant, export=job["id"])
+    _require_done(job)
     return job
 
 
@@ -120,44 +119,17 @@ def _require_empty(output: Path) -> None:
         raise InvalidInput(f"The folder {output} is not empty.", place="output", remedy="Use a new or empty folder.")
 
 
-def _copy(folder: Path, output: Path, job: ExportJob) -> None:
+def _copy(api: ApiClient, tenant: str, job: dict[str, Any], output: Path) -> None:
     try:
         output.mkdir(mode=0o750, parents=True, exist_ok=True)
-        for name in [*(part["file"] for part in job.parts), MANIFEST]:
-            # Same mode as the source, which others cannot read.
+        for name in [*(part["file"] for part in job["files"]), MANIFEST]:
+            # Same mode as in the folder of exports, which others cannot read.
             handle = os.open(output / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
-            with (folder / name).open("rb") as file, os.fdopen(handle, "wb") as copy:
-                shutil.copyfileobj(file, copy)
+            with os.fdopen(handle, "wb") as copy:
+                download(api, "download-export-file", copy, tenant=tenant, export=str(job["id"]), file=name)
     except OSError as exc:
         raise Refused(
             f"Cannot copy the files to {output}: {exc.strerror}.",
             place="output",
-            remedy=f"They are in {folder}.",
+            remedy=f"Print their folder: ./admit export download-path {job['id']} --tenant {tenant}",
         ) from exc
-
-
-def _export_row(job: ExportJob) -> Row:
-    whole = (job.until - job.since).total_seconds()
-    return {
-        "id": job.id,
-        "log": job.log,
-        "format": job.format,
-        "since": job.since.isoformat(),
-        "until": job.until.isoformat(),
-        "state": job.state,
-        "percent": round(100 * (job.done_until - job.since).total_seconds() / whole),
-        "rows": job.rows,
-        "bytes": job.bytes,
-        "files": [part["file"] for part in job.parts],
-        # SHA-256 of manifest.json, which contains the hashes of the files.
-        "sha256": job.sha256,
-        "error": job.error,
-        "failures": job.failures,
-        "before_deletion": job.standing,
-        "asked_by": job.asked_by,
-        "asked": job.created_at.isoformat(),
-        "started": job.started_at and job.started_at.isoformat(),
-        # Only for an export before deletion: when its files became the only copy.
-        "rows_gone": job.rows_gone_at and job.rows_gone_at.isoformat(),
-        "ended": job.ended_at and job.ended_at.isoformat(),
-    }

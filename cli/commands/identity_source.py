@@ -1,20 +1,17 @@
-"""`./admit identity-source`."""
+"""`./admit identity-source`: commands that read settings from files. Others are in `cli/remote/commands.toml`."""
 
 import json
 from collections.abc import Iterable
 from typing import Any, TextIO
 
 import click
-from sqlalchemy.orm import Session
 
-from cli.command_context import CommandContext
 from cli.errors import Refused, require_utf8
 from cli.files import first_line
-from cli.output import Row, json_option, show_one, tenant_option
-from nac.inventory.identity_sources import service as sources
-from nac.inventory.identity_sources.settings import SETTINGS_BY_KIND
-from nac.kit.ids import TenantId
-from nac.models import IdentitySource
+from cli.output import json_option, tenant_option
+from cli.remote.commands import call_operation
+from cli.remote.local_api import connect
+from cli.remote.results import show_result
 
 settings_file_option = click.option(
     "--file",
@@ -42,12 +39,6 @@ def command() -> None:
 
     A tenant's own users take precedence. For the settings, see docs/how-to/identity-sources.md.
     """
-
-
-def _row(session: Session, tenant_id: TenantId, source: IdentitySource) -> Row:
-    row = sources.describe(source)
-    settings = {name: "(PEM)" if name == "ca_certificate" else value for name, value in row.pop("settings").items()}
-    return {**row, "settings": settings}
 
 
 def _settings(file: TextIO | None, pairs: Iterable[str], ca_file: TextIO | None) -> dict[str, Any]:
@@ -81,7 +72,7 @@ def _value(text: str) -> object:
 @command.command()
 @click.argument("name")
 @tenant_option
-@click.option("--kind", type=click.Choice(sorted(SETTINGS_BY_KIND)), required=True)
+@click.option("--kind", type=click.Choice(("ldap", "oidc")), required=True)
 @settings_file_option
 @settings_option
 @secret_file_option
@@ -100,24 +91,17 @@ def add(
     as_json: bool,
 ) -> None:
     """Create the identity source NAME."""
-    settings = _settings(settings_file, pairs, ca_file)
-    secret = first_line(secret_file)
-    domain = CommandContext()
-    with domain.change(tenant) as (session, tenant_id):
-        source = sources.create_source(
-            session,
-            actor=domain.actor,
-            tenant_id=tenant_id,
-            name=name,
-            kind=kind,
-            settings=settings,
-            secret=secret,
-            seal=domain.sealer.seal,
-            reach=domain.settings.outbound_reach,
-            position=sources.DEFAULT_POSITION if position is None else position,
-        )
-        row = _row(session, tenant_id, source)
-    show_one(row, as_json=as_json)
+    source = call_operation(
+        connect(),
+        "create-identity-source",
+        tenant=tenant,
+        name=name,
+        kind=kind,
+        settings=_settings(settings_file, pairs, ca_file),
+        secret=first_line(secret_file),
+        position=position,
+    )
+    _show(source, as_json=as_json)
 
 
 @command.command("set")
@@ -142,21 +126,21 @@ def set_(
     as_json: bool,
 ) -> None:
     """Update the identity source NAME; --set NAME=null restores a setting's default."""
-    settings = _settings(settings_file, pairs, ca_file)
-    secret = first_line(secret_file)
-    domain = CommandContext()
-    with domain.change(tenant) as (session, tenant_id):
-        source = sources.update_source(
-            session,
-            actor=domain.actor,
-            tenant_id=tenant_id,
-            name=name,
-            seal=domain.sealer.seal,
-            reach=domain.settings.outbound_reach,
-            settings=settings,
-            secret=secret,
-            position=position,
-            enabled=enabled,
-        )
-        row = _row(session, tenant_id, source)
-    show_one(row, as_json=as_json)
+    source = call_operation(
+        connect(),
+        "update-identity-source",
+        tenant=tenant,
+        source=name,
+        settings=_settings(settings_file, pairs, ca_file) or None,
+        secret=first_line(secret_file),
+        position=position,
+        enabled=enabled,
+    )
+    _show(source, as_json=as_json)
+
+
+def _show(source: dict[str, Any], *, as_json: bool) -> None:
+    settings: dict[str, Any] = source["settings"]
+    if not as_json and "ca_certificate" in settings:
+        settings["ca_certificate"] = "(PEM)"
+    show_result(source, as_json=as_json)

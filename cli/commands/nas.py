@@ -1,9 +1,13 @@
 """`./admit nas`."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from cli.output import Row, json_option, show_list
-from nac.engine.vendors import Vendor, all_vendors
+
+if TYPE_CHECKING:
+    from nac.engine.vendors import Vendor
 
 
 @click.group()
@@ -21,10 +25,13 @@ def vendors(as_json: bool) -> None:
 
     --vendor accepts any name in the list, in upper or lower case. Other NASes use "default".
     """
+    # Imported here because it loads the policy engine. The API's list is of a tenant, which this command does not need.
+    from nac.engine.vendors import all_vendors
+
     show_list([_vendor_row(vendor, as_json=as_json) for vendor in all_vendors().values()], as_json=as_json)
 
 
-def _vendor_row(vendor: Vendor, *, as_json: bool) -> Row:
+def _vendor_row(vendor: "Vendor", *, as_json: bool) -> Row:
     named: dict[str, object] = {"vendor": vendor.name, "title": vendor.title, "names": vendor.aliases}
     takes = {
         key: form.cannot or ", ".join(template.attribute for template in form.attributes)

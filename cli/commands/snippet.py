@@ -38,7 +38,8 @@ def show(snippet: str, tenant: str, site: str, nas: str, reveal_secret: bool, as
     found = call_operation(api, "get-snippet", tenant=tenant, snippet=snippet, site=site, nas=nas)
     text = found["text"]
     if reveal_secret:
-        text = call_operation(api, "reveal-radius-secret", tenant=tenant, snippet=snippet, site=site, nas=nas)["text"]
+        names = {"snippet": snippet, "site": site, "nas": nas}
+        text = call_operation(api, "reveal-radius-secret", tenant=tenant, **names, wait=None)["text"]
     if as_json:
         show_json({"id": snippet, "title": found["title"], "text": text})
         return

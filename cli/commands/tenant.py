@@ -1,24 +1,23 @@
-"""`./admit tenant`."""
+"""`./admit tenant`: commands of several operations, and the purge. Others are in `cli/remote/commands.toml`."""
 
-from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
+from typing import Any
+from uuid import UUID
 
 import click
-from sqlalchemy.orm import Session
 
-from cli.command_context import CommandContext
 from cli.errors import Refused, confirm
-from cli.output import Row, json_option, show_one
+from cli.output import json_option, show_one
+from cli.remote.client import ApiClient
+from cli.remote.commands import call_operation, list_items
+from cli.remote.local_api import connect
+from cli.remote.results import show_result
 from nac.kit.clock import utc_now
 from nac.kit.ids import MspId
-from nac.models import Slot, Tenant
-from nac.onboarding import tenant_purge
-from nac.onboarding.provisioning import provision_tenant
-from nac.onboarding.trials.provisioning import TRIAL_MSP_SLUG as TRIALS
-from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
-from nac.tenancy.tenants import service as tenants
+
+# `nac.onboarding.trials` makes this MSP for sign-ups. It is never the default.
+_TRIALS = "trials"
+_MAX_DELETION_DAYS = 365
 
 
 @click.group()
@@ -26,92 +25,52 @@ def command() -> None:
     """Manage tenants: customers with their own ports, secret, certificate authorities, policies and data."""
 
 
-def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
-    return {
-        "slug": tenant.slug,
-        "name": tenant.name,
-        "status": tenant.status,
-        "cell": slot and slot.cell_id,
-        "slot": slot and slot.number,
-        "auth_port": slot and slot.auth_port,
-        "acct_port": slot and slot.acct_port,
-        "methods": list(tenant.methods),
-        "tls_versions": list(tenant.tls_versions),
-        "replay_days": tenant.replay_days or 0,
-        "status_failure": tenant.status_failure,
-        "nat_session_seconds": tenant.nat_session_seconds,
-        "silent_reports": tenant.silent_reports,
-        "silent_days": tenant.silent_days,
-        "failure_limit": tenant.failure_limit,
-        "failure_window_seconds": tenant.failure_window_seconds,
-        "password_failure_limit": tenant.password_failure_limit,
-        "password_failure_window_seconds": tenant.password_failure_window_seconds,
-        "realms": list(tenant.realms),
-    }
-
-
-def _full_row(domain: CommandContext, session: Session, tenant: Tenant) -> Row:
-    """Row with the values for a switch configuration."""
-    slot = cells.require_slot(session, tenant_id=tenant.id)
-    secret = domain.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
-    host = domain.settings.listen_address
-    return _row(tenant, slot) | {
-        "radius_host": host,
-        "radius_secret": secret,
-        "id": tenant.id,
-    }
-
-
 @command.command()
 @click.argument("slug")
-@click.option("--name", default="", help="Display name (default SLUG).")
+@click.option("--name", help="Display name (default SLUG).")
 @click.option("--msp", metavar="SLUG", help="The tenant's MSP (default if there is only one).")
-@click.option("--place", default="", metavar="LABEL", help="Label of the cell.")
-@click.option("--standard-policy", is_flag=True, help="Create a policy that admits approved devices and users.")
+@click.option("--place", metavar="LABEL", help="Label of the cell.")
+@click.option(
+    "--policy",
+    type=click.Choice(("standard", "none")),
+    default="standard",
+    show_default=True,
+    help="Initial policy: admit only approved devices and users (standard), or deny everything (none).",
+)
 @json_option
-def create(slug: str, name: str, msp: str | None, place: str, standard_policy: bool, as_json: bool) -> None:
-    """Create the tenant SLUG. It denies all requests until a site has a policy."""
-    domain = CommandContext()
-    with domain.platform() as session:
-        tenant = provision_tenant(
-            session,
-            actor=domain.actor,
-            slug=slug,
-            name=name,
-            msp_id=find_msp(session, msp),
-            label=place,
-            has_policy=standard_policy,
-            signing=domain.signing,
-        )
-        row = _full_row(domain, session, tenant)
-        xact = cells.get_current_xact(session)
-    domain.await_live(tenant.id, xact)
-    show_one(row, as_json=as_json)
+def create(slug: str, name: str | None, msp: str | None, place: str | None, policy: str, as_json: bool) -> None:
+    """Create the tenant SLUG, and show it with its RADIUS secret."""
+    api = connect()
+    msp_id = str(require_msp(api, msp))
+    call_operation(api, "create-tenant", slug=slug, name=name, msp=msp_id, place=place, policy=policy)
+    _show_with_secret(api, slug, as_json=as_json)
 
 
-def find_msp(session: Session, slug: str | None) -> MspId:
+def require_msp(api: ApiClient, slug: str | None) -> MspId:
+    """Id of the MSP; without a slug, of the only one."""
     if slug is not None:
-        return msps.require_by_slug(session, slug=slug).id
-    # The MSP of the trials is never the default.
-    found = [msp for msp in msps.list_msps(session) if msp.slug != TRIALS]
+        return MspId(UUID(call_operation(api, "get-msp", msp=slug)["id"]))
+    found = [msp for msp in list_items(api, "list-msps") if msp["slug"] != _TRIALS]
     if not found:
         raise Refused("No MSP exists.", place="msp", remedy="Create one: ./admit msp create SLUG")
     if len(found) > 1:
-        raise Refused(
-            "Several MSPs exist.", place="msp", remedy=f"Use --msp with one of: {', '.join(m.slug for m in found)}."
-        )
-    return found[0].id
+        slugs = ", ".join(msp["slug"] for msp in found)
+        raise Refused("Several MSPs exist.", place="msp", remedy=f"Use --msp with one of: {slugs}.")
+    return MspId(UUID(found[0]["id"]))
 
 
 @command.command()
 @click.argument("slug")
 @json_option
 def show(slug: str, as_json: bool) -> None:
-    """Show the tenant SLUG, including its RADIUS secret."""
-    domain = CommandContext()
-    with domain.tenant(slug) as (session, _):
-        row = _full_row(domain, session, tenants.require_by_slug(session, slug=slug))
-    show_one(row, as_json=as_json)
+    """Show the tenant SLUG, including its RADIUS secret. The audit log records this."""
+    _show_with_secret(connect(), slug, as_json=as_json)
+
+
+def _show_with_secret(api: ApiClient, slug: str, *, as_json: bool) -> None:
+    tenant: dict[str, Any] = call_operation(api, "get-tenant", tenant=slug)
+    secret = call_operation(api, "reveal-radius-secret", tenant=slug, wait=None)["secret"]
+    show_result(tenant | {"radius_secret": secret}, as_json=as_json)
 
 
 @command.command()
@@ -119,8 +78,14 @@ def show(slug: str, as_json: bool) -> None:
 @json_option
 def resume(slug: str, as_json: bool) -> None:
     """Resume a suspended tenant or restore a deleted one."""
-    tenant = _change(CommandContext(), slug, tenants.resume_tenant)
-    show_one({"slug": slug, "status": tenant.status}, as_json=as_json)
+    api = connect()
+    deleted = list_items(api, "list-discovered-tenants", text=slug, status=["deleting"])
+    tenant = next((each for each in deleted if each["slug"] == slug), None)
+    if tenant is None:
+        resumed = call_operation(api, "resume-tenant", tenant=slug)
+    else:
+        resumed = call_operation(api, "restore-tenant", msp=tenant["msp_id"], tenant=slug)
+    show_result(resumed, as_json=as_json)
 
 
 @command.command()
@@ -131,23 +96,24 @@ def resume(slug: str, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @click.option(
     "--days",
-    type=click.IntRange(*msps.DELETION_DAYS),
+    type=click.IntRange(1, _MAX_DELETION_DAYS),
     help="Days until the worker writes a tenant file and purges the tenant (default: only --purge deletes its data).",
 )
 @json_option
 def delete(slug: str, purge: bool, yes: bool, days: int | None, as_json: bool) -> None:
     """Delete the tenant SLUG: its service stops immediately. With --purge, also delete its data."""
+    # Imported here because they load the database libraries. The API neither purges immediately nor keeps data forever.
+    from cli.command_context import CommandContext
+    from nac.onboarding.tenant_purge import purge_tenant
+    from nac.tenancy.tenants.service import delete_tenant
+
     domain = CommandContext()
     if purge and not yes:
         confirm(f"Delete tenant {slug} with all its data?")
     purge_at = utc_now() + timedelta(days=days) if days else None
-    tenant = _change(domain, slug, partial(tenants.delete_tenant, purge_at=purge_at))
+    with domain.change(slug) as (session, tenant_id):
+        status = delete_tenant(session, actor=domain.actor, tenant_id=tenant_id, purge_at=purge_at).status
     if purge:
         with domain.platform() as session:
-            tenant_purge.purge_tenant(session, actor=domain.actor, tenant_id=tenant.id)
-    show_one({"slug": slug, "status": "purged" if purge else tenant.status}, as_json=as_json)
-
-
-def _change(domain: CommandContext, slug: str, service: Callable[..., Tenant]) -> Tenant:
-    with domain.change(slug) as (session, tenant_id):
-        return service(session, actor=domain.actor, tenant_id=tenant_id)
+            purge_tenant(session, actor=domain.actor, tenant_id=tenant_id)
+    show_one({"slug": slug, "status": "purged" if purge else status}, as_json=as_json)

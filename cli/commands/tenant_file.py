@@ -1,17 +1,13 @@
-"""`./admit tenant-file`."""
+"""`./admit tenant-file`: reads and writes files of yours without an upload, whatever their size."""
 
 import os
 from pathlib import Path
 
 import click
 
-from cli.command_context import CommandContext
-from cli.commands.tenant import find_msp
+from cli.commands.tenant import require_msp
 from cli.output import json_option, show_one
-from nac.onboarding.tenant_files.importer import import_tenant
-from nac.onboarding.tenant_files.writer import write_tenant
-from nac.onboarding.tenant_purge import open_stored_passphrase
-from nac.tenancy.cells import service as cells
+from cli.remote.local_api import connect
 
 _passphrase_option = click.option(
     "--passphrase-file",
@@ -37,6 +33,10 @@ def _passphrase(file: Path | None) -> str:
 @json_option
 def export(slug: str, out: Path, passphrase_file: Path | None, logs: bool, as_json: bool) -> None:
     """Export the tenant SLUG to a file. Without a passphrase, the file contains no secrets or keys."""
+    # Imported here because they load the database libraries.
+    from cli.command_context import CommandContext
+    from nac.onboarding.tenant_files.writer import write_tenant
+
     domain = CommandContext()
     part = out.with_name(f".{out.name}.part")
     part.unlink(missing_ok=True)
@@ -73,6 +73,13 @@ def import_(
 
     A file written before a purge needs no passphrase on this installation.
     """
+    # Imported here because they load the database libraries.
+    from cli.command_context import CommandContext
+    from nac.onboarding.tenant_files.importer import import_tenant
+    from nac.onboarding.tenant_purge import open_stored_passphrase
+    from nac.tenancy.cells import service as cells
+
+    msp_id = require_msp(connect(), msp)
     domain = CommandContext()
     with file.open("rb") as source, domain.platform() as session:
         done = import_tenant(
@@ -80,7 +87,7 @@ def import_(
             source,
             actor=domain.actor,
             slug=slug,
-            msp_id=find_msp(session, msp),
+            msp_id=msp_id,
             signing=domain.signing,
             passphrase=_passphrase(passphrase_file) or open_stored_passphrase(file, domain.sealer),
             keeps_authorities=keep_authorities,

@@ -1,19 +1,24 @@
 """`./admit watch`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 import click
 
-from cli.command_context import CommandContext
+from cli import environment
 from cli.errors import Refused
 from cli.output import json_option, tenant_option
+from cli.remote.client import ApiClient
+from cli.remote.commands import call_operation, list_items
+from cli.remote.local_api import connect
+from nac.kit.ids import TenantId
+from nac.kit.mac import display_mac
 from nac.kit.validation import require_mac
-from nac.logs.events import event_values
-from nac.logs.events.live_stream import EventFilter, LiveEvent, StreamNotice, listen
-from nac.models import Nas
-from nac.tenancy import sites
-from nac.tenancy.nases import service as nases
+
+if TYPE_CHECKING:
+    from nac.logs.events.live_stream import LiveEvent, StreamNotice
 
 # Kinds of live events that agents send.
 KINDS = ("authentication", "accounting", "coa", "alarm", "endpoint", "certificate")
@@ -36,28 +41,40 @@ def command(
     With --json, each line is an event (docs/reference/events.md). Messages about the connection go to standard error.
     For past events, see ./admit decisions and ./admit session list.
     """
-    domain = CommandContext()
-    if not domain.settings.redis_url:
+    # Imported here because it loads the libraries for Redis and events.
+    from nac.logs.events.live_stream import EventFilter, listen
+
+    settings = environment.load_into_process()
+    if not settings.redis_url:
         raise Refused("Redis is not configured.", remedy="Set ADMIT_REDIS_URL.")
-    with domain.tenant(tenant) as (session, tenant_id):
-        event_filter = EventFilter(
-            kinds=frozenset(kinds),
-            rejects=rejects,
-            mac=event_values.format_mac(require_mac(mac)) or "" if mac else "",
-            user=user,
-            nas=_names(nas, nases.list_nases(session, tenant_id=tenant_id)) if nas else frozenset(),
-            site=str(sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id) if site else "",
-        )
-    with suppress(KeyboardInterrupt), closing(listen(domain.settings.redis_url, [tenant_id], event_filter)) as heard:
+    api = connect()
+    tenant_id = TenantId(UUID(call_operation(api, "get-tenant", tenant=tenant)["id"]))
+    event_filter = EventFilter(
+        kinds=frozenset(kinds),
+        rejects=rejects,
+        mac=_format_mac(mac) if mac else "",
+        user=user,
+        nas=_list_nas_names(api, tenant, nas) if nas else frozenset(),
+        site=call_operation(api, "get-site", tenant=tenant, site=site)["id"] if site else "",
+    )
+    with suppress(KeyboardInterrupt), closing(listen(settings.redis_url, [tenant_id], event_filter)) as heard:
         _show(heard, tenant, as_json=as_json)
 
 
-def _names(nas: str, registered: Sequence[Nas]) -> frozenset[str]:
-    """Return the names that select NASes in Filter.nas. Several NASes can have the same name."""
-    return frozenset([nas.lower(), *(str(each.id) for each in registered if each.name.lower() == nas.lower())])
+def _format_mac(text: str) -> str:
+    """MAC address as in events (RFC 7042 2.1)."""
+    return display_mac(require_mac(text)).upper().replace(":", "-")
 
 
-def _show(heard: Iterator[LiveEvent | StreamNotice | None], tenant: str, *, as_json: bool) -> None:
+def _list_nas_names(api: ApiClient, tenant: str, nas: str) -> frozenset[str]:
+    """Names of a NAS in events. Several NASes can have the same name."""
+    registered = list_items(api, "list-nases", tenant=tenant)
+    return frozenset([nas.lower(), *(each["id"] for each in registered if each["name"].lower() == nas.lower())])
+
+
+def _show(heard: "Iterator[LiveEvent | StreamNotice | None]", tenant: str, *, as_json: bool) -> None:
+    from nac.logs.events.live_stream import LiveEvent, StreamNotice
+
     for each in heard:
         match each:
             case LiveEvent(event=event, line=line):
@@ -67,7 +84,7 @@ def _show(heard: Iterator[LiveEvent | StreamNotice | None], tenant: str, *, as_j
                 click.echo(_sentence(each, tenant), err=True)
 
 
-def _sentence(notice: StreamNotice, tenant: str) -> str:
+def _sentence(notice: "StreamNotice", tenant: str) -> str:
     match notice.kind:
         case "listening":
             return f"Listening to {tenant}."

@@ -18,7 +18,11 @@ from nac.kit.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFou
 
 _SECONDS = 60.0
 # Remedies for the command line, which replace those of the API.
-_TOKENLESS = {"not-signed-in": "Set ADMIT_API_TOKEN or use --token-file. To create a token: ./admit token make"}
+_REMEDIES = {
+    "not-signed-in": "Set ADMIT_API_TOKEN or use --token-file. To create a token: ./admit token make",
+    "tenant-not-found": "List tenants: ./admit tenant list",
+    "msp-not-found": "List MSPs: ./admit msp list",
+}
 # Members of every problem. All other members belong to one kind of problem, such as the failed tests of a policy.
 _PROBLEM_MEMBERS = frozenset(
     ["type", "title", "status", "detail", "instance", "code", "place", "remedy", "next_steps", "mistakes", "request_id"]
@@ -128,7 +132,7 @@ def _read_error(status: int, body: bytes) -> AdmitError:
 def read_problem(told: Mapping[str, Any]) -> AdmitError:
     """Return the error for a problem document (RFC 9457)."""
     status = int(told.get("status", 500))
-    if remedy := _TOKENLESS.get(str(told.get("code"))):
+    if remedy := _REMEDIES.get(str(told.get("code"))):
         told = {**told, "remedy": remedy}
     mistakes = [_make_error(each, InvalidInput) for each in told.get("mistakes", ()) if isinstance(each, Mapping)]
     if len(mistakes) > 1:

@@ -168,11 +168,54 @@ def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | 
 
 
 def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Call an operation with values by name, and return its result. Waits until changes are live and jobs end."""
+    """Call an operation with values by name, and return its result. Waits until changes are live and jobs end.
+
+    With `wait=None`, neither waits until changes are live nor notes that they are not.
+    """
+    return _await_job(api, _call_by_name(api, name, values)).document
+
+
+def start_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa: ANN401 -- any JSON
+    """Document of an operation like `call_operation`, but does not wait for the job that it starts."""
+    return _call_by_name(api, name, values).document
+
+
+def download(api: ApiClient, name: str, output: BinaryIO, /, **values: str) -> None:
+    """Copy the file that an operation returns."""
+    _call_by_name(api, name, values, output)
+
+
+def list_items(api: ApiClient, name: str, /, **values: Any) -> Iterator[Any]:  # noqa: ANN401 -- as above
+    """Items of all pages of a list. `limit` is the size of a page."""
     operation = load_catalog().operations[name]
+    given = _place_values(operation, ({"limit": _MAX_PAGE} if operation.is_page else {}) | values)
+    while True:
+        page = _call(operation, api, given).document
+        yield from page["items"]
+        given.query["after"] = page.get("next")
+        if given.query["after"] is None:
+            return
+
+
+def _call_by_name(api: ApiClient, name: str, values: Mapping[str, Any], output: BinaryIO | None = None) -> "_Answer":
+    operation = load_catalog().operations[name]
+    given = _place_values(operation, values)
+    if operation.takes:
+        given.headers["Content-Type"] = operation.takes
+        body = values.get("body")
+        given.body = json.dumps(given.members).encode() if body is None else body
+    if "wait" not in values and any(value.name == "wait" for value in operation.values):
+        given.query["wait"] = "live"
+    return _call(operation, api, given, output=output, notes_delay="wait" in given.query)
+
+
+def _place_values(operation: Operation, values: Mapping[str, Any]) -> RequestArguments:
+    """Arguments with the values in their places. Omits values that are None."""
     given = RequestArguments()
+    unknown = values.keys() - {value.name for value in operation.values} - {"body"}
+    assert not unknown, unknown
     for value in operation.values:
-        sent = values.pop(value.name, None)
+        sent = values.get(value.name)
         if sent is None:
             continue
         if value.where == "body":
@@ -180,41 +223,7 @@ def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa:
         else:
             places = {"path": given.path, "query": given.query, "header": given.headers}
             places[value.where][value.name] = str(sent) if value.where == "path" else format_query_value(sent)
-    body = values.pop("body", None)
-    assert not values, values
-    if operation.takes:
-        given.headers["Content-Type"] = operation.takes
-        given.body = json.dumps(given.members).encode() if body is None else body
-    if any(value.name == "wait" for value in operation.values):
-        given.query["wait"] = "live"
-    return _await_job(api, _call(operation, api, given)).document
-
-
-def download(api: ApiClient, name: str, output: BinaryIO, /, **values: str) -> None:
-    """Copy the file that an operation returns to the output."""
-    operation = load_catalog().operations[name]
-    given = RequestArguments()
-    for value in operation.values:
-        if value.name in values:
-            (given.path if value.where == "path" else given.query)[value.name] = values[value.name]
-    _call(operation, api, given, output=output)
-
-
-def list_items(api: ApiClient, name: str, /, **values: Any) -> Iterator[Any]:  # noqa: ANN401 -- as above
-    """Return the items of all pages of a list."""
-    operation = load_catalog().operations[name]
-    given = RequestArguments()
-    for value in operation.values:
-        if value.name in values:
-            (given.path if value.where == "path" else given.query)[value.name] = values[value.name]
-    if operation.is_page:
-        given.query["limit"] = _MAX_PAGE
-    while True:
-        page = _call(operation, api, given).document
-        yield from page["items"]
-        given.query["after"] = page.get("next")
-        if given.query["after"] is None:
-            return
+    return given
 
 
 def _call_short(
@@ -268,10 +277,11 @@ def _call(
     *,
     output: BinaryIO | None = None,
     with_etag: bool = False,
+    notes_delay: bool = True,
 ) -> _Answer:
     with api.call(operation, given) as response:
         is_live = response.getheader("admit-live") != "false"
-        if not is_live:
+        if notes_delay and not is_live:
             click.echo("Note: The change is stored, but the tenant's cell has not confirmed it yet.", err=True)
         if with_etag and operation.method == "GET" and (tag := response.getheader("etag")) is not None:
             click.echo(f"ETag: {tag}", err=True)

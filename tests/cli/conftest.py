@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner, Result
+from fastapi import FastAPI
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
@@ -25,8 +26,13 @@ from tests.shared_engines import shared_engine
 
 
 class ServedApi(NamedTuple):
+    app: FastAPI
     port: str
     key: Path
+
+    def configure(self, database: Database, folder: Path, **variables: str) -> None:
+        """Use these settings and the folder of an installation until the next call."""
+        self.app.state.settings = settings_of_public(database, folder, ADMIT_VAR_DIR=str(folder), **variables)
 
 
 class Admit:
@@ -48,8 +54,9 @@ def served_app(migrated_database: Database, tmp_path_factory: pytest.TempPathFac
     key = get_key_file(folder)
     key.parent.mkdir()
     key.write_text(make_key())
-    with serve_app_on_port(create_app(settings_of_public(migrated_database, folder, ADMIT_VAR_DIR=str(folder)))) as url:
-        yield ServedApi(url.rpartition(":")[2], key)
+    app = create_app(settings_of_public(migrated_database, folder, ADMIT_VAR_DIR=str(folder)))
+    with serve_app_on_port(app) as url:
+        yield ServedApi(app, url.rpartition(":")[2], key)
 
 
 @pytest.fixture
@@ -73,6 +80,8 @@ def installation(
     layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "is_separated": False}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     (tmp_path / "admit.env").touch()
+    # The API reads settings at each request. Its files are those of this installation.
+    served_app.configure(database, tmp_path)
     # One check is enough.
     monkeypatch.setattr("cli.command_context._LIVE_SECONDS", 0)
     monkeypatch.setattr("cli.remote.commands._QUEUE_SECONDS", 0)
@@ -89,7 +98,7 @@ def cli(standing: SnapshotStore, cell_engine: Engine, installation: pytest.Monke
 
 def make_alpha() -> None:
     Admit().json("msp", "create", "acme")
-    Admit().json("tenant", "create", "alpha")
+    Admit().json("tenant", "create", "alpha", "--policy", "none")
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ def test_created_tenant_is_shown_with_ports_and_secret(cli: Admit) -> None:
     assert cli.json("msp", "create", "acme", "--name", "Acme Ltd")["name"] == "Acme Ltd"
     # The MSP of trials is never the default.
     cli.json("msp", "create", "trials")
-    created = cli.json("tenant", "create", "alpha", "--name", "Alpha GmbH")
-    assert (created["auth_port"], created["acct_port"], created["status"]) == (18120, 18121, "active")
+    created = cli.json("tenant", "create", "alpha", "--name", "Alpha GmbH", "--policy", "none")
+    assert (created["listeners"]["auth_port"], created["listeners"]["acct_port"]) == (18120, 18121)
+    assert (created["status"], created["settings"]["silent_reports"]) == ("active", 3)
     assert len(created["radius_secret"]) == 32
     assert cli.json("tenant", "show", "alpha") == created
     listed = cli.json("tenant", "list")
@@ -27,13 +28,27 @@ def test_tenant_without_msp_is_rejected(cli: Admit) -> None:
     assert result.stderr == "Error: msp: No MSP exists. Create one: ./admit msp create SLUG\n"
 
 
+def test_tenant_has_the_standard_policy_by_default(with_dictionary: Admit) -> None:
+    assert with_dictionary.json("policy", "list", "-t", "alpha") == []
+    with_dictionary.json("tenant", "create", "bravo")
+    assert [row["published_version"] for row in with_dictionary.json("policy", "list", "-t", "bravo")] == [1]
+
+
+def test_secret_of_a_stopped_tenant_is_still_shown(alpha: Admit) -> None:
+    shown = alpha.json("tenant", "show", "alpha")
+    for verb in ("suspend", "delete"):
+        alpha.json("tenant", verb, "alpha")
+        assert alpha.json("tenant", "show", "alpha")["radius_secret"] == shown["radius_secret"]
+    assert alpha.json("tenant", "resume", "alpha")["status"] == "active"
+
+
 def test_tenants_beyond_free_slots_are_rejected(alpha: Admit) -> None:
-    alpha.json("tenant", "create", "bravo")
-    result = alpha.run("tenant", "create", "charlie")
+    alpha.json("tenant", "create", "bravo", "--policy", "none")
+    result = alpha.run("tenant", "create", "charlie", "--policy", "none")
     assert result.exit_code == 1
     assert "No cell has a free slot. The slot of a purged tenant becomes free" in result.stderr
     alpha.json("tenant", "delete", "bravo", "--purge", "--yes")
-    result = alpha.run("tenant", "create", "charlie")
+    result = alpha.run("tenant", "create", "charlie", "--policy", "none")
     assert "1 slots of deleted tenants wait until radiusd has a new secret" in result.stderr
     assert "Try again in 30 seconds." in result.stderr
 

@@ -52,9 +52,10 @@ def test_export_is_awaited_and_saved_to_the_path(logged: Admit, works: None, tmp
     output = tmp_path / "wanted" / "here"
     row = logged.json(*START, "--format", "jsonl", "--output", str(output))
     assert (row["state"], row["rows"], row["percent"], row["error"]) == ("done", 2, 100, "")
-    assert sorted(path.name for path in output.iterdir()) == sorted([*row["files"], "manifest.json"])
+    names = [each["file"] for each in row["files"]]
+    assert sorted(path.name for path in output.iterdir()) == sorted([*names, "manifest.json"])
     assert {stat.S_IMODE(path.stat().st_mode) for path in output.iterdir()} <= {0o640, 0o600}
-    lines = [line for name in row["files"] for line in gzip.decompress((output / name).read_bytes()).splitlines()]
+    lines = [line for name in names for line in gzip.decompress((output / name).read_bytes()).splitlines()]
     assert sorted(json.loads(line)["identity"] for line in lines) == ["=bob", "ann"]
     told = logged.json("export", "download-path", "-t", "alpha", str(row["id"]))
     assert (Path(told["path"]) / "manifest.json").read_bytes() == (output / "manifest.json").read_bytes()

@@ -36,7 +36,7 @@ def test_unmigrated_database_is_reported_with_the_command(alpha: Admit, database
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
         ((current,),) = connection.execute("DELETE FROM alembic_version RETURNING version_num").fetchall()
         try:
-            refused = alpha.run("decisions", "--tenant", "alpha")
+            refused = alpha.run("tenant", "delete", "alpha")
         finally:
             connection.execute("INSERT INTO alembic_version VALUES (%s)", (current,))
     assert (refused.exit_code, "Migrate it first: ./admit up" in refused.stderr) == (1, True)

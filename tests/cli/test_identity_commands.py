@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Admit
+from tests.cli.conftest import Admit, ServedApi
 from tests.identities.slapd import BASE, SERVICE_DN, SERVICE_PASSWORD, Slapd, dn_of, group, person, tree
+from tests.postgres import Database
 
 OF_ALPHA = ("-t", "alpha")
 
@@ -19,9 +20,15 @@ def slapd():
 
 
 @pytest.fixture
-def corp(alpha: Admit, slapd: Slapd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Admit:
-    """Alpha with an identity source on loopback."""
-    monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
+def corp(
+    alpha: Admit,
+    slapd: Slapd,
+    tmp_path: Path,
+    database: Database,
+    served_app: ServedApi,
+) -> Admit:
+    """Alpha with an identity source on loopback, to which the API connects."""
+    served_app.configure(database, tmp_path, ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8")
     (tmp_path / "ca.pem").write_text(slapd.ca_certificate)
     settings = {"urls": [slapd.ldaps], "bind_dn": SERVICE_DN, "base_dn": f"ou=people,{BASE}"}
     (tmp_path / "corp.json").write_text(json.dumps(settings))
@@ -55,8 +62,10 @@ def test_secret_is_needed_again_for_a_new_address(corp: Admit, tmp_path: Path):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "169.254.169.254", "[::ffff:127.0.0.1]"])
-def test_blocked_source_address_is_rejected_and_not_contacted(corp: Admit, monkeypatch: pytest.MonkeyPatch, host: str):
-    monkeypatch.delenv("ADMIT_OUTBOUND_NETWORKS")
+def test_blocked_source_address_is_rejected_and_not_contacted(
+    corp: Admit, served_app: ServedApi, database: Database, tmp_path: Path, host: str
+):
+    served_app.configure(database, tmp_path)
     settings = ("--set", f'urls=["ldaps://{host}"]', "--set", "base_dn=dc=corp")
     result = corp.run("identity-source", "add", "inner", *OF_ALPHA, "--kind", "ldap", *settings)
     assert result.exit_code == 2

@@ -93,6 +93,7 @@ _SELECT_LISTED = _join_nas_and_site(
         AuthLog.suppressed,
         AuthLog.verdict,
         AuthLog.monitored,
+        AuthLog.reply,
         # As text: creating objects would take two thirds of the time, and lists rarely need it.
         cast(AuthLog.request, Text).label("request"),
         Nas.name.label("nas_name"),

@@ -99,7 +99,7 @@ def list_decisions(
     """List decisions, newest first. Continue with the last key as `before`.
 
     `mac` in any notation, `site` a slug, the others like `repository.Filter`. Without `since`, filters without an
-    index search only the newest SEARCHED_ROWS (`searched_since`).
+    index search only the newest MAX_SEARCHED_ROWS.
     """
     wanted = _build_filter(
         session, tenant_id, mac=mac, user=user, reason=reason, nas=nas, site=site, rejects=rejects, monitored=monitored
@@ -228,14 +228,6 @@ def _decode_facts(request: dict[str, Any] | str) -> _RequestFacts:
     return _RequestFacts(
         *(request.get(name, []) for name in ("radius.User-Name", "certificate.common_name", "identity"))
     )
-
-
-def get_search_start(
-    session: Session, *, tenant_id: TenantId, **given: Unpack[DecisionFilterOptions]
-) -> datetime | None:
-    """Return how far back `list_decisions` searches with these filters and no `since`; None for everything."""
-    reads_rows = _build_filter(session, tenant_id, **given).reads_rows
-    return repository.get_time_of_row(session, tenant_id, MAX_SEARCHED_ROWS) if reads_rows else None
 
 
 def _certificate_names(
