@@ -1,7 +1,7 @@
 """Requests for account mails: password links and invitations.
 
-The caller does not look the person up, so that neither the response nor its duration reveals whether an account exists.
-The worker does (`nac.accounts.account_mails.mail_writer`).
+The request does not look up the person. Neither the response nor its duration reveals whether an account exists.
+The worker looks up the person later (`nac.accounts.account_mails.mail_writer`).
 """
 
 from sqlalchemy.orm import Session
@@ -20,7 +20,7 @@ class TooManyMailsWait(Unavailable):
 
 
 def request_password_link(session: Session, *, email: str, is_known: bool) -> None:
-    """Request a password link. `is_known` is true for a known browser of the person. Works in any scope.
+    """Request a password link. `is_known`: the request comes from a known browser of the person. Works in any scope.
 
     Raises TooManyMailsWait.
     """
