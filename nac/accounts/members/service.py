@@ -295,12 +295,12 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
         return None
     wanted = set(slugs)
     if owner.level is not PermissionLevel.MSP or not wanted:
-        told = (
+        message = (
             "`tenants` is empty. Name a tenant, or omit it for all."
             if owner.level is PermissionLevel.MSP
             else "Only an MSP has tenants."
         )
-        raise InvalidInput(told, place="tenants")
+        raise InvalidInput(message, place="tenants")
     found = repository.tenants_by_slug(session, owner, wanted)
     unknown = sorted(wanted.difference(found))
     if unknown:
