@@ -1,4 +1,4 @@
-"""Instructions for a rotation: how to change each NAS, and in which order."""
+"""Instructions for a rotation: how a user changes each NAS, and in which order."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -37,7 +37,7 @@ def advise_nas(nas: RotationNas) -> RotationAdvice:
 
 
 def list_steps(status: RotationStatus, state: str) -> list[str]:
-    """Return the steps for a person, in order."""
+    """Return the steps for the user, in order."""
     if state in ("finished", "cancelled"):
         return ["Nothing to do: only one secret is in force."]
     whose = f"NAS {status.nas.name}" if status.nas else "the tenant"
