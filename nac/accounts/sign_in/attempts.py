@@ -38,7 +38,7 @@ _FORGIVE = text("SELECT forgive_sign_in_attempt(:keys, :forgiven)").bindparams(
 class CountedAttempt:
     # Key of each count, and its number of attempts without delay.
     keys: Mapping[bytes, int]
-    # Like `keys`, but for the count of a person over all unknown browsers and addresses.
+    # Like `keys`, except that it counts a person over all unknown browsers and addresses.
     anywhere: Mapping[bytes, int] = field(default_factory=dict)
 
     def begin(self, session: Session) -> None:

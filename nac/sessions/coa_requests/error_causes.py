@@ -1,4 +1,4 @@
-"""Error-Causes of NASes (RFC 5176 3.5), with advice for a technician."""
+"""Error-Cause codes that NASes send (RFC 5176 3.5), with advice for a technician."""
 
 ERROR_CAUSES = {
     201: "The NAS removed the rest of the session.",
@@ -23,7 +23,7 @@ SESSION_NOT_FOUND = 503
 
 
 def explain_error_cause(code: int) -> str:
-    """Explain an Error-Cause; `code` 0 is none."""
+    """Return an explanation of an Error-Cause. `code` is 0 if the NAS sent none."""
     if not code:
         return "The NAS sent no Error-Cause."
     return (
