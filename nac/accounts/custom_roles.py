@@ -1,4 +1,4 @@
-"""Custom roles of an MSP or a tenant. Use in the scope of the owner."""
+"""Custom roles of an MSP or a tenant. Use in the database scope of the owner."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

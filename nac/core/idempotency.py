@@ -67,7 +67,9 @@ class KeyedRequest:
 
 
 def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> StoredResponse | PendingChange:
-    """Return the stored response, or PendingChange if the caller must make the change. Use in the scope of the owner.
+    """Return the stored response, or PendingChange if the caller must make the change.
+
+    Use in the database scope of the owner.
 
     Waits for a concurrent request with this key. Raises StillUnderWay if that request has made an intermediate commit.
     Raises KeyReused if an earlier request with this key was different.

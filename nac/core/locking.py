@@ -1,6 +1,6 @@
 """Order of row locks. Two transactions that lock rows in different orders can deadlock.
 
-One of them then fails with the error `overtaken`.
+One of the transactions then fails with the error `overtaken`.
 
 Lock tables in this order:
 

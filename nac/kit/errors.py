@@ -118,11 +118,11 @@ class HeldUp(Overtaken):
 
 
 class AlreadyExists(Conflict):
-    """This exists already."""
+    """An object with this name or key already exists."""
 
 
 class InUse(Conflict):
-    """Another object still refers to this."""
+    """Another object still refers to this object."""
 
 
 class NoFreeSlot(Conflict):

@@ -149,7 +149,9 @@ def require_email(text: str, *, place: str = "email") -> str:
     """Return the address in lower case. Rejects non-ASCII text first: some letters become ASCII in lower case."""
     email = text.strip().lower()
     if not text.isascii() or not _EMAIL.fullmatch(email):
-        raise InvalidInput(f"Invalid e-mail address {text!r}.", place=place, remedy="Use one like ann@example.com.")
+        raise InvalidInput(
+            f"Invalid e-mail address {text!r}.", place=place, remedy="Use an address such as ann@example.com."
+        )
     return email
 
 

@@ -25,13 +25,13 @@ class AccountingFilter:
 
     # MAC address, 12 lower-case hexadecimal digits.
     mac: str = ""
-    # User-Name. Upper and lower case are equal.
+    # User-Name. Case is ignored.
     user: str = ""
     # Name of the registered NAS, or the address of the NAS.
     nas: str = ""
     site_id: UUID | None = None
     session_id: str = ""
-    # Name of the Acct-Status-Type (RFC 2866 5.1). Upper and lower case are equal.
+    # Name of the Acct-Status-Type (RFC 2866 5.1). Case is ignored.
     status_type: str = ""
 
     @property

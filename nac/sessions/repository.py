@@ -95,7 +95,7 @@ class SessionFilter:
     row: int | None = None
     # MAC address, 12 lower-case hexadecimal digits.
     mac: str = ""
-    # User-Name. Upper and lower case are equal.
+    # User-Name. Case is ignored.
     user: str = ""
     # Address of the device, or a network that contains it. For IPv6, also a prefix that overlaps the network.
     address: Network | None = None

@@ -103,12 +103,15 @@ def get(session: Session, owner: Owner, token_id: UUID, *, lock: bool = False) -
 
 
 def lock_token(session: Session, token_id: UUID) -> datetime | None:
-    """Lock a token until the transaction ends. Returns its expiry, or None if it is revoked. Works in any scope."""
+    """Lock a token until the transaction ends.
+
+    Returns its expiry, or None if it is revoked. Works in any database scope.
+    """
     return session.scalar(select(func.hold_token(token_id)))
 
 
 def revoke_children(session: Session, token_id: UUID, now: datetime) -> int:
-    """Revoke all tokens that this token created. Returns their number. Works in any scope."""
+    """Revoke all tokens that this token created. Returns their number. Works in any database scope."""
     number: int = session.scalars(select(func.revoke_tokens_of(token_id, now))).one()
     return number
 

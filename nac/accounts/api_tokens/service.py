@@ -78,7 +78,7 @@ def create_token(
     maker: TokenMaker | None = None,
     parent_id: UUID | None = None,
 ) -> CreatedToken:
-    """Create a token. Use in the scope of the owner.
+    """Create a token. Use in the database scope of the owner.
 
     `held` are the caller's permissions. `maker` is the person responsible for the token. `parent_id` is the id of the
     calling token, if a token creates this one. The new token expires when its parent expires, or earlier.

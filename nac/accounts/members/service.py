@@ -1,4 +1,4 @@
-"""Members: people with a role on the platform, an MSP or a tenant. Use in the scope of the owner."""
+"""Members: people with a role on the platform, an MSP or a tenant. Use in the database scope of the owner."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass

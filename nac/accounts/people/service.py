@@ -40,7 +40,7 @@ def require_password(text: str, *, email: str = "", place: str = "password") -> 
 
 
 def get_or_create_person(session: Session, *, email: str, name: str = "") -> UUID:
-    """Id of the account with this address. Creates the account if it does not exist. Works in any scope.
+    """Id of the account with this address. Creates the account if it does not exist. Works in any database scope.
 
     The result does not reveal whether the account existed before.
     """
@@ -49,7 +49,10 @@ def get_or_create_person(session: Session, *, email: str, name: str = "") -> UUI
 
 
 def find_person_id(session: Session, *, email: str) -> UUID | None:
-    """Id of the person with this address. Returns None if the address is unknown or invalid. Works in any scope."""
+    """Id of the person with this address.
+
+    Returns None if the address is unknown or invalid. Works in any database scope.
+    """
     try:
         return repository.get_id_by_email(session, require_email(email))
     except InvalidInput:

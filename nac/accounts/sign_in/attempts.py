@@ -1,8 +1,9 @@
 """Delays for repeated sign-in attempts, counted by person and by source address.
 
-An attacker gets a delay for the attacked person from this address, and then for all people from this address. The
-person can still sign in without delay from another address. A known browser of the person has a separate count. Codes
-after the correct password are counted only by person, because the attempt proves knowledge of the password.
+Failed attempts on one person from an address delay later attempts on this person from this address. After more
+failures, all attempts from this address are delayed. The person can still sign in without delay from another address. A
+known browser of the person has a separate count. Codes after the correct password are counted only by person, because
+the attempt proves knowledge of the password.
 
 Attempts on one person from very many addresses share a delay. The person then needs a known browser, a passkey, or a
 link by mail. The link makes a browser known.
@@ -42,7 +43,7 @@ class CountedAttempt:
     anywhere: Mapping[bytes, int] = field(default_factory=dict)
 
     def begin(self, session: Session) -> None:
-        """Count the attempt. Commit the transaction even if the sign-in fails. Works in any scope.
+        """Count the attempt. Commit the transaction even if the sign-in fails. Works in any database scope.
 
         Raises TooManyAttempts and PlaceNotKnown. A delayed attempt does not count.
         """
@@ -98,7 +99,7 @@ def confirmation_attempt(*, sign_in_id: UUID) -> CountedAttempt:
 
 
 def address_attempt(*, address: str) -> CountedAttempt:
-    """Attempt with a secret that cannot be guessed. Counted by address, separately from passwords."""
+    """Attempt with a secret that cannot be guessed. Such attempts count by address, separately from passwords."""
     return CountedAttempt({_attempt_key("unguessable", get_source(address).encode()): FREE_PER_ADDRESS})
 
 

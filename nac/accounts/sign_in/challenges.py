@@ -85,7 +85,7 @@ class OpenedChallenge(Generic[Kind]):
     digest: bytes = field(repr=False)
 
     def spend(self, session: Session) -> None:
-        """Mark the challenge as used. Works in any scope.
+        """Mark the challenge as used. Works in any database scope.
 
         Raises SignInRefused if it was used before: then roll back the transaction.
         """

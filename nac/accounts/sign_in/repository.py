@@ -165,7 +165,7 @@ def count_recent(session: Session, person_id: UUID, since: datetime) -> int:
 
 
 def list_member_owners(session: Session, person_id: UUID, *, most: int) -> Sequence[Owner]:
-    """Owners of the person's memberships. Returns only the platform if there are none, or more than `most`."""
+    """Owners of the person's memberships. If there is no owner or more than `most`, returns only the platform."""
     query = select(Membership.msp_id, Membership.tenant_id).where(Membership.person_id == person_id)
     rows = session.execute(query.order_by(Membership.id).limit(most + 1)).all()
     return [Owner(*row) for row in rows] if 0 < len(rows) <= most else [Owner()]

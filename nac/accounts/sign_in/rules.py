@@ -1,4 +1,4 @@
-"""Sign-in rules of an owner: require two factors, or only single sign-on. Use in the scope of the owner."""
+"""Sign-in rules of an owner: require two factors, or only single sign-on. Use in the database scope of the owner."""
 
 from typing import Any
 from uuid import UUID
@@ -110,5 +110,8 @@ def _require_proven(session: Session, owner: Owner) -> None:
 
 
 def wants_two_factors(session: Session, *, msp_id: MspId | None, tenant_id: TenantId | None) -> bool:
-    """Whether the platform, the MSP or the tenant requires two factors from its members. Works in any scope."""
+    """Whether the platform, the MSP or the tenant requires two factors from its members.
+
+    Works in any database scope.
+    """
     return repository.wants_two_factors(session, msp_id, tenant_id)

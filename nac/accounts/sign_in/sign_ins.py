@@ -252,12 +252,15 @@ def _end_sign_in(session: Session, actor: str, target: str, row: SignIn, owner: 
 def list_via(
     session: Session, *, owner: Owner, span: PageSpan, text: str = ""
 ) -> Sequence[tuple[SignIn, Person | None]]:
-    """List sign-ins by the owner's provider. `text` is a part of the e-mail address. Use in the scope of the owner."""
+    """List sign-ins by the owner's provider.
+
+    `text` is a part of the e-mail address. Use in the database scope of the owner.
+    """
     return repository.list_via(session, owner, valid_clause(), span=span, text=text)
 
 
 def end_via(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, sign_in_id: UUID) -> None:
-    """End a sign-in by the owner's provider. Use in the scope of the owner.
+    """End a sign-in by the owner's provider. Use in the database scope of the owner.
 
     Raises SignInNotFound. Raises PermissionMissing if the person is a member who has permissions outside `held`.
     """

@@ -1,4 +1,6 @@
-"""Single sign-on: members of an MSP or tenant sign in with its own identity provider. Use in the scope of the owner.
+"""Single sign-on: members of an MSP or tenant sign in with its own identity provider.
+
+Use in the database scope of the owner.
 
 A provider can claim to sign in any person. Its sign-ins are therefore valid only for memberships at its owner. They
 cannot change the account or use other memberships.

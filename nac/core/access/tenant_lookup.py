@@ -1,4 +1,4 @@
-"""Lookup of a tenant or MSP by slug or id, before Admit checks permissions. Works in any scope."""
+"""Lookup of a tenant or MSP by slug or id, before Admit checks permissions. Works in any database scope."""
 
 from collections.abc import Iterable, Mapping
 from uuid import UUID

@@ -25,7 +25,7 @@ class AuditEntryFilter:
     target: str = ""
     request_id: str = ""
     address: str = ""
-    # Part of the target. Upper and lower case are equal.
+    # Part of the target. Case is ignored.
     text: str = ""
     # Entries at `since` or later, and before `until`.
     since: datetime | None = None

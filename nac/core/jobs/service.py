@@ -61,7 +61,7 @@ def start_job(
     seal: Seal,
     total: int = 0,
 ) -> Job:
-    """Create a job, which starts after the commit. Use in the scope of the owner.
+    """Create a job, which starts after the commit. Use in the database scope of the owner.
 
     Check permissions before the call. A retry checks all permissions in `needs`. `kind` selects the worker's handler.
     `input` is the JSON input of the handler and may contain secrets. `title` is text for users.

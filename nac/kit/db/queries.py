@@ -114,5 +114,5 @@ def in_array(column: Any, values: Iterable[Any]) -> ColumnElement[bool]:  # noqa
 
 
 def contains_text(text: str, *columns: _TextColumn) -> ColumnElement[bool]:
-    """Condition that one of the columns contains `text`. Upper and lower case are equal."""
+    """Condition that one of the columns contains `text`. Case is ignored."""
     return or_(*(column.icontains(text, autoescape=True) for column in columns))

@@ -30,8 +30,8 @@ class DecisionFilter:
 
     # MAC address, 12 lower-case hexadecimal digits.
     mac: str = ""
-    # User-Name, EAP identity, or the certificate's common name or serial number (hexadecimal). Upper and lower case are
-    # equal. A MAC address also matches the device.
+    # User-Name, EAP identity, or the certificate's common name or serial number (hexadecimal). Case is
+    # ignored. A MAC address also matches the device.
     user: str = ""
     reason: str = ""
     # Authentication method, such as eap-tls or mab.

@@ -27,7 +27,7 @@ class NasFilter:
     # Slug of the site.
     site: str = ""
     vendor: str = ""
-    # Part of the name or identifier. Upper and lower case are equal.
+    # Part of the name or identifier. Case is ignored.
     text: str = ""
     address: str = ""
 

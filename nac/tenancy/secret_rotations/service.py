@@ -1,8 +1,8 @@
 """Rotations of a tenant's RADIUS secret, or of a NAS's own secret.
 
-After `start_rotation`, radiusd accepts the old and the new secret from every NAS. It answers with the secret of the
-request (radius/module/secret_lookup.py). `finish_rotation` keeps only the new secret, `cancel_rotation` only the old.
-Use in PlatformScope or TenantScope, if a docstring names no other scope.
+After `start_rotation`, radiusd accepts the old and the new secret from every NAS. It answers with the secret that the
+request used (radius/module/secret_lookup.py). `finish_rotation` keeps only the new secret, `cancel_rotation` only the
+old. Use in PlatformScope or TenantScope, if a docstring names no other scope.
 """
 
 import logging

@@ -69,8 +69,8 @@ class MoveStatus:
     is_ready: bool
 
     @property
-    def told(self) -> str:
-        """The next step that the user must do on the NASes."""
+    def next_step(self) -> str:
+        """Next step for the user to do on the NASes."""
         return _INSTRUCTIONS[self.move.state]
 
 

@@ -410,8 +410,8 @@ def list_visible(
 ) -> Sequence[Tenant]:
     """List tenants within `reach`, of all MSPs. Needs PlatformScope or the scope of the caller's owner.
 
-    Includes tenants that require two factors only with `has_two_factors`. `msp` is a slug or id. `text` is a part of
-    the tenant's slug or name.
+    Without `has_two_factors`, the list excludes tenants that require two factors. `msp` is a slug or id. `text` is a
+    part of the tenant's slug or name.
     """
     place = find_msp(session, msp) if msp else None
     if msp and place is None:
