@@ -14,7 +14,10 @@ from nac.models import PlatformAlarm
 
 
 def raise_alarm(session: Session, *, code: str, detail: str, now: datetime) -> None:
-    """Raise an alarm, or update its detail. A repeated alarm keeps its start time. Use as admit_worker."""
+    """Raise an alarm, or update its detail.
+
+    A repeated alarm keeps its start time. Use as database role admit_worker.
+    """
     row = {"code": code, "detail": detail, "since": now}
     session.execute(
         insert(PlatformAlarm)
@@ -24,7 +27,7 @@ def raise_alarm(session: Session, *, code: str, detail: str, now: datetime) -> N
 
 
 def clear_alarm(session: Session, *, code: str) -> None:
-    """Delete an alarm if it exists. Use as admit_worker."""
+    """Delete an alarm if it exists. Use as database role admit_worker."""
     session.execute(delete(PlatformAlarm).where(PlatformAlarm.code == code))
 
 

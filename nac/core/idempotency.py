@@ -19,7 +19,8 @@ from nac.kit.sealing import Seal, Unseal
 from nac.models import IdempotencyKey
 
 RETENTION = timedelta(days=1)
-# A change with an intermediate commit (nac.kit.db.commit_intent) takes seconds. After a minute, its process has failed.
+# A change with an intermediate commit (nac.kit.db.commit_intent) takes seconds. After a minute, Admit assumes that its
+# process failed.
 ABANDONED_AFTER = timedelta(minutes=1)
 MAX_KEY_LENGTH = 200
 _RETRY_REMEDY = "Try again in a second. If its process has died, a retry after a minute continues it."
@@ -127,7 +128,7 @@ def _key_clauses(named: KeyedRequest) -> tuple[ColumnElement[bool], ...]:
 
 
 def prune(session: Session) -> int:
-    """Delete responses older than KEPT. Returns their number. Use as admit_worker, in PlatformScope."""
+    """Delete responses older than KEPT. Returns their number. Use as database role admit_worker, in PlatformScope."""
     result = session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < utc_now() - RETENTION))
     assert isinstance(result, CursorResult)
     return result.rowcount

@@ -23,7 +23,7 @@ class IdTokenRefused(Exception):
 
 
 def read_key_id(token: str) -> str | None:
-    """Return the key id in the header of the token; None without one. Raises IdTokenRefused."""
+    """Return the key id in the header of the token; None if it has none. Raises IdTokenRefused."""
     try:
         found = jwt.get_unverified_header(token).get("kid")
     except _INVALID_TOKEN_ERRORS as exc:

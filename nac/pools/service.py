@@ -151,7 +151,7 @@ def update_pool(
 ) -> Pool:
     """Change the values that are not None. `reserved` maps MAC addresses to addresses; "" cancels a reservation.
 
-    Devices get no removed addresses anymore. A removed address leaves the pool when no device has it. Raises the errors
+    Devices no longer get removed addresses. A removed address leaves the pool when no device has it. Raises the errors
     of `create_pool`.
     """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)

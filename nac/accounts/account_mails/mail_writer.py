@@ -42,7 +42,7 @@ _SIGN_IN_ACTOR, _KNOWN_BROWSER_ACTOR = "system:sign-in", "system:sign-in (known 
 
 @dataclass(frozen=True, slots=True)
 class AccountMailer:
-    """Composer of account mails. Use as admit_app or admit_worker, in PlatformScope."""
+    """Composer of account mails. Use as database role admit_app or admit_worker, in PlatformScope."""
 
     portal_url: str
     seal: Seal

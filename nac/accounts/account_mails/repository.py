@@ -32,7 +32,7 @@ class InvitingOwner:
     """Name and single sign-on of a tenant, an MSP or the platform, for an invitation mail."""
 
     name: str
-    # Id of the owner's single sign-on; None without one.
+    # Id of the owner's single sign-on; None if it has none.
     sign_on_id: UUID | None
 
 

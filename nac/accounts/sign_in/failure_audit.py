@@ -4,7 +4,7 @@ Owners of the person's memberships get the entries. The platform gets them if th
 
 The first failure creates an entry at once. Later failures share an entry every ten minutes, with the number of
 failures since the last entry. Failures are grouped by person or by single sign-on. All unknown addresses form one
-group. A group has at most seven entries an hour. Runs as admit_worker, in PlatformScope.
+group. A group has at most seven entries an hour. Runs as database role admit_worker, in PlatformScope.
 """
 
 from collections import Counter

@@ -92,7 +92,7 @@ def prune(*, engine: Engine | None = None, batch: int = BATCH_ROWS) -> dict[str,
     """Delete old rows in batches. Returns the number of deleted rows by table.
 
     A run has a limit. The next run deletes the remaining rows.
-    Runs as admit_worker, in PlatformScope.
+    Runs as database role admit_worker, in PlatformScope.
     """
     now = utc_now()
     over: dict[type, ColumnElement[bool]] = {

@@ -130,7 +130,7 @@ def create_passkey(
             raise
         # Authenticators choose random ids. The same id therefore means the same passkey.
         raise AlreadyExists(
-            "This passkey belongs to another account.", place="credential", remedy="Create a new one."
+            "This passkey belongs to another account.", place="credential", remedy="Create a new passkey."
         ) from exc
     audit.append(session, actor=actor, action="passkey.add", target=person.email, after={"name": row.name})
     return row, Factor.PASSKEY if made.user_verified else Factor.SECURITY_KEY

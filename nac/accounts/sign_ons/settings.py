@@ -87,7 +87,7 @@ def _check_joins(settings: SignOnSettings) -> None:
     for number, join in enumerate(settings.joins):
         if not join.domain and not join.group:
             raise InvalidInput(
-                "This join would admit all people of the provider.",
+                "This join would make all people of the provider members.",
                 place=f"joins.{number}",
                 remedy="Set a domain, a group or both.",
             )

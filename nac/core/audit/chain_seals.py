@@ -34,7 +34,7 @@ _DELETE_SEALED = text("DELETE FROM audit_unsealed WHERE entry_id = ANY (:ids) AN
 def seal_waiting_entries(
     session: Session, *, keys: Mapping[int, HeadKey], now: datetime, most: int = BATCH_SIZE
 ) -> int:
-    """Seal waiting entries and return their number. Use as admit_worker, in PlatformScope.
+    """Seal waiting entries and return their number. Use as database role admit_worker, in PlatformScope.
 
     Returns 0 if another worker is sealing.
     """

@@ -41,7 +41,10 @@ def public_pem(raw: bytes) -> str:
 
 
 def load_or_create_keys(session: Session, sealer: Sealer) -> dict[int, HeadKey]:
-    """Keys by id, newest last. Creates the first key. Use as admit_worker. Raises the errors of `Sealer.open`."""
+    """Keys by id, newest last.
+
+    Creates the first key. Use as database role admit_worker. Raises the errors of `Sealer.open`.
+    """
     rows = session.scalars(select(AuditKey).order_by(AuditKey.id)).all()
     if not rows:
         private = Ed25519PrivateKey.generate()

@@ -175,7 +175,10 @@ def tenant_recorder(noun: str) -> AuditRecorder[Tenant]:
 def list_entries(
     session: Session, *, tenant_id: TenantId | None = None, before_id: int | None = None, limit: int = 100
 ) -> Sequence[AuditEntry]:
-    """List entries of one tenant, or of all owners in scope, newest first. `before_id` is the last id of a page."""
+    """List entries of one tenant, or of all owners in scope, newest first.
+
+    `before_id` is the last id of the previous page.
+    """
     return repository.list_entries(session, tenant_id=tenant_id, before_id=before_id, limit=limit)
 
 

@@ -79,7 +79,7 @@ def count_waiting(session: Session, owner: Owner) -> int:
 def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequence[DueJob]:
     """Return jobs that the caller must send to workers. A job is due again after `resend_after` if no worker takes it.
 
-    A job whose worker lost its lease is queued again. Use as admit_worker, in PlatformScope.
+    A job whose worker lost its lease is queued again. Use as database role admit_worker, in PlatformScope.
     """
     rows = session.execute(_CLAIM, {"resend_after": resend_after, "most": most})
     return [DueJob(row.id, row.kind, row.failures) for row in rows]
@@ -88,7 +88,7 @@ def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequen
 def take(session: Session, job_id: UUID, *, lease: timedelta, most: int) -> Job | None:
     """Lease a queued job. Returns None if `most` jobs run already, or if another job of its owner runs.
 
-    Use as admit_worker, in PlatformScope.
+    Use as database role admit_worker, in PlatformScope.
     """
     # Workers take jobs one after the other, so that each worker sees the jobs that run.
     session.execute(select(func.pg_advisory_xact_lock(func.hashtext("jobs.take"))))

@@ -1,6 +1,6 @@
 """Execution of background jobs. A worker leases a job for LEASE. If the worker fails, another worker continues the job.
 
-Workers take jobs as admit_worker and run them as admit_app, with the permissions of the job's caller.
+Workers lease jobs as database role admit_worker, and run them as admit_app with the permissions of the job's caller.
 No step runs twice. A job with one transaction records its end in that transaction. A job with several transactions
 records its progress in each. A worker that lost its lease cannot commit.
 """

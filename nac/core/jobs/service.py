@@ -182,7 +182,7 @@ def _require_may_start(job: Job, held: Collection[Permission]) -> None:
 
 
 def prune(session: Session) -> None:
-    """Delete jobs that ended more than RETENTION ago. Use as admit_worker, in PlatformScope."""
+    """Delete jobs that ended more than RETENTION ago. Use as database role admit_worker, in PlatformScope."""
     repository.delete_ended(session, before=utc_now() - RETENTION)
 
 

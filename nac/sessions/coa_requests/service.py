@@ -62,7 +62,7 @@ def create_requests(
     if row is None and not (mac or user or nas):
         raise InvalidInput("A session is required.", place="session", remedy="Set its id, a MAC, a user or a NAS.")
     if (kind == "change") != bool(attributes):
-        raise InvalidInput("Only a change has attributes, and needs at least one.", place="attributes")
+        raise InvalidInput("A change needs at least one attribute. Other requests have none.", place="attributes")
     _require_sendable(session, tenant_id, attributes)
     rows = _find_session_rows(session, tenant_id, row=row, mac=mac, user=user, nas=nas)
     ids = request_queue.queue_session_requests(

@@ -62,7 +62,7 @@ def report_cell(
     alarms: Sequence[Mapping[str, str]],
     shipped_until: datetime | None = None,
 ) -> None:
-    """Store a report of the cell's agent on `host`. Needs role admit_cell.
+    """Store a report of the cell's agent on `host`. Needs database role admit_cell.
 
     All journal records before `shipped_until` are in the database. None means that the agent does not know the time.
     Raises CellTaken if an agent on another host now serves the cell.
@@ -84,7 +84,10 @@ def report_cell(
 
 
 def leave_cell(session: Session, *, cell_id: CellId, host: str) -> None:
-    """Release the cell when its agent stops. Another host can then serve it immediately. Needs role admit_cell."""
+    """Release the cell when its agent stops.
+
+    Another host can then serve it immediately. Needs database role admit_cell.
+    """
     session.execute(update(Cell).where(Cell.id == cell_id, Cell.host == host).values(host=""))
 
 
@@ -130,7 +133,7 @@ def generate_secret() -> str:
 def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: int, seal: Seal) -> None:
     """Create slots 0 to `count` - 1, each with two ports from `first_port`. Retire all other slots.
 
-    Needs role admit_cell. Raises Conflict if a slot with number `count` or higher has a tenant.
+    Needs database role admit_cell. Raises Conflict if a slot with number `count` or higher has a tenant.
     """
     slots = {slot.number: slot for slot in repository.list_slots_of_cell(session, cell_id)}
     for number in range(count):
@@ -153,7 +156,7 @@ def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: i
 
 
 def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: Seal) -> list[SlotNumber]:
-    """Generate new secrets for retired slots with numbers below `count`. Needs role admit_cell.
+    """Generate new secrets for retired slots with numbers below `count`. Needs database role admit_cell.
 
     Call this before radiusd starts with these secrets. The slots stay retired until `mark_slots_free`, because radiusd
     does not use the new secrets yet.
@@ -170,7 +173,7 @@ def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: 
 
 
 def mark_slots_free(session: Session, *, cell_id: CellId, numbers: Collection[SlotNumber]) -> None:
-    """Mark retired slots as free after radiusd started with their new secrets. Needs role admit_cell."""
+    """Mark retired slots as free after radiusd started with their new secrets. Needs database role admit_cell."""
     for slot in repository.list_slots_of_cell(session, cell_id):
         if slot.number in numbers and slot.status == "retired":
             slot.status = "free"
@@ -178,7 +181,7 @@ def mark_slots_free(session: Session, *, cell_id: CellId, numbers: Collection[Sl
 
 
 def mark_slots_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) -> None:
-    """Mark reserved slots as ready after radiusd started with their secrets. Needs role admit_cell.
+    """Mark reserved slots as ready after radiusd started with their secrets. Needs database role admit_cell.
 
     `sealed` are the encrypted secrets that identify the slots.
     """
@@ -200,7 +203,10 @@ def mark_slot_not_ready(session: Session, *, tenant_id: TenantId) -> None:
 
 
 def mark_rotations_open(session: Session, *, tenant_ids: Collection[TenantId | None]) -> None:
-    """Mark rotations of these tenants as open after radiusd started with both secrets. Needs role admit_cell."""
+    """Mark rotations of these tenants as open after radiusd started with both secrets.
+
+    Needs database role admit_cell.
+    """
     session.execute(
         update(SecretRotation)
         .where(

@@ -30,7 +30,7 @@ _audit = tenant_recorder("tenant")
 _INSTRUCTIONS: Mapping[str, str] = {
     "prepared": "Add the new address and ports as the second RADIUS server, with the same secret. Permit the new"
     " address to send Disconnect- and CoA-Requests. It does not answer yet.",
-    "switched": "The new address answers; the old one does not. Make the new one the first RADIUS server.",
+    "switched": "The new address answers, and the old address does not. Make the new address the first RADIUS server.",
     "finished": "Remove the old address.",
     "cancelled": "Remove the new address. The tenant stays in its cell.",
 }
@@ -222,16 +222,16 @@ def _require_reporting(session: Session, old: Slot, new: Slot, *, although_silen
     silent = {cell.id: cell.name for cell in found if not cells.is_reporting(cell)}
     if new.cell_id in silent:
         raise NotReadyYet(
-            f"Cell {silent[new.cell_id]!r} does not report: nothing would answer the tenant.",
+            f"Cell {silent[new.cell_id]!r} does not report, so no cell would answer the tenant.",
             place="move",
             remedy="Start its agent, or cancel this move.",
         )
     if old.cell_id in silent and not although_silent:
         raise CellSilent(
-            f"Cell {silent[old.cell_id]!r} does not report: its radiusd would continue to answer, beside the new one.",
+            f"Cell {silent[old.cell_id]!r} does not report: it would continue to answer, like the new cell.",
             place="although_silent",
             remedy=Advice(
-                "Start its agent. If it is lost for good, stop its radiusd and continue although it is silent.",
+                "Start its agent. If you cannot start it, stop radiusd of this cell, then switch although it is silent.",
                 NextStep(parameters={"although_silent": "true"}),
             ),
         )
