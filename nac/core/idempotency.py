@@ -33,7 +33,7 @@ class StillUnderWay(Conflict):
 
 
 class KeyReused(Conflict):
-    """This key was used with another request."""
+    """This Idempotency-Key was used with another request."""
 
     status = 422
 
@@ -128,7 +128,10 @@ def _key_clauses(named: KeyedRequest) -> tuple[ColumnElement[bool], ...]:
 
 
 def prune(session: Session) -> int:
-    """Delete responses older than KEPT. Returns their number. Use as database role admit_worker, in PlatformScope."""
+    """Delete responses older than RETENTION.
+
+    Returns their number. Use as database role admit_worker, in PlatformScope.
+    """
     result = session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < utc_now() - RETENTION))
     assert isinstance(result, CursorResult)
     return result.rowcount

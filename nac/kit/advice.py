@@ -1,6 +1,6 @@
 """Advice for a user: a text, and the API operations that carry it out. Each interface shows the operations its own way.
 
-The API shows an operation id, for example. The command line shows a command.
+The API shows operation ids, for example, and the command line shows its own commands.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -130,7 +130,7 @@ class NoFreeSlot(Conflict):
 
 
 class CellTaken(Conflict):
-    """The agent of another machine serves the cell of this name."""
+    """An agent on another machine serves the cell with this name."""
 
 
 class TenantHasNoCell(Conflict):
@@ -138,7 +138,7 @@ class TenantHasNoCell(Conflict):
 
 
 class Forbidden(AdmitError):
-    """This is not allowed here."""
+    """The request is not allowed."""
 
     status = 403
 
@@ -174,7 +174,7 @@ class ConnectionsInUse(DatabaseUnavailable):
 
 
 class NotLiveYet(Unavailable):
-    """The change is stored, but its cell has not confirmed it in time."""
+    """The change is stored, but the tenant's cell has not confirmed it in time."""
 
 
 class SchemaMismatch(Unavailable):

@@ -3,7 +3,8 @@
 import re
 from functools import lru_cache
 
-# Cisco 0011.2233.4455, IEEE 00-11-22-33-44-55, UNIX 00:11:..., HP 001122-334455, Juniper 001122334455, and blanks.
+# Separators in the notations: Cisco 0011.2233.4455, IEEE 00-11-22-33-44-55, UNIX 00:11:..., HP 001122-334455, Juniper
+# 001122334455, and blanks.
 _SEPARATORS = str.maketrans("", "", ":-. ")
 _HEX = frozenset("0123456789abcdef")
 # Lengths of a MAC address with no, one, two or five separators. `_ANY_SEPARATOR_LENGTHS`: any character can separate

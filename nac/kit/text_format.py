@@ -15,7 +15,7 @@ def format_size(size: int) -> str:
     return f"{value:.1f}".removesuffix(".0") + f" {name}" if value < 10 else f"{value:.0f} {name}"
 
 
-# C0, delete and C1 (Unicode category Cc).
+# Control characters: C0, delete and C1 (Unicode category Cc).
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 

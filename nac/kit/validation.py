@@ -119,7 +119,7 @@ def is_web_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
     except ValueError:
-        # Invalid address in brackets.
+        # The host is an invalid IPv6 address in brackets.
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
 
@@ -132,7 +132,7 @@ def is_https_address(text: str) -> bool:
     try:
         return parts.scheme == "https" and parts.port != 0 and not parts.fragment
     except ValueError:
-        # Port above 65535.
+        # The port is above 65535.
         return False
 
 

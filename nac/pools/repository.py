@@ -138,7 +138,7 @@ def get(session: Session, tenant_id: TenantId, name: str, site_id: UUID | None) 
 
 
 def count_by_state(session: Session, tenant_id: TenantId, pool_ids: Collection[UUID]) -> dict[tuple[UUID, str], int]:
-    """Count addresses by pool and state. The keys "leaving" and "reserved" count addresses of all states."""
+    """Count addresses by pool and state. The keys "leaving" and "reserved" count such addresses in any state."""
     key = PoolAddress.pool_id
     query = (
         select(

@@ -178,7 +178,7 @@ def list_members(
 
 
 def list_grants(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
-    """Permissions of the person, one grant for each membership. Use in PersonScope."""
+    """Grants of the person: one for each membership, with its permissions. Use in PersonScope."""
     rows = repository.list_for_person(session, person_id)
     chosen = repository.list_chosen_tenants(session, [row.id for row, _, _ in rows if row.has_chosen])
     return tuple(

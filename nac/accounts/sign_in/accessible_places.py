@@ -26,7 +26,7 @@ _PLACES = text(
 
 @dataclass(frozen=True, slots=True)
 class AccessiblePlace:
-    # Sort key.
+    # Key that determines the order of the list.
     key: str
     kind: Literal["msp", "tenant"]
     id: UUID

@@ -18,7 +18,10 @@ class SignInText(BearerSecret):
     purpose: ClassVar[bytes] = b"admit sign-in 1\0"
 
     def csrf_token(self) -> str:
-        """CSRF token. Requests that change data send it in addition to the cookie. Other sites cannot read it."""
+        """Token against cross-site requests (CSRF).
+
+        Requests that change data send it in addition to the cookie. Other sites cannot read it.
+        """
         return hmac.new(self.secret.encode(), b"admit csrf 1\0" + self.public_id.encode(), hashlib.sha256).hexdigest()
 
 

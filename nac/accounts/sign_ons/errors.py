@@ -22,7 +22,7 @@ class ClientRefused(ProviderRefused):
 
 
 class CodeRefused(ProviderRefused):
-    """The provider rejected its own code."""
+    """The provider rejected the code that it issued."""
 
 
 class WrongProvider(ProviderRefused):
@@ -42,7 +42,7 @@ class EmailNotVerified(ProviderRefused):
 
 
 class NoMemberHere(ProviderRefused):
-    """You are not a member here."""
+    """You are not a member of this MSP or tenant."""
 
 
 class OwnerSuspended(ProviderRefused):

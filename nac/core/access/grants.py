@@ -12,7 +12,7 @@ from nac.kit.ids import MspId, TenantId
 
 
 class PermissionMissing(Forbidden):
-    """You do not have the permission."""
+    """You do not have the required permission."""
 
 
 @dataclass(frozen=True, slots=True)

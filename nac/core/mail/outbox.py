@@ -90,6 +90,6 @@ def _postpone(mail: Mail, error: str, engine: Engine | None) -> None:
 
 
 def prune(*, engine: Engine | None = None) -> int:
-    """Delete mails that ended more than KEPT ago. Returns their number."""
+    """Delete mails that ended more than RETENTION ago. Returns their number."""
     with session_scope(PlatformScope(), engine=engine) as session:
         return repository.delete_ended(session, before=utc_now() - RETENTION)

@@ -33,7 +33,7 @@ _FORBIDDEN_TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::/32", "fd20:ce::/32"),
     ),
     ("a multicast address", ("224.0.0.0/4", "ff00::/8")),
-    # "This network", reserved, IPv4-compatible, IPv4-translated, local NAT64, Teredo, 6to4, site-local.
+    # In this order: "this network", reserved, IPv4-compatible, IPv4-translated, local NAT64, Teredo, 6to4, site-local.
     (
         "not a server's address",
         (

@@ -7,7 +7,7 @@ def tls_context(ca_certificate: str = "") -> ssl.SSLContext:
     """Return a TLS context that always verifies the certificate and the name.
 
     `ca_certificate` contains the trusted CA certificates in PEM. "" trusts the CA certificates of the system.
-    Raises ssl.SSLError or ValueError if it is invalid.
+    Raises ssl.SSLError or ValueError if the certificates are invalid.
     """
     if not ca_certificate.isascii():
         # Without this check, ssl would raise TypeError.

@@ -1,4 +1,4 @@
-"""Message-Authenticators of NASes that are exempt from it: whether they send it now.
+"""NASes without the duty to send Message-Authenticator: whether their requests now contain it.
 
 Only requests without EAP count, because requests with EAP always contain it (RFC 3579 3.2).
 """

@@ -231,7 +231,7 @@ def _require_reporting(session: Session, old: Slot, new: Slot, *, although_silen
             f"Cell {silent[old.cell_id]!r} does not report: it would continue to answer, like the new cell.",
             place="although_silent",
             remedy=Advice(
-                "Start its agent. If you cannot start it, stop radiusd of this cell, then switch although it is silent.",
+                "Start its agent. If you cannot start it, stop radiusd of this cell and switch although it is silent.",
                 NextStep(parameters={"although_silent": "true"}),
             ),
         )

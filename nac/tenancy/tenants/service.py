@@ -49,7 +49,7 @@ class TenantNotFound(NotFound):
 
 
 class SuspendedFromAbove(Forbidden):
-    """A higher level suspended this tenant."""
+    """The MSP or the platform suspended this tenant."""
 
 
 def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, name: str = "", label: str = "") -> Tenant:
