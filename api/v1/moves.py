@@ -185,7 +185,7 @@ def _describe_move(access: Access, status: MoveStatus) -> dict[str, Any]:
         "state": move.state,
         "before": _build_place(status.before, usual),
         "after": _build_place(status.after, usual),
-        "told": status.told,
+        "told": status.next_step,
         "created_at": move.created_at,
         "switched_at": move.switched_at,
         "ended_at": move.ended_at,

@@ -201,5 +201,5 @@ def _describe_nas(nas: RotationNas) -> dict[str, Any]:
         "last_seen": max((each for each in (nas.old_at, nas.new_at) if each), default=None),
         "source": nas.source or nas.address,
         "way": advice.way,
-        "plan": advice.told,
+        "plan": advice.text,
     }

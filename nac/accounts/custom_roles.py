@@ -1,4 +1,4 @@
-"""Custom roles of an MSP or a tenant. Use in the scope of the owner."""
+"""Custom roles of an MSP or a tenant. Use in the database scope of the owner."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -74,12 +74,15 @@ def update_role(
     name: str | None = None,
     permissions: Iterable[str] | None = None,
 ) -> CustomRole:
-    """Change a role, with immediate effect on its members. None keeps name or permissions. Raises LastManager."""
-    # Lock in the same order as changes of members.
+    """Change a role. Its members get the new permissions immediately. None keeps the name or the permissions.
+
+    Raises LastManager.
+    """
+    # Lock managers first and the role second. Changes of members use the same order.
     managers = members.lock_managers(session, owner=owner)
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
     before = _audit_values(role)
-    # A caller must not remove permissions that they do not have.
+    # A caller must not remove a permission that they do not have.
     require_may_grant(held, parse_permissions(role.permissions))
     if name is not None:
         role.name = require_name(name)
@@ -97,7 +100,7 @@ def update_role(
 
 
 def delete_role(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, slug: str) -> None:
-    """Remove a role. Raises InUse while a member has it or the single sign-on assigns it."""
+    """Delete a role. Raises InUse if a member has the role or the single sign-on assigns it."""
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
     require_may_grant(held, parse_permissions(role.permissions))
     if sign_ons.gives_role(session, owner, slug):
@@ -125,7 +128,10 @@ def list_roles(session: Session, *, owner: Owner) -> Sequence[CustomRole]:
 def list_page(
     session: Session, *, owner: Owner, span: PageSpan, text: str = "", own: bool | None = None
 ) -> Sequence[AssignableRole]:
-    """List the roles that can be assigned. `text` is a part of slug or name; `own` selects custom or built-in ones."""
+    """List roles that can be assigned. `text` is a part of slug or name.
+
+    `own` true lists only custom roles, false only built-in roles, None lists all.
+    """
     theirs = [_from_custom_role(row) for row in repository.list_custom_roles(session, owner)]
     wanted = text.casefold()
     fit = [

@@ -1,6 +1,7 @@
-"""Short-lived tokens of the operator: whoever can read the operator key of an installation has all permissions.
+"""Short-lived tokens of the operator. A user who can read the operator key of an installation has all permissions.
 
-The command line makes one for each call of the local API. Uses only the standard library, so that it starts fast.
+The command line creates a token for each call of the local API. This module imports only the standard library, so that
+the command line starts fast.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from typing import Final, Self
 from nac.kit.clock import epoch_seconds
 
 PREFIX: Final = "admit-operator~"
-# Tokens of one minute are equal, so that the API's rate limit recognises the credential.
+# All tokens of one minute are equal. The API's rate limit therefore recognises repeated use.
 _PERIOD_SECONDS: Final = 60
 _VALID_PERIODS: Final = 2
 _KEY_OCTETS: Final = 32
@@ -33,7 +34,7 @@ def make_key() -> str:
 
 @dataclass(frozen=True, slots=True)
 class OperatorToken:
-    """A token as text: user of the machine, expiry (Unix time), HMAC-SHA256 of both."""
+    """Operator token: user name on the machine, expiry (Unix time), and HMAC-SHA256 of user name and expiry."""
 
     user: str
     expires_at: int
@@ -47,7 +48,7 @@ class OperatorToken:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Parse a text; None if it is not of this kind."""
+        """Parse a token. Returns None if the text is not an operator token."""
         found = _PATTERN.fullmatch(text)
         return None if found is None else cls(found["user"], int(found["expiry"]), found["mac"])
 
@@ -55,13 +56,13 @@ class OperatorToken:
         return f"{PREFIX}{self.user}~{self.expires_at}~{self.mac}"
 
     def is_valid(self, key: bytes) -> bool:
-        """Whether the key made it and it has not expired. Compares in constant time."""
+        """Whether `key` signed the token and the token has not expired. Compares in constant time."""
         is_authentic = hmac.compare_digest(self.mac, _compute_mac(key, self.user, self.expires_at))
         return is_authentic and self.expires_at - _VALID_PERIODS * _PERIOD_SECONDS <= epoch_seconds() < self.expires_at
 
 
 def read_key(file: Path) -> bytes:
-    """Key for `OperatorToken`. Raises OSError, and ValueError for another content."""
+    """Key for `OperatorToken`. Raises OSError if the file is not readable, ValueError if it has no valid key."""
     key = bytes.fromhex(file.read_text("ascii"))
     if len(key) != _KEY_OCTETS:
         raise ValueError(f"{file} is not an operator key")

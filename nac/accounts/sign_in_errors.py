@@ -36,7 +36,7 @@ class TooManyAttempts(AdmitError):
 
 
 class PlaceNotKnown(TooManyAttempts):
-    """Too many failed attempts for this address from unknown browsers."""
+    """Too many failed attempts for this e-mail address from unknown browsers."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(
@@ -61,7 +61,7 @@ class SecondFactorNeeded(Forbidden):
 
 
 class SignOnNeeded(Forbidden):
-    """Members must use single sign-on here."""
+    """Members of this MSP or tenant must use single sign-on."""
 
 
 class SignOnNotProven(Conflict):

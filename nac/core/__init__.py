@@ -1,1 +1,1 @@
-"""Services that every noun uses: permissions, audit log, jobs, mail, alarms, idempotency, order of locks."""
+"""Services for all domain packages: permissions, audit log, jobs, mail, alarms, idempotency, order of locks."""

@@ -1,6 +1,6 @@
-"""What is wrong with the platform beside its cells, from when it is told until it is cleared: `platform_alarms`.
+"""Alarms of the platform (table `platform_alarms`), from the first report until they are cleared.
 
-Cells tell of themselves in `cells.alarms`. All of this is in the platform's scope.
+The table `cells` stores the alarms of each cell. Use this module in PlatformScope.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,10 @@ from nac.models import PlatformAlarm
 
 
 def raise_alarm(session: Session, *, code: str, detail: str, now: datetime) -> None:
-    """As admit_worker. Told again, an alarm keeps its beginning."""
+    """Raise an alarm, or update its detail.
+
+    A repeated alarm keeps its start time. Use as database role admit_worker.
+    """
     row = {"code": code, "detail": detail, "since": now}
     session.execute(
         insert(PlatformAlarm)
@@ -24,7 +27,7 @@ def raise_alarm(session: Session, *, code: str, detail: str, now: datetime) -> N
 
 
 def clear_alarm(session: Session, *, code: str) -> None:
-    """As admit_worker."""
+    """Delete an alarm if it exists. Use as database role admit_worker."""
     session.execute(delete(PlatformAlarm).where(PlatformAlarm.code == code))
 
 

@@ -1,6 +1,6 @@
-"""Idempotent changes: the response is stored in the transaction of the change.
+"""Idempotent changes: the transaction of a change also stores the response for repeated requests.
 
-Follows draft-ietf-httpapi-idempotency-key-header: a key belongs to one caller and one request.
+Follows draft-ietf-httpapi-idempotency-key-header. A key belongs to one caller and one request.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,8 @@ from nac.kit.sealing import Seal, Unseal
 from nac.models import IdempotencyKey
 
 RETENTION = timedelta(days=1)
-# A change with an intermediate commit (nac.kit.db.commit_intent) takes seconds. After this time its process is dead.
+# A change with an intermediate commit (nac.kit.db.commit_intent) takes seconds. After a minute, Admit assumes that its
+# process failed.
 ABANDONED_AFTER = timedelta(minutes=1)
 MAX_KEY_LENGTH = 200
 _RETRY_REMEDY = "Try again in a second. If its process has died, a retry after a minute continues it."
@@ -32,7 +33,7 @@ class StillUnderWay(Conflict):
 
 
 class KeyReused(Conflict):
-    """This key was used with another request."""
+    """This Idempotency-Key was used with another request."""
 
     status = 422
 
@@ -46,15 +47,15 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class PendingChange:
-    """The change must be made; call `finish` afterwards."""
+    """The caller must make the change, and then call `finish_change`."""
 
-    # Id that an earlier attempt committed before its process died.
+    # Id of the object that an earlier attempt committed. The process of that attempt then failed.
     made_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedRequest:
-    """A change with an Idempotency-Key."""
+    """A change that the caller requested with an Idempotency-Key."""
 
     owner: Owner
     asker: str
@@ -67,10 +68,12 @@ class KeyedRequest:
 
 
 def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> StoredResponse | PendingChange:
-    """The stored response, or Begun if the change must be made. Use in the scope of the owner.
+    """Return the stored response, or PendingChange if the caller must make the change.
 
-    Waits for a concurrent request with this key. Raises StillUnderWay if that one has made an intermediate commit, and
-    KeyReused.
+    Use in the database scope of the owner.
+
+    Waits for a concurrent request with this key. Raises StillUnderWay if that request has made an intermediate commit.
+    Raises KeyReused if an earlier request with this key was different.
     """
     if not 1 <= len(named.key) <= MAX_KEY_LENGTH or not named.key.isascii() or not named.key.isprintable():
         raise InvalidInput(
@@ -85,7 +88,7 @@ def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> St
     row = session.scalars(select(IdempotencyKey).where(*_key_clauses(named)).with_for_update()).one()
     now = utc_now()
     is_same = row.request_sha256 == named.request_sha256
-    # If a dead process left nothing, another request may use the key.
+    # The earlier process has failed. A different request can use the key if that process committed nothing.
     if row.status is None and row.created_at <= now - ABANDONED_AFTER and (is_same or row.made_id is None):
         row.created_at, row.request_sha256 = now, named.request_sha256
         session.flush()
@@ -99,23 +102,23 @@ def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> St
 
 
 def record_created_id(session: Session, named: KeyedRequest, made_id: UUID) -> None:
-    """Store the created id before an intermediate commit. A retry continues with it if this process dies."""
+    """Store the id of the created object before an intermediate commit. If this process fails, a retry uses it."""
     session.execute(update(IdempotencyKey).where(*_key_clauses(named)).values(made_id=made_id))
 
 
 def release_key(session: Session, named: KeyedRequest) -> None:
-    """Allow an immediate retry of a change that failed after an intermediate commit."""
+    """Release the key if the change fails after an intermediate commit. The caller can then retry immediately."""
     long_ago = utc_now() - ABANDONED_AFTER
     begun = update(IdempotencyKey).where(*_key_clauses(named), IdempotencyKey.status.is_(None))
     session.execute(begun.values(created_at=long_ago))
 
 
 def finish_change(session: Session, named: KeyedRequest, answer: StoredResponse, *, seal: Seal) -> None:
-    """Store the response in the transaction of the change. Raises StillUnderWay if a retry has made the change."""
+    """Store the response in the change's transaction. Raises StillUnderWay if a retry made the change meanwhile."""
     sealed = seal(answer.body, named.context)
-    told = {"status": answer.status, "headers": dict(answer.headers), "body_sealed": sealed}
+    columns = {"status": answer.status, "headers": dict(answer.headers), "body_sealed": sealed}
     open_still = update(IdempotencyKey).where(*_key_clauses(named), IdempotencyKey.status.is_(None))
-    if session.scalar(open_still.values(told).returning(IdempotencyKey.id)) is None:
+    if session.scalar(open_still.values(columns).returning(IdempotencyKey.id)) is None:
         raise StillUnderWay(place="Idempotency-Key", remedy=_RETRY_REMEDY)
 
 
@@ -125,7 +128,10 @@ def _key_clauses(named: KeyedRequest) -> tuple[ColumnElement[bool], ...]:
 
 
 def prune(session: Session) -> int:
-    """Delete responses older than KEPT. Returns their number. Use as admit_worker, in PlatformScope."""
+    """Delete responses older than RETENTION.
+
+    Returns their number. Use as database role admit_worker, in PlatformScope.
+    """
     result = session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < utc_now() - RETENTION))
     assert isinstance(result, CursorResult)
     return result.rowcount

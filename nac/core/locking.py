@@ -1,10 +1,18 @@
-"""The order of row locks. Transactions that lock the same rows in different orders deadlock, and one fails as
-`overtaken`.
+"""Order of row locks. Two transactions that lock rows in different orders can deadlock.
 
-Order: the tenant; its policies; the lock for renaming or deleting sites; its sites; other objects that policies refer
-to (groups; NASes, after the lock for renaming them; identity sources); pools; members of groups. Within a table, by id.
-Writing a row also locks the rows it points to (a site its policy, a NAS its site), but this does not block readers or
-similar writers.
+One of the transactions then fails with the error `overtaken`.
+
+Lock tables in this order:
+
+* the tenant
+* its policies
+* the lock for renaming or deleting sites, then its sites
+* other objects that policies refer to: groups, NASes (after the lock for renaming NASes), identity sources
+* pools
+* members of groups
+
+Lock rows of one table in the order of their ids. A write also locks the rows that the written row refers to, such as
+the policy of a site. That lock does not block readers or similar writers.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,20 +29,21 @@ Named = TypeVar("Named", Nas, Site)
 
 
 def lock_before_site(session: Session, *, tenant_id: TenantId, policies: Collection[str], tenant: bool) -> None:
-    """Lock policies by slug and, with `tenant`, the tenant's row. Call it before locking sites."""
+    """Lock policies by slug. With `tenant`, also lock the tenant's row. Call this before you lock sites."""
     if tenant:
         session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     if policies:
-        wanted = Policy.tenant_id == tenant_id, Policy.slug.in_(policies)
-        session.execute(select(Policy.id).where(*wanted).order_by(Policy.id).with_for_update())
+        matches = Policy.tenant_id == tenant_id, Policy.slug.in_(policies)
+        session.execute(select(Policy.id).where(*matches).order_by(Policy.id).with_for_update())
 
 
 def lock_with_namesakes(session: Session, row: Named) -> Sequence[Named]:
-    """Lock a row until the transaction ends; return all others with its name. If there are others, it can be renamed or
-    deleted although policies refer to the name.
+    """Lock a row until the transaction ends. Returns all other rows of the tenant that have the same name.
 
-    All rows are refreshed. No other transaction of the tenant can rename or delete such rows until the transaction
-    ends. The others are not locked, because that could deadlock. Raises NotFound if the row was deleted.
+    If there are such rows, this row can be renamed or deleted although policies refer to the name.
+
+    Refreshes all these rows. Until the transaction ends, no other transaction of the tenant can rename or delete them.
+    The other rows are not locked, because that could deadlock. Raises NotFound if the row was deleted.
     """
     kind = type(row)
     lock_quota(session, f"{kind.__tablename__}-names", row.tenant_id)

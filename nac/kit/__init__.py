@@ -1,1 +1,1 @@
-"""Tools without tables: database sessions, errors, clock, ids, input checks, secrets, outbound connections."""
+"""Shared tools without tables: database sessions, errors, clock, ids, input checks, secrets, outbound connections."""

@@ -1,4 +1,7 @@
-"""Advice to a person: a text, and the API operations that carry it out. Each edge renders these in its own words."""
+"""Advice for a user: a text, and the API operations that carry it out. Each interface shows the operations its own way.
+
+The API shows operation ids, for example, and the command line shows its own commands.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,16 +10,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """An operation of the API, with parameters by their names there. An empty value is the reader's choice.
+    """An operation of the API, with its parameters by name. The user chooses the value of an empty parameter.
 
-    Without an operation, the parameters are for a repetition of the failed operation.
+    Without an operation, the user repeats the failed operation with these parameters.
     """
 
     operation_id: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Operation id and parameters, as the API names them."""
+        """Operation id and parameters, with the names of the API."""
         named = ", ".join(f"{name}={value}" if value else name for name, value in self.parameters.items())
         return f"{self.operation_id} ({named})" if self.operation_id and named else self.operation_id or named
 
@@ -24,8 +27,8 @@ class NextStep:
 class Advice(str):
     """A text that ends with its next steps.
 
-    As a string, it names them as the API does. Use `render` to name them in another way, such as by commands.
-    msgspec encodes only `str(advice)`.
+    The string value contains the steps with the names of the API. `render` uses other names, such as commands.
+    msgspec encodes only the string value.
     """
 
     __slots__ = ("steps", "text")
@@ -34,14 +37,14 @@ class Advice(str):
     steps: tuple[NextStep, ...]
 
     def __new__(cls, text: str, *steps: NextStep | str) -> "Advice":
-        """`text` is without the steps. A step without parameters can be an operation id."""
+        """Create an advice. `text` excludes the steps. A step without parameters can be an operation id."""
         taken = tuple(NextStep(step) if isinstance(step, str) else step for step in steps)
         advice = super().__new__(cls, _append_steps(text, map(str, taken)))
         advice.text, advice.steps = text, taken
         return advice
 
     def __reduce__(self) -> tuple[type["Advice"], tuple[NextStep | str, ...]]:
-        """Arguments of a copy."""
+        """Arguments for copy and pickle."""
         return Advice, (self.text, *self.steps)
 
     def render(self, name_step: Callable[[NextStep], str]) -> str:
@@ -49,7 +52,7 @@ class Advice(str):
 
 
 def _append_steps(text: str, steps: Iterable[str]) -> str:
-    """Return the text with the steps; a final period of the text comes after them."""
+    """Return the text with the steps. A final period of the text comes after the steps."""
     listed = ", ".join(steps)
     return f"{text[:-1]}: {listed}." if text.endswith(".") else f"{text}: {listed}"
 
@@ -66,7 +69,7 @@ def list_next_steps(advice: str) -> list[dict[str, object]]:
 
 
 def read_advice(text: str, next_steps: Iterable[Mapping[str, Any]]) -> str:
-    """Return the advice of a text and its next steps from JSON. The text must end with them."""
+    """Restore an advice from its text and its next steps in JSON. The text must end with the steps."""
     steps = [NextStep(str(each["operation"]), dict(each["parameters"])) for each in next_steps]
     named = ", ".join(map(str, steps))
     for end, period in ((f": {named}.", "."), (f": {named}", "")):
@@ -76,7 +79,7 @@ def read_advice(text: str, next_steps: Iterable[Mapping[str, Any]]) -> str:
 
 
 def add_advice(sentence: str, advice: str) -> str:
-    """Return both as one text, with the next steps of the advice."""
+    """Return sentence and advice as one text. The next steps of the advice stay."""
     if isinstance(advice, Advice):
         return Advice(f"{sentence} {advice.text}".strip(), *advice.steps)
     return f"{sentence} {advice}".strip()

@@ -1,8 +1,7 @@
-"""Random secrets as text: a public id and a secret, of letters and digits that forms, URLs and ASN.1 strings can
-contain.
+"""Random secrets as text: a public id and a secret. They have only letters and digits, which are valid everywhere.
 
-Lookups use the public id, so secrets are never compared with others. The secret has 130 random bits, so a plain SHA-256
-is safe and a slow hash is unnecessary.
+Admit looks up a row by the public id, and compares the secret only with the digest in that row. The secret has
+130 random bits. A plain SHA-256 digest is therefore safe, and a slow hash is unnecessary.
 """
 
 import base64
@@ -22,14 +21,14 @@ _PUBLIC_ID_CHARACTERS = 16
 
 @dataclass(frozen=True, slots=True)
 class BearerSecret:
-    """A bearer secret. Each kind has its own class."""
+    """A bearer secret. Each kind of secret has its own subclass."""
 
     public_id: str
     secret: str = field(repr=False)
 
     prefix: ClassVar[str] = ""
     separator: ClassVar[str] = "-"
-    # Separates the digests of different kinds.
+    # Text that makes the digests of this kind different from those of other kinds.
     purpose: ClassVar[bytes]
 
     @classmethod
@@ -38,14 +37,14 @@ class BearerSecret:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Parse a text; None if it is not of this kind."""
+        """Parse a secret. Returns None if the text is not of this kind."""
         parts = text.removeprefix(cls.prefix).split(cls.separator) if text.startswith(cls.prefix) else []
         if [len(part) for part in parts] != [_PUBLIC_ID_CHARACTERS, _SECRET_CHARACTERS]:
             return None
         return cls(*parts) if all(_PART_PATTERN.fullmatch(part) for part in parts) else None
 
     def __str__(self) -> str:
-        """Return the text without the secret, for messages and logs."""
+        """Return prefix and public id, for messages and logs. The result does not contain the secret."""
         return f"{self.prefix}{self.public_id}"
 
     def reveal(self) -> str:
@@ -55,7 +54,7 @@ class BearerSecret:
         return hashlib.sha256(self.purpose + self.public_id.encode() + b"\0" + self.secret.encode()).digest()
 
     def is_of(self, digest: bytes) -> bool:
-        """Compare in constant time."""
+        """Return whether the secret has this digest. Compares in constant time."""
         return hmac.compare_digest(self.digest(), digest)
 
 

@@ -1,4 +1,4 @@
-"""Helpers for bulk changes by file or request: all rows are stored, or none and every mistake is reported."""
+"""Helpers for bulk changes by file or request. Either all rows are stored, or none is and all mistakes are reported."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ from nac.kit.validation import require_future, require_name
 
 # Maximum mistakes in a report of one file or request.
 MAX_REPORTED = 200
-# A row can name a hundred groups, and a file has 100,000 rows. Beyond this number, only one mistake per row and field
-# is kept.
+# A file can have 100,000 rows, and each row can name a hundred groups. Above this number of mistakes, only one for each
+# row and field is stored.
 _MAX_LINE_MISTAKES = 10_000
-# More than twice the maximum groups of a tenant and a file.
+# Maximum different groups in a file. A tenant can have less than half of this number.
 _MAX_NAMED_GROUPS = 15_000
 
 # Handling of rows for existing objects: report a mistake, update the object, or keep it unchanged.
@@ -29,7 +29,7 @@ EXISTING_REMEDY = Advice(
 
 @dataclass(frozen=True, slots=True)
 class InputLine:
-    """A line of a file, or an item of a list; `number` starts from 1."""
+    """A line of a file, or an item of a list. `number` starts at 1."""
 
     number: int
     values: Mapping[str, Any]
@@ -40,7 +40,7 @@ class RowMistake(NamedTuple):
     field: str
     detail: str
     remedy: str = ""
-    # An earlier line with the same key; without that line, this one is right.
+    # Number of an earlier line with the same key; 0 if there is none. Without the earlier line, this line is valid.
     beside: int = 0
 
     @property
@@ -49,13 +49,13 @@ class RowMistake(NamedTuple):
 
     @property
     def in_list(self) -> str:
-        """Path in a request body with `items`, which starts from 0."""
+        """Path of the row in a request body with `items`. The path starts at 0."""
         return f"items[{self.number - 1}]" + (f".{self.field}" if self.field else "")
 
     def sentence(self, place: Callable[["RowMistake"], str] | None = None) -> str:
-        """Return the detail with a reference to the other row.
+        """Return the detail of the mistake, with a reference to the earlier row.
 
-        `place` formats the position of the row; None for a line of a file.
+        `place` formats the position of the earlier row. The default is its line in a file.
         """
         if not self.beside:
             return self.detail
@@ -68,7 +68,10 @@ class RowMistake(NamedTuple):
 
 
 def select_reported(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
-    """Return at most MOST_TOLD mistakes by row. If there are more, different ones come first."""
+    """Return at most MAX_REPORTED mistakes, ordered by row.
+
+    Above this number, repetitions of a mistake are omitted first.
+    """
     found = sorted(mistakes)
     if len(found) <= MAX_REPORTED:
         return found
@@ -94,7 +97,7 @@ class RowsRefused(SeveralMistakes):
 
 
 class PlannedRow(NamedTuple):
-    """The planned action for a row."""
+    """Row of a preview, with the action that Admit will take."""
 
     number: int
     name: str
@@ -102,7 +105,7 @@ class PlannedRow(NamedTuple):
 
 
 def require_no_mistakes(mistakes: Sequence[RowMistake], *, place: Callable[[RowMistake], str]) -> None:
-    """Raise RowsRefused if there are mistakes."""
+    """Raise RowsRefused if there is a mistake."""
     if mistakes:
         raise RowsRefused(mistakes, place=place)
 
@@ -111,18 +114,19 @@ ProgressCallback = Callable[[int], None]
 
 
 def ignore_progress(done: int) -> None:
-    """Ignore the progress."""
+    """Ignore a progress report."""
 
 
 def split_progress(tell: ProgressCallback, rows: int) -> tuple[ProgressCallback, ProgressCallback]:
-    """Return two progress functions, for storing rows and for their audit entries, which take as long. Each step counts
-    half.
+    """Split a progress function into two: one for storing rows, one for writing their audit entries.
+
+    Both steps take about the same time, so each step counts half.
     """
     return (lambda stored: tell(stored // 2)), (lambda noted: tell((rows + noted) // 2))
 
 
 class RowReader:
-    """Reads the values of lines and collects their mistakes."""
+    """Reader of values in lines. It collects mistakes."""
 
     def __init__(self) -> None:
         self.mistakes: list[RowMistake] = []
@@ -137,7 +141,10 @@ class RowReader:
         self.mistakes.append(RowMistake(number, field, detail, "Remove one of them.", before))
 
     def add_mistake_in_lines(self, lines: Iterable[int], field: str, detail: str, remedy: str) -> None:
-        """Add a mistake to each line. If there are very many, only to lines without one in this field."""
+        """Add a mistake to each line.
+
+        Above _MAX_LINE_MISTAKES, lines that have a mistake in this field get no other one.
+        """
         for number in lines:
             if self._in_lines < _MAX_LINE_MISTAKES or (number, field) not in self._lines_wrong:
                 self.mistakes.append(RowMistake(number, field, detail, remedy))
@@ -146,7 +153,7 @@ class RowReader:
 
     @staticmethod
     def lines_naming(rows: Iterable[tuple[int, Iterable[str]]]) -> dict[str, list[int]]:
-        """Return line numbers by group name. Raises InvalidInput."""
+        """Return the numbers of the lines that name each group. Raises InvalidInput if there are too many groups."""
         lines: dict[str, list[int]] = {}
         for number, names in rows:
             for name in names:
@@ -161,7 +168,7 @@ class RowReader:
 
     @contextmanager
     def noted(self, line: InputLine, field: str = "") -> Iterator[None]:
-        """Convert errors in this block to mistakes of this field, or of the error's own."""
+        """Convert errors in this block to mistakes in the line. `field` replaces the field that the error names."""
         try:
             yield
         except SeveralMistakes as several:
@@ -171,7 +178,7 @@ class RowReader:
             self.wrong(line, field or exc.place, exc.detail, exc.remedy)
 
     def take(self, line: InputLine, row: object, field: str, read: Callable[[Any], object], kind: type = str) -> None:
-        """Parse a value into `row`. A missing value leaves the field unchanged."""
+        """Parse the field of a line and set it in `row`. A missing value leaves the field unchanged."""
         value = line.values.get(field)
         if value is None:
             return
@@ -182,7 +189,7 @@ class RowReader:
             setattr(row, field, read(value))
 
 
-# Detail and remedy by type.
+# Detail and remedy of the mistake if a value does not have the required type.
 WRONG_TYPE: Mapping[type, tuple[str, str]] = {
     str: ("The value must be text.", "Write it in quotes."),
     bool: ("The value must be yes or no.", "Write true or false, without quotes; in CSV yes or no."),
@@ -199,7 +206,7 @@ def read_groups(names: list[Any]) -> tuple[str, ...]:
 
 
 def parse_expiry(text: str) -> datetime | None:
-    """Parse an ISO 8601 time, UTC by default; "" for none."""
+    """Parse an ISO 8601 time. The default time zone is UTC. "" means no time."""
     if not text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The wall clock. No other module reads it."""
+"""Wall clock. Only this module reads it."""
 
 import time
 from datetime import UTC, datetime

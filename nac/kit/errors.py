@@ -1,8 +1,8 @@
 """Base classes of all errors.
 
-The class name is the machine code, the docstring the title, `status` the HTTP status. Packages derive their own
-errors; only the CLI and the API render them. Errors name no command, page or path: a remedy that an operation of the
-API carries out is an `Advice`.
+The class name is the machine code, the docstring is the title, and `status` is the HTTP status. Packages derive their
+own errors. Only the command line and the API show them to users. Errors do not name commands, pages or paths. If an
+operation of the API carries a remedy out, the remedy is an `Advice`.
 """
 
 import re
@@ -19,11 +19,11 @@ class AdmitError(Exception):
     """Something failed."""
 
     status = 500
-    # Seconds after which the same request can succeed; None if retrying does not help.
+    # Seconds after which an unchanged request can succeed. None if a retry does not help.
     retry_after_seconds: int | None = None
 
     def __init__(self, detail: str = "", *, place: str = "", remedy: str = "") -> None:
-        """`detail` says what is wrong, `place` names the field, row or file, `remedy` says what to do."""
+        """`detail` says what is wrong. `place` is the field, row or file. `remedy` says what the user can do."""
         self.detail = detail or self.title
         self.place = place
         self.remedy = remedy
@@ -39,11 +39,14 @@ class AdmitError(Exception):
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """Extension members of the problem document (RFC 9457 3.2). A `detail` here overrides the error's."""
+        """Extension members of the problem document (RFC 9457 3.2). A `detail` in them overrides the error's detail."""
         return {}
 
     def describe(self, render: Callable[[str], str] = str) -> str:
-        """Return place, detail and remedy as one text. `render` renders the last two, which can be an `Advice`."""
+        """Return place, detail and remedy as one text.
+
+        `render` converts detail and remedy, which can be an `Advice`.
+        """
         where = f"{self.place}: " if self.place else ""
         return where + " ".join(render(part) for part in (self.detail, self.remedy) if part)
 
@@ -63,7 +66,7 @@ class SeveralMistakes(InvalidInput):
     def __init__(self, mistakes: Sequence[AdmitError]) -> None:
         super().__init__("\n  ".join((f"{len(mistakes)} mistakes:", *map(str, mistakes))))
         self.mistakes = tuple(mistakes)
-        # Higher than the length of `mistakes` if not all are listed.
+        # Number of all mistakes, even if `mistakes` lists only some of them.
         self.count = len(self.mistakes)
 
     def describe(self, render: Callable[[str], str] = str) -> str:
@@ -72,7 +75,7 @@ class SeveralMistakes(InvalidInput):
 
 
 def describe_problem(exc: AdmitError) -> dict[str, Any]:
-    """Return the members of a problem document (RFC 9457 3), without empty ones."""
+    """Return the members of a problem document (RFC 9457 3), without empty members."""
     problem: dict[str, Any] = {
         "title": exc.title,
         "detail": exc.detail,
@@ -115,11 +118,11 @@ class HeldUp(Overtaken):
 
 
 class AlreadyExists(Conflict):
-    """This exists already."""
+    """An object with this name or key already exists."""
 
 
 class InUse(Conflict):
-    """Another object still refers to this."""
+    """Another object still refers to this object."""
 
 
 class NoFreeSlot(Conflict):
@@ -127,7 +130,7 @@ class NoFreeSlot(Conflict):
 
 
 class CellTaken(Conflict):
-    """The agent of another machine serves the cell of this name."""
+    """An agent on another machine serves the cell with this name."""
 
 
 class TenantHasNoCell(Conflict):
@@ -135,7 +138,7 @@ class TenantHasNoCell(Conflict):
 
 
 class Forbidden(AdmitError):
-    """This is not allowed here."""
+    """The request is not allowed."""
 
     status = 403
 
@@ -171,7 +174,7 @@ class ConnectionsInUse(DatabaseUnavailable):
 
 
 class NotLiveYet(Unavailable):
-    """The change is stored, but its cell has not confirmed it in time."""
+    """The change is stored, but the tenant's cell has not confirmed it in time."""
 
 
 class SchemaMismatch(Unavailable):
@@ -187,7 +190,7 @@ class SchemaTooOld(SchemaMismatch):
 
 
 class MistakeCollector:
-    """Collects the errors of several checks, to report all of them at once."""
+    """Collector of errors of several checks, so that the user gets all errors at once."""
 
     def __init__(self) -> None:
         self._found: list[AdmitError] = []
@@ -202,7 +205,7 @@ class MistakeCollector:
             self._found.append(error)
 
     def refuse(self) -> None:
-        """Raise the collected error, or SeveralMistakes if there are several; otherwise do nothing."""
+        """Raise the collected error, or SeveralMistakes if there are several. Does nothing without errors."""
         if len(self._found) > 1:
             raise SeveralMistakes(self._found)
         if self._found:

@@ -6,12 +6,12 @@ from typing import Any
 
 import jwt
 
-# Only asymmetric ones: a public key must never work as a shared secret (RFC 8725 2.1, 3.1).
+# Only asymmetric algorithms. Otherwise an attacker could use a public key as a shared secret (RFC 8725 2.1, 3.1).
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LEEWAY_SECONDS = 60
-# Public members of a key (RFC 7518 6). With secret members, PyJWT could search for primes for minutes.
+# Public members of a key (RFC 7518 6). With secret members, PyJWT could calculate prime numbers for minutes.
 _PUBLIC_MEMBERS = ("kty", "kid", "alg", "use", "n", "e", "crv", "x", "y")
-# 16,384 bits in base64.
+# Maximum length of a member: 16,384 bits in base64.
 _MAX_MEMBER = 2731
 _MAX_KEYS = 100
 # Errors that PyJWT raises for bad input, including unbounded numbers and deeply nested JSON.
@@ -23,7 +23,7 @@ class IdTokenRefused(Exception):
 
 
 def read_key_id(token: str) -> str | None:
-    """Return the id of the key that the token names. Raises IdTokenRefused."""
+    """Return the key id in the header of the token; None if it has none. Raises IdTokenRefused."""
     try:
         found = jwt.get_unverified_header(token).get("kid")
     except _INVALID_TOKEN_ERRORS as exc:
@@ -32,7 +32,7 @@ def read_key_id(token: str) -> str | None:
 
 
 def read_claims(token: str, key: jwt.PyJWK, *, client_id: str, issuer: str) -> Mapping[str, Any]:
-    """Return the verified claims. Raises IdTokenRefused."""
+    """Verify the token, and return its claims. Raises IdTokenRefused."""
     try:
         claims: Mapping[str, Any] = jwt.decode(
             token,
@@ -45,14 +45,14 @@ def read_claims(token: str, key: jwt.PyJWK, *, client_id: str, issuer: str) -> M
         )
     except _INVALID_TOKEN_ERRORS as exc:
         raise IdTokenRefused(f"invalid id_token: {exc}") from exc
-    # OpenID Connect Core 3.1.3.7: with several audiences, `azp` must be our client.
+    # OpenID Connect Core 3.1.3.7: with several audiences, `azp` must be this client.
     if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != client_id:
         raise IdTokenRefused("the id_token is for several audiences and not issued to this client")
     return claims
 
 
 def parse_public_keys(described: object) -> Iterator[jwt.PyJWK]:
-    """Yield the usable keys of a set. A set can contain others (RFC 7517 5)."""
+    """Yield the usable keys of a key set. Other keys are ignored (RFC 7517 5)."""
     for each in described[:_MAX_KEYS] if isinstance(described, list) else ():
         public = {name: each[name] for name in _PUBLIC_MEMBERS if name in each} if isinstance(each, dict) else {}
         if all(isinstance(value, str) and len(value) <= _MAX_MEMBER for value in public.values()):

@@ -1,24 +1,24 @@
-"""Listen addresses. `::` means every address of both families."""
+"""Listen addresses. `::` means all addresses, IPv4 and IPv6."""
 
 import socket
 from typing import Final
 
-_ANY_IPV4, _ANY_IPV6 = "0.0.0.0", "::"  # noqa: S104 -- what a person has chosen
+_ANY_IPV4, _ANY_IPV6 = "0.0.0.0", "::"  # noqa: S104 -- an address that the operator chooses
 _LOCAL_ADDRESSES: Final = {_ANY_IPV4: "127.0.0.1", _ANY_IPV6: "::1"}
 
 
 def bound_addresses(listen_address: str) -> tuple[str, ...]:
-    """Return the addresses to bind. IPv6 sockets do not accept IPv4, because radiusd and asyncio set IPV6_V6ONLY."""
+    """Return the addresses to bind. `::` needs two, because radiusd and asyncio accept no IPv4 on an IPv6 socket."""
     return (_ANY_IPV6, _ANY_IPV4) if listen_address == _ANY_IPV6 else (listen_address,)
 
 
 def local_address(address: str) -> str:
-    """Return the address for connecting from this machine to `address`."""
+    """Return the address at which this machine reaches a service on `address`."""
     return _LOCAL_ADDRESSES.get(address, address)
 
 
 def bind_socket(address: str, port: int, kind: socket.SocketKind, *, reuses: bool = False) -> socket.socket:
-    """Return a socket bound only to the address's family. Raises OSError."""
+    """Return a socket that is bound only to the address's family, IPv4 or IPv6. Raises OSError."""
     bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)
     try:
         if bound.family == socket.AF_INET6:

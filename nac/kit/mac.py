@@ -1,23 +1,25 @@
-"""MAC addresses in all notations of switches and access points (IEEE 802, RFC 3580 3.21)."""
+"""MAC addresses in the notations of switches and access points (IEEE 802, RFC 3580 3.21)."""
 
 import re
 from functools import lru_cache
 
-# Cisco 0011.2233.4455, IEEE 00-11-22-33-44-55, UNIX 00:11:..., HP 001122-334455, Juniper 001122334455, and blanks.
+# Separators in the notations: Cisco 0011.2233.4455, IEEE 00-11-22-33-44-55, UNIX 00:11:..., HP 001122-334455, Juniper
+# 001122334455, and blanks.
 _SEPARATORS = str.maketrans("", "", ":-. ")
 _HEX = frozenset("0123456789abcdef")
-# Lengths with no, one, two or five separators; lengths before an SSID with any characters.
+# Lengths of a MAC address with no, one, two or five separators. `_ANY_SEPARATOR_LENGTHS`: any character can separate
+# these from an SSID.
 _LENGTHS = (12, 13, 14, 17)
 _ANY_SEPARATOR_LENGTHS = (12, 17)
 _EUI_64 = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){7}", re.IGNORECASE)
 
 
-# A packet has the same text in several attributes, and devices return. 8,192 entries take 2 MB.
+# Cached: a packet has a text in several attributes, and devices authenticate repeatedly. 8,192 entries use 2 MB.
 @lru_cache(maxsize=8192)
 def normalise_mac(text: str) -> str:
     """Return 12 lower-case hex digits, or "" if `text` is not a MAC address.
 
-    A Called-Station-Id with an SSID is not one (RFC 3580 3.20).
+    A Called-Station-Id with an SSID is not a MAC address (RFC 3580 3.20).
     """
     length = len(text)
     if length < 12 or length > 17:
@@ -31,7 +33,7 @@ def normalise_mac(text: str) -> str:
 def station_mac(text: str) -> str:
     """Return the MAC address in a Calling-Station-Id, or "". Some controllers append ":" and the SSID.
 
-    An EUI-64 (8 octets) is not a MAC address, although it begins like one.
+    An EUI-64 (8 octets) is not a MAC address, although its text begins like one.
     """
     return normalise_mac(text) or (_mac_before_ssid(text) if text else "")
 
@@ -48,21 +50,22 @@ def _is_followed_by_ssid(text: str, length: int) -> bool:
 
 
 def display_mac(digits: str) -> str:
-    """Return the notation for people: aa:bb:cc:dd:ee:ff."""
-    # Unrolled, because lists have thousands of addresses; takes a third of the time.
+    """Return the address in the notation for users: aa:bb:cc:dd:ee:ff."""
+    # Without a loop, this takes a third of the time. Lists show thousands of addresses.
     return f"{digits[:2]}:{digits[2:4]}:{digits[4:6]}:{digits[6:8]}:{digits[8:10]}:{digits[10:]}"
 
 
 def is_random_mac(digits: str) -> bool:
-    """Return whether the locally administered bit is set (IEEE 802c), as for phones and laptops that hide their
-    address.
+    """Return whether the locally administered bit is set (IEEE 802c).
+
+    Phones and laptops set it in the random addresses that hide their real address.
     """
     return digits[1:2] in ("2", "6", "a", "e")
 
 
 def called_station_ssid(text: str) -> str:
-    """Return the SSID in a Called-Station-Id (RFC 3580 3.20: "00-10-A4-23-19-C0:AP1"), or ""."""
-    # Shortest length first, because an SSID can contain colons.
+    """Return the SSID in a Called-Station-Id, or "" (RFC 3580 3.20). An example is "00-10-A4-23-19-C0:AP1"."""
+    # Try short lengths first, because an SSID can contain colons.
     for length in _LENGTHS:
         if text[length : length + 1] == ":" and (length in _ANY_SEPARATOR_LENGTHS or normalise_mac(text[:length])):
             return text[length + 1 :]

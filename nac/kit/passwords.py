@@ -1,4 +1,4 @@
-"""Password hashes: argon2id, PBKDF2 of earlier versions, and the NT hash for MS-CHAP."""
+"""Password hashes: argon2id, PBKDF2 hashes that earlier versions stored, and the NT hash for MS-CHAP."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from nac.kit.errors import InvalidInput
 from nac.kit.pbkdf2_hashes import is_pbkdf2_hash
 
-# OWASP Password Storage Cheat Sheet: 19 MiB, 2 passes, 1 lane. About 20 ms of one core.
+# OWASP Password Storage Cheat Sheet: 19 MiB, 2 passes, 1 lane. A hash takes about 20 ms of one CPU core.
 MEMORY_KIB = 19 * 1024
 PASSES = 2
 LANES = 1
@@ -32,7 +32,7 @@ def hash_password(password: str) -> str:
 def verify_password(password: bytes, password_hash: str) -> bool:
     """Return whether the password matches an argon2id hash. Releases the GIL.
 
-    Returns False without trying if the hash costs more than Admit's own: it comes from outside.
+    Returns False if the hash would cost more than Admit's own hashes. Such a hash comes from another installation.
     """
     if not _is_affordable(password_hash):
         return False
@@ -44,7 +44,10 @@ def verify_password(password: bytes, password_hash: str) -> bool:
 
 
 def require_stored_hash(given: bytes) -> str:
-    """Return a hash from another installation, or "". Raises InvalidInput if it has another format or a higher cost."""
+    """Return a hash of another installation as text, or "".
+
+    Raises InvalidInput for an unknown format or a high cost.
+    """
     password_hash = given.decode("ascii", "replace")
     if password_hash and not _is_affordable(password_hash) and not is_pbkdf2_hash(password_hash):
         raise InvalidInput("Unsupported format or cost of a password hash.", place="users")
@@ -62,10 +65,11 @@ def _is_affordable(password_hash: str) -> bool:
 
 
 def compute_nt_hash(password: str) -> str:
-    """Return the NT hash as 32 hex digits: MD4 of the password in UTF-16 (RFC 2759 8.3). OpenSSL 3 disables MD4 by
-    default.
+    """Return the NT hash in 32 hex digits: MD4 of the password in UTF-16 (RFC 2759 8.3).
+
+    Uses the MD4 of PyCryptodome, because OpenSSL 3 disables MD4 by default.
     """
-    # Imported here: it loads a C parser that adds a tenth to the start of a process, and few processes need it.
+    # Import only here: the library loads a C parser, which makes the start of a process a tenth longer.
     from Crypto.Hash import MD4
 
-    return MD4.new(password.encode("utf-16-le")).hexdigest()  # noqa: S303 -- MS-CHAP knows no other
+    return MD4.new(password.encode("utf-16-le")).hexdigest()  # noqa: S303 -- MS-CHAP requires it

@@ -1,4 +1,4 @@
-"""Safe file writing in folders of other accounts."""
+"""Safe writing of files in folders of other system users."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,10 @@ class FileOwner(Protocol):
 
 
 def write_private(path: Path, content: str, *, owner: FileOwner | None = None, mode: int = 0o600) -> None:
-    """Replace `path` atomically. Follows no links, because root can write to a folder of the service account."""
+    """Replace the file at `path` atomically.
+
+    Follows no links, because root can write to a folder of the service user.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)

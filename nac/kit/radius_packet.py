@@ -1,8 +1,8 @@
-"""RADIUS packets: encodes and signs them, parses and verifies them.
+"""RADIUS packets: functions to encode, sign, parse and verify them.
 
 RFC 2865 3 and 5 (packets, User-Password), RFC 2866 3 (accounting), RFC 3579 3.1 and 3.2 (EAP-Message,
-Message-Authenticator), RFC 5176 2.3 (Disconnect and CoA), RFC 3580 3.31 (VLAN). Standard library only, because radiusd
-loads it.
+Message-Authenticator), RFC 5176 2.3 (Disconnect and CoA), RFC 3580 3.31 (VLAN). Imports only the standard library,
+because radiusd loads this module.
 """
 
 import hmac
@@ -24,18 +24,18 @@ ACCT_INPUT_GIGAWORDS, ACCT_OUTPUT_GIGAWORDS, EVENT_TIMESTAMP, NAS_PORT_TYPE = 52
 CONNECT_INFO, EAP_MESSAGE, MESSAGE_AUTHENTICATOR, TUNNEL_PRIVATE_GROUP_ID, NAS_PORT_ID = 77, 79, 80, 81, 87
 NAS_IPV6_ADDRESS, ERROR_CAUSE = 95, 101
 
-# Code, identifier, length, authenticator.
+# Packet header: code, identifier, length, authenticator.
 _HEADER = struct.Struct("!BBH16s")
 MIN_PACKET_BYTES, MAX_PACKET_BYTES, MAX_VALUE_BYTES = _HEADER.size, 4096, 253
 _BLOCK_BYTES = 16
 _NO_SIGNATURE = bytes(16)
 _SIGNATURE_HEAD = bytes((MESSAGE_AUTHENTICATOR, 2 + len(_NO_SIGNATURE)))
-# RFC 2868 3.6: a first octet above it is part of the value.
+# Maximum tag of a tunnel attribute. A higher first octet is part of the value (RFC 2868 3.6).
 _MAX_TAG = 0x1F
 
 
 class MalformedPacket(ValueError):
-    """The octets are no RADIUS packet."""
+    """The octets are not a valid RADIUS packet."""
 
 
 class ForgedResponse(ValueError):
@@ -46,7 +46,7 @@ class UnsignedResponse(ValueError):
     """The response has no Message-Authenticator (BlastRADIUS, CVE-2024-3596)."""
 
 
-# Number and value.
+# Number and value of an attribute.
 RadiusAttribute = tuple[int, bytes]
 
 
@@ -55,12 +55,12 @@ class RadiusPacket(NamedTuple):
     identifier: int
     authenticator: bytes
     attributes: tuple[RadiusAttribute, ...]
-    # Without the padding after its length (RFC 2865 3).
+    # The packet without padding. The length field is the end of the packet (RFC 2865 3).
     octets: bytes
 
 
 def encode_attribute(number: int, value: bytes | str | int) -> bytes:
-    """Encode one attribute; an integer becomes 4 octets. Raises ValueError if the value is longer than 253 octets."""
+    """Encode an attribute. An integer becomes 4 octets. Raises ValueError if the value is longer than 253 octets."""
     if isinstance(value, int):
         value = value.to_bytes(4)
     elif isinstance(value, str):
@@ -71,13 +71,13 @@ def encode_attribute(number: int, value: bytes | str | int) -> bytes:
 
 
 def encode_eap_message(eap: bytes) -> bytes:
-    """Encode an EAP packet in as many EAP-Message attributes as it needs."""
+    """Encode an EAP packet in the EAP-Message attributes that it needs."""
     pieces = (eap[at : at + MAX_VALUE_BYTES] for at in range(0, len(eap), MAX_VALUE_BYTES))
     return b"".join(encode_attribute(EAP_MESSAGE, piece) for piece in pieces)
 
 
 def hide_password(password: bytes, authenticator: bytes, secret: bytes) -> bytes:
-    """Encode the User-Password attribute (RFC 2865 5.2)."""
+    """Encrypt the value of a User-Password attribute (RFC 2865 5.2)."""
     padded = password.ljust(-(-max(len(password), 1) // _BLOCK_BYTES) * _BLOCK_BYTES, b"\0")
     hidden, last = b"", authenticator
     for at in range(0, len(padded), _BLOCK_BYTES):
@@ -87,7 +87,7 @@ def hide_password(password: bytes, authenticator: bytes, secret: bytes) -> bytes
 
 
 def reveal_password(hidden: bytes, authenticator: bytes, secret: bytes) -> bytes:
-    """Decrypt the value of a User-Password, with its padding of zeros. Raises ValueError for an invalid length."""
+    """Decrypt the value of a User-Password attribute. Padding zeros remain. Raises ValueError for an invalid length."""
     if not hidden or len(hidden) % _BLOCK_BYTES:
         raise ValueError("invalid password length")
     plain, last = b"", authenticator
@@ -107,9 +107,10 @@ def make_access_request(
     *,
     code: int = ACCESS_REQUEST,
 ) -> bytes:
-    """Make an Access-Request, or a Status-Server by `code`, with a Message-Authenticator.
+    """Make an Access-Request with a Message-Authenticator. With another `code`, make a Status-Server.
 
-    It comes first, so that a server can check it before it parses further (CVE-2024-3596).
+    The Message-Authenticator comes first, so that a server can verify it before it parses other attributes
+    (CVE-2024-3596).
     """
     if password is not None:
         attributes = hide_password(password, authenticator, secret) + attributes
@@ -117,13 +118,13 @@ def make_access_request(
 
 
 def make_accounting_request(identifier: int, attributes: bytes, secret: bytes) -> bytes:
-    """Make an Accounting-Request; its authenticator is the signature."""
+    """Make an Accounting-Request. Its Request Authenticator is the signature."""
     length = MIN_PACKET_BYTES + len(attributes)
     return _authenticate(_HEADER.pack(ACCOUNTING_REQUEST, identifier, length, _NO_SIGNATURE) + attributes, secret)
 
 
 def make_coa_request(code: int, identifier: int, attributes: bytes, secret: bytes) -> bytes:
-    """Make a Disconnect- or CoA-Request. Raises ValueError if the attributes do not fit into one packet."""
+    """Make a Disconnect-Request or CoA-Request. Raises ValueError if the attributes do not fit into one packet."""
     packet = _make_signed(code, identifier, _NO_SIGNATURE, attributes, secret)
     if len(packet) > MAX_PACKET_BYTES:
         raise ValueError("the attributes do not fit into one packet")
@@ -131,7 +132,7 @@ def make_coa_request(code: int, identifier: int, attributes: bytes, secret: byte
 
 
 def make_response(code: int, identifier: int, request_authenticator: bytes, attributes: bytes, secret: bytes) -> bytes:
-    """Make a response with both signatures: Message-Authenticator and Response Authenticator."""
+    """Make a response with its two signatures: Message-Authenticator and Response Authenticator."""
     return _authenticate(_make_signed(code, identifier, request_authenticator, attributes, secret), secret)
 
 
@@ -160,9 +161,10 @@ def parse_attributes(octets: bytes) -> tuple[RadiusAttribute, ...]:
 
 
 def parse_response(datagram: bytes, request: bytes, secret: bytes, *, requires_signature: bool = True) -> RadiusPacket:
-    """Parse and verify the response to `request`. An Accounting-Response needs no Message-Authenticator.
+    """Parse and verify the response to `request`. `requires_signature` requires a Message-Authenticator.
 
-    Raises MalformedPacket, ForgedResponse or UnsignedResponse: the caller discards the packet and keeps waiting.
+    An Accounting-Response needs no Message-Authenticator. Raises MalformedPacket, ForgedResponse or UnsignedResponse.
+    The caller must then discard the packet and continue to wait.
     """
     packet = parse_packet(datagram)
     request_authenticator = request[4:MIN_PACKET_BYTES]
@@ -179,16 +181,16 @@ def parse_response(datagram: bytes, request: bytes, secret: bytes, *, requires_s
 
 
 def is_authentic(packet: RadiusPacket, authenticator: bytes, secret: bytes) -> bool:
-    """Whether the packet's authenticator signs it, with `authenticator` in its place."""
+    """Return whether the packet's authenticator is valid. It is a digest with `authenticator` in the header."""
     octets = packet.octets
     expected = _md5(octets[:4] + authenticator + octets[MIN_PACKET_BYTES:] + secret)
     return hmac.compare_digest(expected, packet.authenticator)
 
 
 def is_signed(packet: RadiusPacket, authenticator: bytes, secret: bytes) -> bool | None:
-    """Whether the Message-Authenticator is valid, with `authenticator` in the header; None if missing.
+    """Return whether the Message-Authenticator is valid. It is a digest with `authenticator` in the header.
 
-    Raises MalformedPacket if there are several, or one of another length.
+    Returns None if it is missing. Raises MalformedPacket if there are several, or one with a wrong length.
     """
     signature, start = None, 0
     at = MIN_PACKET_BYTES
@@ -206,12 +208,12 @@ def is_signed(packet: RadiusPacket, authenticator: bytes, secret: bytes) -> bool
 
 
 def join_values(octets: bytes, number: int) -> bytes:
-    """Return the joined values of an attribute, such as EAP-Message; b"" if missing. Raises MalformedPacket."""
+    """Return all values of an attribute as one, such as EAP-Message; b"" if it is missing. Raises MalformedPacket."""
     return b"".join(value for each, value in parse_attributes(octets) if each == number)
 
 
 def read_vlan(octets: bytes) -> str:
-    """Return Tunnel-Private-Group-Id without its tag octet; "" if missing. Raises MalformedPacket."""
+    """Return Tunnel-Private-Group-Id without its tag octet; "" if it is missing. Raises MalformedPacket."""
     value = next((value for number, value in parse_attributes(octets) if number == TUNNEL_PRIVATE_GROUP_ID), b"")
     return (value[1:] if value[:1] and value[0] <= _MAX_TAG else value).decode(errors="replace")
 

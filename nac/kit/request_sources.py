@@ -3,16 +3,16 @@
 import ipaddress
 from functools import lru_cache
 
-# A household or company has at least this much of IPv6 (RFC 6177), so it counts as one source.
+# A household or company has at least a network of this size (RFC 6177), so the network counts as one source.
 _IPV6_PREFIX = 64
-# Source address of the demo's tests of rejected requests. Packets of other machines cannot have it (RFC 1122 3.2.1.3),
-# and a local proxy uses 127.0.0.1.
+# Source address of the demo's tests of rejected requests. No packet from another machine can have a loopback address
+# (RFC 1122 3.2.1.3). A local proxy uses 127.0.0.1.
 DEMO_ADDRESS = ipaddress.IPv4Address("127.83.84.1")
 
 
 @lru_cache(maxsize=4096)
 def get_source(address: str) -> str:
-    """Return the address, or its network that counts as one source; other text unchanged."""
+    """Return the address, or the IPv6 network that counts as one source. Returns other text unchanged."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -25,13 +25,16 @@ def get_source(address: str) -> str:
 
 
 class NetworkSet:
-    """Comma-separated addresses and networks; "" for none. Raises ValueError for invalid ones."""
+    """Set of addresses and networks from comma-separated text; "" is the empty set. Raises ValueError."""
 
     def __init__(self, text: str) -> None:
         self._networks = tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part)
 
     def __contains__(self, address: str) -> bool:
-        """Return whether a network contains the address. Accepts IPv4-mapped IPv6; False for invalid addresses."""
+        """Return whether a network contains the address.
+
+        Accepts IPv4-mapped IPv6. Returns False for invalid addresses.
+        """
         try:
             found = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:

@@ -1,15 +1,15 @@
-"""Protocols for storing secrets, implemented by `nac.kit.secrets.Sealer`."""
+"""Protocols of functions that encrypt stored secrets. `nac.kit.secrets.Sealer` implements them."""
 
 from typing import Protocol
 
 
 class Seal(Protocol):
     def __call__(self, plaintext: bytes, context: str, /) -> bytes:
-        """Seal a secret. It can only be opened with the same `context`, such as "slot:<id>"."""
+        """Encrypt a secret. Only the same `context`, such as "slot:<id>", can decrypt it."""
         ...
 
 
 class Unseal(Protocol):
     def __call__(self, sealed: bytes, context: str, /) -> bytes:
-        """Open a secret that was sealed in this context."""
+        """Decrypt a secret that was encrypted with this context."""
         ...

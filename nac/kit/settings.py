@@ -1,8 +1,8 @@
-"""Settings of every process: ADMIT_* environment variables, parsed once, with all mistakes reported together.
+"""Settings of every process, from ADMIT_* environment variables. A process parses them once and reports all mistakes.
 
-The supervisor or container sets the environment of processes; the command line reads the same values from
-`var/admit.env`. Each process names the settings that it requires. Others can be missing: a cell, for example, does not
-need the migration role's URL.
+The supervisor or the container sets the environment of a process. The command line reads the variables from
+`var/admit.env`. A process lists the settings that it requires, and others may be missing. A cell, for example, does not
+need the URL for migrations.
 """
 
 import os
@@ -25,15 +25,16 @@ __all__ = [
     "url_host",
     "variables",
 ]
-# With a socket of each family: of the 1,024 descriptors that radiusd can watch, five for each slot (RadSec included).
+# Limit if each port has an IPv4 and an IPv6 socket. A slot then uses five descriptors with RadSec, and radiusd can
+# watch 1,024.
 _MAX_DUAL_STACK_SLOTS = 190
 
 
 def load_settings(environment: Mapping[str, str] | None = None, *, required: Collection[str] = ()) -> Settings:
-    """Load settings from `environment` (default: the process's).
+    """Load the settings from `environment`. The default is the environment of the process.
 
-    `required` lists variables without prefix ("DATABASE_CELL_URL"); VAR_DIR is always required. Raises SettingsError
-    with every mistake.
+    `required` lists variables without the prefix, such as "DATABASE_CELL_URL". VAR_DIR is always required. Raises
+    SettingsError with all mistakes.
     """
     reader = EnvironmentReader(os.environ if environment is None else environment, {"VAR_DIR", *required})
     settings = _read(reader)
@@ -45,7 +46,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
 
 
 def variables(var_dir: Path) -> tuple[Variable, ...]:
-    """Every variable with its default in an installation whose data is in `var_dir`."""
+    """All variables. Defaults are those of an installation that stores its data in `var_dir`."""
     reader = EnvironmentReader({f"{PREFIX}VAR_DIR": str(var_dir)}, ())
     _read(reader)
     return tuple(reader.variables)
@@ -78,7 +79,8 @@ def _read(reader: EnvironmentReader) -> Settings:
         "'yes' or 'no'",
         about="Whether the start of Admit creates and tests the demo tenants. The first start on a machine sets `yes`.",
     )
-    # Behind a proxy the portal has an address of its own.
+    # With a portal URL, Admit may be behind a proxy. Then a loopback address does not mean that only this machine has
+    # access.
     is_private = listen_address in LOOPBACK and not reader.is_given("PORTAL_URL")
     own = enrolment_dir(var_dir)
     return Settings(
@@ -122,7 +124,7 @@ def _read(reader: EnvironmentReader) -> Settings:
         )
         or local_address(listen_address),
         cell_name=cell_name,
-        # radiusd watches at most 1,024 descriptors with select(); a slot takes three (two UDP, RadSec).
+        # radiusd watches at most 1,024 descriptors with select(). A slot uses three: two for UDP, one for RadSec.
         cell_slots=reader.number(
             "CELL_SLOTS",
             32,
@@ -152,7 +154,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             about="Memory limit of radiusd. If radiusd exceeds it, the agent replaces the process."
             " 0: half of the memory of the machine or container.",
         ),
-        # Measured with 40,000/s at one tenant, on 2 cores: p99 of another tenant 4.6 ms at the default, 427 ms without.
+        # Measured on 2 cores with 40,000 packets/s at one tenant. With this limit, p99 of another tenant is 4.6 ms,
+        # without it 427 ms.
         cell_tenant_packets_per_second=reader.number(
             "CELL_TENANT_PACKETS_PER_SECOND",
             1_000 * (os.cpu_count() or 1),
@@ -179,7 +182,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             1 << 50,
             about="Size limit of each journal of the cell. The cell has one for authentication and one for accounting.",
         ),
-        # radiusd's own limit for reject_delay is 10 s. It ignores fractions of a second.
+        # The limit of radiusd for reject_delay is 10 s. radiusd ignores fractions of a second.
         reject_delay_seconds=reader.number(
             "REJECT_DELAY_SECONDS", 1, 0, 10, about="Delay of an Access-Reject in seconds."
         ),
@@ -224,7 +227,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             own / "enrolment.key",
             about="PEM file with the private key of `ADMIT_ENROLMENT_CERTIFICATE_FILE`.",
         ),
-        # A whole site may be behind one address, and its devices come back at once after a power cut.
+        # A whole site can share one address. After a power failure, all its devices connect at the same time.
         public_requests_per_second=reader.number(
             "PUBLIC_REQUESTS_PER_SECOND",
             200,
@@ -255,7 +258,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             about="Limit of API requests per minute with one credential, or without a credential from one address."
             " 0: no limit.",
         ),
-        # Whole companies are behind one address: no good credential is refused for the others' sake.
+        # A whole company can share one address. A valid credential still works if other callers exceed this limit.
         api_failures_per_minute=reader.number(
             "API_FAILURES_PER_MINUTE",
             60,
@@ -263,7 +266,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             1_000_000,
             about="Limit of API requests per minute with an invalid credential from one address. 0: no limit.",
         ),
-        # As two credentials that ask all they may.
+        # Equal to the limit of two credentials.
         api_owner_requests_per_minute=reader.number(
             "API_OWNER_REQUESTS_PER_MINUTE",
             12_000,
@@ -429,13 +432,13 @@ def _read_trials(reader: EnvironmentReader, *, is_tried_out: bool) -> TrialSetti
 
 
 def _default_portal_url(listen_address: str, port: int) -> str:
-    # Passkeys are of a name, and of this one browsers know that it is their own machine (WebAuthn 5.1.2).
+    # Browsers allow passkeys only for a host name. They trust `localhost` without HTTPS (WebAuthn 5.1.2).
     host = "localhost" if listen_address in LOOPBACK else url_host(listen_address)
     return f"http://{host}:{port}"
 
 
 def _find_contradictions(settings: Settings) -> Iterator[str]:
-    """Yield mistakes in combinations of valid settings."""
+    """Yield a mistake for each contradiction between valid settings."""
     if settings.verifier_port > 65535:
         yield (
             f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"

@@ -1,4 +1,4 @@
-"""Reads ADMIT_* variables one by one, and describes each of them for docs/reference/settings.md."""
+"""Reader of ADMIT_* variables. It also collects their descriptions for docs/reference/settings.md."""
 
 import difflib
 import ipaddress
@@ -11,12 +11,12 @@ from pathlib import Path
 from nac.kit.outbound.reach import DEFAULT_REACH, OutboundReach
 
 PREFIX = "ADMIT_"
-# Variables that are not settings: the supervisor and the agent set the first two, the command line reads the others.
+# Variables that are not settings. The supervisor and the agent set the first two. The command line reads the others.
 _NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR", "API_TOKEN", "API_URL")
 
 
 class SettingsError(Exception):
-    """The environment does not make valid settings; `mistakes` names each variable and what it must be."""
+    """The environment has invalid settings. Each item of `mistakes` names a variable and what it must be."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -25,21 +25,21 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """What the reference says of a variable."""
+    """Description of a variable in docs/reference/settings.md."""
 
-    # Without "ADMIT_".
+    # Name without "ADMIT_".
     name: str
-    # As it is written in the environment, "" where there is none. In words where it follows from other values.
+    # Default value as in the environment, or "". If other values determine the default, a description of it.
     default: str
     allowed: str
     about: str
 
 
 class EnvironmentReader:
-    """Reads one variable after the other and keeps what was wrong; a bad value yields the default: reading goes on.
+    """Reader of single variables. An invalid value adds a mistake, and the method returns the default value.
 
-    Each method takes `about`, the sentence of the reference. `default_text` describes a default that depends on
-    other settings or on the machine.
+    `about` is the description in docs/reference/settings.md. `default_text` describes a default that depends on other
+    settings or on the machine.
     """
 
     def __init__(self, environment: Mapping[str, str], required: Collection[str]) -> None:
@@ -59,7 +59,7 @@ class EnvironmentReader:
         self.mistakes.append(f"{PREFIX}{name} {why}")
 
     def refuse_unknown(self) -> None:
-        """After all were read: a name that is written wrong, or of another version, is not passed over in silence."""
+        """Add a mistake for each ADMIT_* variable that no method has read, such as a misspelt name. Call this last."""
         known = {variable.name for variable in self.variables} | set(_NOT_SETTINGS)
         given = {name.removeprefix(PREFIX) for name in self._environment if name.startswith(PREFIX)}
         for name in sorted(given - known):
@@ -125,7 +125,7 @@ class EnvironmentReader:
         return Path(value)
 
     def networks(self, name: str, default: str, *, about: str) -> str:
-        """Addresses and networks, as they are written."""
+        """Addresses and networks as comma-separated text, unchanged."""
         value = self._raw(name, default, "addresses or networks, comma-separated", about)
         if value is None or value == default:
             return default

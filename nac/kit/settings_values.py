@@ -1,4 +1,4 @@
-"""The values of settings, as processes use them. `nac.kit.settings` reads them and re-exports these classes."""
+"""Values of the settings, for the processes. `nac.kit.settings` reads them and re-exports these classes."""
 
 from dataclasses import dataclass
 from datetime import time
@@ -14,7 +14,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSettings:
-    """Limits of trials. The meaning of each field is at its variable in nac/kit/settings.py."""
+    """Limits of trials. The variables in nac/kit/settings.py describe the fields."""
 
     offered: bool
     days: int
@@ -29,7 +29,7 @@ class TrialSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The meaning of each field is at its variable in nac/kit/settings.py."""
+    """Settings of a process. The variables in nac/kit/settings.py describe the fields."""
 
     var_dir: Path
     database_url: str
@@ -86,7 +86,10 @@ class Settings:
 
     @property
     def cell_ports(self) -> range:
-        """UDP ports of the cell: slot n authenticates on the 2n-th and accounts on the one after it."""
+        """UDP ports of the cell.
+
+        Slot n uses port 2n of the range for authentication, and port 2n + 1 for accounting.
+        """
         return range(self.cell_first_port, self.cell_first_port + 2 * self.cell_slots)
 
     @property
@@ -95,32 +98,32 @@ class Settings:
 
     @property
     def local_address(self) -> str:
-        """Where what listens on `listen_address` is found from this machine."""
+        """Address at which this machine reaches a service that listens on `listen_address`."""
         return local_address(self.listen_address)
 
     @property
     def api_url(self) -> str:
-        """From this machine."""
+        """URL at which this machine reaches the API."""
         return f"http://{url_host(self.local_address)}:{self.api_port}"
 
     @property
     def public_port(self) -> int:
-        """TCP, plain HTTP: status and authorities of certificates, SCEP. Nothing of the API answers here."""
+        """TCP port for OCSP, CRLs, CA certificates and SCEP, without TLS. It does not serve the API."""
         return self.api_port + 1
 
     @property
     def enrolment_port(self) -> int:
-        """TCP, HTTPS: enrolment over secure transport."""
+        """TCP port for enrolment over HTTPS."""
         return self.api_port + 2
 
     @property
     def mailbox_port(self) -> int:
-        """TCP on loopback: takes mails where there is no server for them."""
+        """TCP port on loopback. If no mail server is configured, Admit sends mails to this port and stores them."""
         return self.api_port + 3
 
     @property
     def enrolment_dir(self) -> Path:
-        """Where the enrolment process keeps what it makes itself."""
+        """Folder for files that the enrolment process creates."""
         return enrolment_dir(self.var_dir)
 
     @property
@@ -137,14 +140,14 @@ class Settings:
 
     @property
     def link_url(self) -> str:
-        """Where links to certificates lead: they carry keys, so over plain HTTP within this machine alone."""
+        """Base URL of enrolment links. Links carry private keys, so plain HTTP is used only within this machine."""
         parts = urlsplit(self.public_url)
         plain = parts.scheme == "http" and parts.hostname not in LOOPBACK
         return self.enrolment_url if plain else self.public_url
 
     @property
     def verifier_port(self) -> int:
-        """UDP on loopback, where radiusd asks about passwords; the one before it is for its status."""
+        """UDP port on loopback at which radiusd requests password checks. The port below it serves radiusd's status."""
         return self.cell_ports.stop + 1
 
 
@@ -153,5 +156,5 @@ def enrolment_dir(var_dir: Path) -> Path:
 
 
 def url_host(address: str) -> str:
-    """The address as it stands in a URL (RFC 3986 3.2.2)."""
+    """The address in the notation of URLs (RFC 3986 3.2.2): an IPv6 address is in brackets."""
     return f"[{address}]" if ":" in address else address

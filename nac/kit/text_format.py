@@ -1,4 +1,4 @@
-"""Readable forms of sizes and of control characters."""
+"""Readable text for sizes and control characters."""
 
 import re
 
@@ -6,7 +6,7 @@ SIZE_UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 def format_size(size: int) -> str:
-    """Return the size with at least two digits, such as 1.5 GB or 320 MB."""
+    """Return a size with at least two digits, such as 1.5 GB or 320 MB."""
     fitting = [(name, unit) for name, unit in SIZE_UNITS.items() if size >= unit]
     if not fitting:
         return f"{size} bytes"
@@ -15,10 +15,10 @@ def format_size(size: int) -> str:
     return f"{value:.1f}".removesuffix(".0") + f" {name}" if value < 10 else f"{value:.0f} {name}"
 
 
-# C0, delete and C1 (Unicode category Cc).
+# Control characters: C0, delete and C1 (Unicode category Cc).
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def escape_controls(text: str) -> str:
-    """Return `text` with control characters escaped like in OpenSSL: "admin\x00"."""
+    """Return `text` with control characters escaped, in the notation of OpenSSL: "admin\x00"."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02X}", text)

@@ -1,4 +1,4 @@
-"""Checks of input, shared by the services. Each returns the value to store, or raises InvalidInput."""
+"""Checks of input values. Each check returns the value to store, or raises InvalidInput."""
 
 import ipaddress
 import re
@@ -12,24 +12,24 @@ from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
 from nac.kit.mac import normalise_mac
 
-# A DNS label (RFC 1035 2.3.1), because slugs become part of host names.
+# A slug must be a DNS label (RFC 1035 2.3.1), because it becomes part of host names.
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NAME_CHARACTERS = 200
 _URL_CHARACTERS = 1000
-# Mails show names to people who perhaps never signed up, so a name must not have room for a message or a link.
+# Maximum length of a name in a mail. Mails can go to people who never signed up. A longer name could contain a message.
 MAX_MAILED_CHARACTERS = 80
-# Text that mail programs turn into links; a name such as booking.example remains possible.
+# Text that mail programs turn into links. A name such as booking.example remains possible.
 _LINK = re.compile(r"://|www\.|@|\.[a-z0-9-]+[/:?#]", re.IGNORECASE)
-# Characters without a meaning in a RADIUS server's configuration; others begin an escape or end the string. Minimum 16
-# octets (RFC 2865 3), because shorter secrets can be found offline from the Message-Authenticator, an HMAC-MD5.
+# Allowed characters have no special meaning in a RADIUS server's configuration. The minimum is 16 octets (RFC 2865 3),
+# because an attacker can find shorter secrets offline. The Message-Authenticator, an HMAC-MD5, is sufficient for that.
 RADIUS_SECRET = re.compile(r"[A-Za-z0-9._:/+=@!#*,;?~^-]{16,128}")
 # A mailbox (RFC 5321 4.1.2) without quoted strings and address literals.
 _EMAIL = re.compile(
     r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?=.{1,190}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}"
 )
-# A valid Python date in every time zone.
+# Latest time that Python can represent in every time zone.
 _MAX_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
-# An attribute carries at most 253 octets (RFC 2865 5).
+# Maximum length of a RADIUS attribute value (RFC 2865 5).
 _RADIUS_OCTETS = 253
 
 
@@ -44,7 +44,7 @@ def require_slug(text: str, *, place: str = "slug") -> str:
 
 
 def require_name(text: str, *, place: str = "name") -> str:
-    """Check a name for people: printable, not blank, and not a relative path segment (RFC 3986 5.2.4)."""
+    """Check a name for users. It must be printable and not blank, and not a relative path segment (RFC 3986 5.2.4)."""
     name = text.strip()
     if name in (".", "..") or not name or len(name) > _NAME_CHARACTERS or not name.isprintable():
         raise InvalidInput(
@@ -58,7 +58,7 @@ def is_mailable_name(name: str) -> bool:
 
 
 def require_radius_text(text: str, *, place: str) -> str:
-    """Check a value that arrives in one RADIUS attribute and is compared exactly."""
+    """Check a value that is compared exactly with the value of one RADIUS attribute."""
     if not text or len(text.encode()) > _RADIUS_OCTETS or not text.isprintable() or text != text.strip():
         raise InvalidInput(
             f"{text!r} cannot be a RADIUS attribute value.",
@@ -69,13 +69,14 @@ def require_radius_text(text: str, *, place: str) -> str:
 
 
 def require_mac(text: str, *, place: str = "mac") -> str:
-    """Return 12 hex digits of a single station's address."""
+    """Return the MAC address of a single device as 12 hex digits."""
     mac = normalise_mac(text.strip())
     if not mac:
         raise InvalidInput(
             f"Invalid MAC address {text!r}.", place=place, remedy="Use 12 hex digits, such as aa:bb:cc:dd:ee:ff."
         )
-    # The lowest bit of the first octet marks a group (IEEE 802-2014 8.2.2), from which no device sends.
+    # The lowest bit of the first octet marks a group address (IEEE 802-2014 8.2.2). No device sends from such an
+    # address.
     if int(mac[1], 16) & 1 or mac == "000000000000":
         raise InvalidInput(
             f"{text!r} is not the address of a single device.",
@@ -86,7 +87,7 @@ def require_mac(text: str, *, place: str = "mac") -> str:
 
 
 def parse_id(text: str) -> UUID | None:
-    """Return an id in canonical form; None for any other text, which can be a name."""
+    """Return the id in canonical form. Returns None for other text, which can be a name."""
     try:
         found = UUID(text)
     except ValueError:
@@ -103,7 +104,7 @@ def require_address(text: str, *, place: str = "address") -> str:
 
 
 def require_future(moment: datetime | None, *, place: str = "valid_until") -> datetime | None:
-    """Check a future end (aware), or None for never."""
+    """Check that a time with time zone is in the future. None means no end."""
     if moment is not None and moment <= utc_now():
         raise InvalidInput(f"{moment:%Y-%m-%d %H:%M:%S %Z} is in the past.", place=place, remedy="Use a future time.")
     if moment is not None and moment > _MAX_MOMENT:
@@ -112,31 +113,31 @@ def require_future(moment: datetime | None, *, place: str = "valid_until") -> da
 
 
 def is_web_address(text: str) -> bool:
-    """Return whether it is an http or https URL with a host and without a user name (RFC 3986 3.2.1)."""
+    """Return whether the text is an http or https URL with a host and without a user name (RFC 3986 3.2.1)."""
     if len(text) > _URL_CHARACTERS or not text.isascii() or not text.isprintable() or " " in text:
         return False
     try:
         parts = urlsplit(text)
     except ValueError:
-        # Invalid address in brackets.
+        # The host is an invalid IPv6 address in brackets.
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
 
 
 def is_https_address(text: str) -> bool:
-    """Like `is_web_address`, only for https, with a valid port and without fragment (RFC 9110 4.2.2)."""
+    """Return whether the text is an https URL as in `is_web_address`, with a valid port and no fragment."""
     if not is_web_address(text):
         return False
     parts = urlsplit(text)
     try:
         return parts.scheme == "https" and parts.port != 0 and not parts.fragment
     except ValueError:
-        # Port above 65535.
+        # The port is above 65535.
         return False
 
 
 def require_web_address(text: str, *, place: str) -> str:
-    """Check with `is_web_address`."""
+    """Return the URL, if `is_web_address` accepts it."""
     if not is_web_address(text):
         raise InvalidInput(
             f"Invalid URL {text[:_URL_CHARACTERS]!r}.", place=place, remedy="Use an http:// or https:// URL."
@@ -145,15 +146,17 @@ def require_web_address(text: str, *, place: str) -> str:
 
 
 def require_email(text: str, *, place: str = "email") -> str:
-    """The address in lower case. Checks for ASCII first, because some other letters become ASCII in lower case."""
+    """Return the address in lower case. Rejects non-ASCII text first: some letters become ASCII in lower case."""
     email = text.strip().lower()
     if not text.isascii() or not _EMAIL.fullmatch(email):
-        raise InvalidInput(f"Invalid e-mail address {text!r}.", place=place, remedy="Use one like ann@example.com.")
+        raise InvalidInput(
+            f"Invalid e-mail address {text!r}.", place=place, remedy="Use an address such as ann@example.com."
+        )
     return email
 
 
 RoutedNoun = Literal["nas", "pool", "user"]
-# By path parameter; tests/api/test_route_words.py compares them with the routes.
+# Reserved names by path parameter. tests/api/test_route_words.py compares them with the routes.
 RESERVED_NAMES: Final[Mapping[RoutedNoun, frozenset[str]]] = {
     "nas": frozenset({"bulk", "vendors"}),
     "pool": frozenset({"leases", "release"}),
@@ -162,7 +165,7 @@ RESERVED_NAMES: Final[Mapping[RoutedNoun, frozenset[str]]] = {
 
 
 def require_not_reserved(noun: RoutedNoun, name: str, *, place: str = "name") -> str:
-    """Check a new name; existing objects keep theirs. Raises InvalidInput."""
+    """Check the name of a new object. Existing objects keep reserved names. Raises InvalidInput."""
     if name.strip() in RESERVED_NAMES[noun]:
         raise InvalidInput(
             f"{name.strip()!r} is reserved in API paths and cannot be used as a name.",

@@ -1,1 +1,1 @@
-"""Address pools: ranges, reservations and claims."""
+"""Address pools: ranges, reservations, and records of used addresses (claims)."""

@@ -1,4 +1,4 @@
-"""The rows of a pool: one per address, and those of removed addresses while devices still have them."""
+"""Rows of a pool's addresses. A removed address keeps its row while a device has the address."""
 
 from itertools import islice
 from typing import cast
@@ -20,13 +20,13 @@ class PoolsOverlap(Conflict):
 
 
 def build_extent(pool: Pool) -> PoolExtent:
-    """Return the extent of a pool's ranges and exclusions. Raises InvalidInput or SeveralMistakes."""
+    """Return the addresses in a pool's ranges without its exclusions. Raises InvalidInput or SeveralMistakes."""
     length = None if pool.kind == "ipv4" else pool.prefix_length
     return parse_extent(cast(PoolKind, pool.kind), pool.ranges, pool.exclusions, length)
 
 
 def require_no_overlap(session: Session, pool: Pool, extent: PoolExtent) -> None:
-    """Raise PoolsOverlap if another pool shares an address."""
+    """Raise PoolsOverlap if another pool of the tenant has an address of this pool."""
     for other in repository.list_all(session, pool.tenant_id):
         shared = "" if other.id == pool.id else extent.first_shared(build_extent(other))
         if shared:
@@ -41,9 +41,10 @@ def require_no_overlap(session: Session, pool: Pool, extent: PoolExtent) -> None
 
 
 def sync_addresses(session: Session, pool: Pool, extent: PoolExtent) -> None:
-    """Update the rows of `pool` to its extent. Raises PoolsOverlap, or Conflict if a removed address is reserved.
+    """Insert and remove rows of `pool` so that they match `extent`.
 
-    One statement locks only the changed rows, so cells continue with the others.
+    Raises PoolsOverlap, or Conflict if a removed address is reserved. Locks only changed rows, so that cells can use
+    the other addresses meanwhile.
     """
     if elsewhere := repository.list_leaving_elsewhere(session, pool, extent.whole_bounds()):
         examples = ", ".join(f"{address} of {name}" for address, name in elsewhere)
@@ -60,8 +61,8 @@ def sync_addresses(session: Session, pool: Pool, extent: PoolExtent) -> None:
         )
     addresses = extent.addresses()
     while part := list(islice(addresses, _INSERT_BATCH)):
-        # Another address may have had the number before. This grant is higher than any of its grants.
+        # A removed address may have used this number before. The new grant is higher than all its grants.
         repository.insert_addresses(session, pool, part, grant=epoch_microseconds())
-    # Last, because cells can wait for these rows until the transaction ends.
+    # Do this last, because cells may wait for these rows until the transaction ends.
     repository.remove_outside(session, pool, extent.bounds())
     session.expire_all()

@@ -1,9 +1,10 @@
-"""The claims of a pool: a file that radiusd's module writes in place, and that survives restarts of radiusd and agent.
+"""Claims file of a pool: it records which addresses radiusd gave to devices. It survives restarts of radiusd and agent.
 
-One entry per number of the pool has three 64-bit integers in native byte order: the last grant used, the MAC address,
-and the time (epoch seconds). An address that is ready in the replica under a grant is used once its entry has that
-grant. Only the module writes and the agent only reads, so neither waits for the other. The file has its full size from
-the start, so writing cannot fail on a full disk.
+The file has an entry for each address number of the pool. An entry has three 64-bit integers in native byte order: the
+last used grant, the MAC address, and the time (epoch seconds). The replica has a current grant for each ready address.
+The address is in use if its entry has the same grant.
+Only radiusd's module writes the file, in place. The agent only reads it. Neither waits for the other. The file has
+its full size from the start, so writing cannot fail on a full disk.
 """
 
 import mmap
@@ -23,16 +24,16 @@ _MAX_VALUE = 1 << 63
 
 class Claim(NamedTuple):
     grant: int
-    # 12 hex digits.
+    # MAC address, 12 hex digits.
     mac: str
     at: int
 
 
 class ClaimsFile:
-    """The claims of one pool, writable. Use in one process (see `owns`) and one thread."""
+    """Claims of one pool, writable. Use the object in only one process and one thread."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file. Raises OSError or ValueError if it is missing or empty."""
+        """Open the file. Raises OSError if it does not exist, ValueError if it is empty."""
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
         self._words = memoryview(self._map)[: _complete_bytes(len(self._map))].cast("Q")
@@ -53,7 +54,7 @@ class ClaimsFile:
 
     def put(self, number: int, claim: Claim) -> None:
         at = _WORDS * number
-        # If the process is killed before the last write, the grant stays unused.
+        # Write the grant last. If the process is killed before that, the address counts as unused.
         self._words[at + 1] = int(claim.mac, 16)
         self._words[at + 2] = claim.at
         self._words[at] = claim.grant
@@ -63,7 +64,7 @@ class ClaimsFile:
         return _iter_claims(self._map, 0)
 
     def last_numbers(self) -> dict[str, int]:
-        """Return the number last used by each MAC address."""
+        """Return the number of the address that each MAC address used last."""
         taken = sorted(_iter_valid_entries(self._map, 0), key=itemgetter(3))
         return {f"{mac:012x}": number for number, _, mac, _ in taken}
 
@@ -73,19 +74,19 @@ class ClaimsFile:
 
 
 def parse_created_at(name: str) -> int:
-    """Return when the file was created, in epoch microseconds. It has no record of earlier grants."""
+    """Return the creation time of the file in epoch microseconds. The file has no claims of earlier grants."""
     return int(name.removesuffix(SUFFIX).rpartition("_")[2])
 
 
 def read_grants(path: Path, numbers: Iterable[int]) -> dict[int, int]:
-    """Return the last used grant of each number, 0 for none. Raises OSError."""
+    """Return the last used grant of each number; 0 if there is none. Raises OSError."""
     content = path.read_bytes()
     entries = len(content) // ENTRY_BYTES
     return {number: _ENTRY.unpack_from(content, number * ENTRY_BYTES)[0] for number in numbers if number < entries}
 
 
 def read_claims(path: Path, *, since: int = 0) -> list[tuple[int, Claim]]:
-    """Return the last claim of each number used since `since` (epoch seconds). Raises OSError."""
+    """Return the last claim of each number, if it is not older than `since` (epoch seconds). Raises OSError."""
     return list(_iter_claims(path.read_bytes(), since))
 
 
@@ -94,9 +95,9 @@ def _iter_claims(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int
 
 
 def _iter_valid_entries(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield number, grant, MAC address and time of plausible entries."""
+    """Yield number, grant, MAC address and time of valid entries."""
     with memoryview(content)[: _complete_bytes(len(content))].cast("Q") as words:
-        # Skip corrupt values, which PostgreSQL could not store.
+        # Skip corrupt entries, whose values PostgreSQL could not store.
         columns = (words[place::_WORDS].tolist() for place in range(_WORDS))
         for number, (grant, mac, at) in enumerate(zip(*columns, strict=True)):
             if at >= since and 0 < grant < _MAX_VALUE and mac < 1 << 48 and at < _MAX_VALUE // 1_000_000:
@@ -104,12 +105,12 @@ def _iter_valid_entries(content: "bytes | mmap.mmap", since: int) -> Iterator[tu
 
 
 def _complete_bytes(size: int) -> int:
-    """Return the size of complete entries in bytes."""
+    """Return the number of bytes of all complete entries in a file of this size."""
     return size - size % ENTRY_BYTES
 
 
 def allocate_entries(path: Path, numbers: int) -> None:
-    """Extend the file to `numbers` entries and allocate its disk blocks. Keeps existing entries."""
+    """Extend the file to `numbers` entries, and allocate disk blocks for it. Existing entries stay."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
     try:
         os.posix_fallocate(descriptor, 0, numbers * ENTRY_BYTES)

@@ -1,4 +1,4 @@
-"""The addresses of a pool, or its IPv6 prefixes of one length: ranges minus exclusions."""
+"""Extent of a pool: the addresses, or IPv6 prefixes of one length, in its ranges and not in its exclusions."""
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,18 +8,18 @@ from typing import Literal
 from nac.kit.errors import InvalidInput, MistakeCollector
 
 PoolKind = Literal["ipv4", "ipv6", "delegated"]
-# RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3.
+# RADIUS attribute that carries the address (RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3).
 ATTRIBUTE_BY_KIND: dict[str, str] = {
     "ipv4": "Framed-IP-Address",
     "ipv6": "Framed-IPv6-Prefix",
     "delegated": "Delegated-IPv6-Prefix",
 }
-# Each has a row in the database.
+# Maximum addresses of a pool. Each address has a row in the database.
 MAX_ADDRESSES = 65_536
 MAX_RANGES = 256
 _BITS = {4: 32, 6: 128}
-# Addresses that no device can have: this host, loopback, multicast and reserved (RFC 6890; RFC 2865 5.8 reserves
-# 255.255.255.254 and .255), and IPv6 unspecified, mapped, link-local and multicast.
+# Addresses that no device can have. IPv4: this host, loopback, multicast and reserved (RFC 6890), and 255.255.255.254
+# and .255 (RFC 2865 5.8). IPv6: unspecified, mapped, link-local and multicast.
 _UNUSABLE = tuple(
     map(
         ipaddress.ip_network,
@@ -36,16 +36,16 @@ _UNUSABLE = tuple(
     )
 )
 
-# First and last address as integers.
+# First and last address of a range, as integers.
 Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolExtent:
     version: int
-    # Prefix length of a device's address.
+    # Length of the prefix that a device gets: 32 for an IPv4 address.
     prefix_length: int
-    # Ordered and disjoint; whole addresses, including the bits after the prefix.
+    # Ordered ranges that do not overlap. The last address includes the bits after the prefix.
     intervals: tuple[Interval, ...]
 
     @property
@@ -56,15 +56,15 @@ class PoolExtent:
         return sum(last + 1 - first for first, last in self.intervals) // self._step
 
     def addresses(self) -> Iterator[str]:
-        """Yield addresses in PostgreSQL's notation: 10.0.0.1, 2001:db8:0:100::/56."""
+        """Yield the addresses in PostgreSQL's notation, such as 10.0.0.1 and 2001:db8:0:100::/56."""
         return (self._text(number) for first, last in self.intervals for number in range(first, last + 1, self._step))
 
     def bounds(self) -> list[tuple[str, str]]:
-        """Return the first and last address of each interval in PostgreSQL's notation."""
+        """Return the first and last address of each interval, in PostgreSQL's notation."""
         return [(self._text(first), self._text(last + 1 - self._step)) for first, last in self.intervals]
 
     def whole_bounds(self) -> list[tuple[str, str]]:
-        """Return the bounds as host addresses, for comparison with other prefix lengths."""
+        """Return the first and last single address of each interval, to compare with prefixes of other lengths."""
         make = ipaddress.IPv4Address if self.version == 4 else ipaddress.IPv6Address
         return [(str(make(first)), str(make(last))) for first, last in self.intervals]
 
@@ -74,7 +74,7 @@ class PoolExtent:
         return str(ipaddress.IPv6Network((number, self.prefix_length)))
 
     def first_shared(self, other: "PoolExtent") -> str:
-        """Return the first common address, or ""."""
+        """Return the first address that this extent and `other` have in common, or ""."""
         if self.version != other.version:
             return ""
         starts = (
@@ -92,8 +92,8 @@ def parse_extent(
 ) -> PoolExtent:
     """Parse ranges and exclusions. Raises InvalidInput or SeveralMistakes.
 
-    A range is a network, one address, or two addresses with a dash. IPv4 networks of up to 30 bits lose their network
-    and broadcast address. `prefix_length` is only for IPv6.
+    A range is a network, an address, or two addresses with a dash between them. An IPv4 network of up to 30 bits
+    excludes its network address and its broadcast address. `prefix_length` is only for IPv6.
     """
     version = 4 if kind == "ipv4" else 6
     length = _require_length(kind, prefix_length)
@@ -137,7 +137,7 @@ def parse_extent(
 
 
 def parse_address(text: str, *, place: str = "address") -> str:
-    """Return an address or prefix in PostgreSQL's notation. Raises InvalidInput."""
+    """Parse an address or prefix, and return it in PostgreSQL's notation. Raises InvalidInput."""
     try:
         return str(ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text))
     except ValueError as exc:
@@ -151,7 +151,7 @@ def _require_length(kind: PoolKind, length: int | None) -> int:
                 "An IPv4 pool has single addresses.", place="prefix_length", remedy="Remove prefix_length."
             )
         return 32
-    # RFC 3162 2.3 and RFC 4818 3 allow up to 128; hosts need 64 for autoconfiguration (RFC 4862).
+    # RFC 3162 2.3 and RFC 4818 3 allow lengths up to 128. Hosts need 64 for autoconfiguration (RFC 4862).
     if length is None:
         length = 64 if kind == "ipv6" else 56
     if not 16 <= length <= 64:
@@ -207,7 +207,7 @@ def _require_usable(text: str, interval: Interval, version: int) -> None:
 
 
 def _add_network_ends(found: Iterable[Interval], version: int, ranges: Sequence[str]) -> Iterator[Interval]:
-    """Yield ranges including network and broadcast addresses, which can also be excluded explicitly."""
+    """Yield ranges with their network and broadcast addresses added, because an exclusion may contain these."""
     yield from found
     for text in ranges:
         if version == 4 and "/" in text:

@@ -54,8 +54,8 @@ WHERE a.pool_id = :pool AND a.reserved_for IS NOT NULL AND NOT EXISTS (
 )
 ORDER BY a.address LIMIT 3
 """)
-# The planner has no statistics of a new pool and would use nested loops. This query has no join; below, a hash join is
-# forced.
+# Without statistics of a new pool, the planner would use nested loops for joins. This query has no join. Queries with a
+# join force a hash join.
 _INSERT_ADDRESSES = text("""
 INSERT INTO pool_addresses (pool_id, number, tenant_id, address, grant_number)
 SELECT :pool, row.number, :tenant, row.address, :grant
@@ -75,7 +75,7 @@ FROM unnest(
 WHERE row.address IS NOT NULL
 """)
 _JOIN_BY_HASH = text("SELECT set_config('enable_nestloop', :nested, true)")
-# Finds changes first, so that rows are locked only while they are written.
+# Finds the changed rows first, so that they are locked only during the write.
 _REMOVE_OUTSIDE = text("""
 WITH inside AS MATERIALIZED (
     SELECT a.number FROM unnest(CAST(:firsts AS inet[]), CAST(:lasts AS inet[])) AS bounds (first, last)
@@ -110,7 +110,7 @@ class LeaseFilter:
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> None:
-    """Allow one change of pools at a time, because each is checked against all others."""
+    """Lock the tenant's pools against other changes. Each change is checked against all pools."""
     session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True)).one()
 
 
@@ -138,7 +138,7 @@ def get(session: Session, tenant_id: TenantId, name: str, site_id: UUID | None) 
 
 
 def count_by_state(session: Session, tenant_id: TenantId, pool_ids: Collection[UUID]) -> dict[tuple[UUID, str], int]:
-    """Return the number of addresses by pool and state; "leaving" and "reserved" count across states."""
+    """Count addresses by pool and state. The keys "leaving" and "reserved" count such addresses in any state."""
     key = PoolAddress.pool_id
     query = (
         select(
@@ -160,7 +160,7 @@ def count_by_state(session: Session, tenant_id: TenantId, pool_ids: Collection[U
 
 
 def count_by_cell(session: Session, tenant_id: TenantId, pool_id: UUID) -> Sequence[Row[str, str, int]]:
-    """Return cell, state and number of a pool's addresses in cells."""
+    """Return rows of cell, state and number of addresses, for addresses of the pool that are in cells."""
     query = (
         select(Cell.name, PoolAddress.state, func.count())
         .join(Cell, Cell.id == PoolAddress.cell_id)
@@ -179,7 +179,7 @@ def lock_address(session: Session, tenant_id: TenantId, address: str) -> PoolAdd
 def lock_addresses(
     session: Session, pool: Pool, addresses: Sequence[str], macs: Sequence[str]
 ) -> Sequence[PoolAddress]:
-    """Return the pool's rows of `addresses` and of reservations for `macs`, locked in the common order."""
+    """Lock the pool's rows of `addresses`, and those reserved for `macs`, in the common order. Returns the rows."""
     concerned = or_(
         PoolAddress.address == _any_of(addresses, INET()), PoolAddress.reserved_for == _any_of(macs, MACADDR())
     )
@@ -190,30 +190,31 @@ def lock_addresses(
 
 
 def is_held(session: Session, row: PoolAddress, kind: str) -> bool:
-    """Return whether a live session has the address, by the cell's rule (`pool_address_holders`)."""
+    """Return whether a live session has the address. Cells use the same rule (`pool_address_holders`)."""
     return bool(session.scalar(_IS_HELD, _address_params(row) | {"kind": kind}))
 
 
 def list_leaving_elsewhere(session: Session, pool: Pool, bounds: Bounds) -> Sequence[Row[str, str]]:
-    """Return the first addresses within `bounds` (of hosts) that leave another pool and are still used, with that
-    pool's name.
+    """Return some addresses within `bounds` that were removed from another pool but are still used.
+
+    Each address comes with the name of the other pool. `bounds` contain single addresses.
     """
     return session.execute(_LEAVING_ELSEWHERE, _bounds_params(pool, bounds)).all()
 
 
 def list_reserved_outside(session: Session, pool: Pool, bounds: Bounds) -> Sequence[str]:
-    """Return the first reserved addresses outside `bounds`."""
+    """Return some reserved addresses outside `bounds`."""
     return session.scalars(_RESERVED_OUTSIDE, _bounds_params(pool, bounds)).all()
 
 
 def insert_addresses(session: Session, pool: Pool, addresses: Sequence[str], *, grant: int) -> None:
-    """Insert rows for new addresses, each under an unused number."""
+    """Insert rows for new addresses. Each row gets an unused number."""
     given = {"tenant": pool.tenant_id, "pool": pool.id, "addresses": list(addresses), "grant": grant}
     session.execute(_INSERT_ADDRESSES, given)
 
 
 def remove_outside(session: Session, pool: Pool, bounds: Bounds) -> None:
-    """Remove rows outside `bounds`: at once if no cell has them, otherwise they leave."""
+    """Remove the addresses outside `bounds`. Rows of free addresses are deleted; other rows get the flag `leaving`."""
     session.execute(_JOIN_BY_HASH, {"nested": "off"})
     session.execute(_REMOVE_OUTSIDE, _bounds_params(pool, bounds))
     session.execute(_JOIN_BY_HASH, {"nested": "on"})
@@ -233,7 +234,7 @@ def _bounds_params(pool: Pool, bounds: Bounds) -> dict[str, Any]:
 
 
 def _any_of(values: Sequence[str], of: TypeEngine[Any]) -> ColumnElement[Any]:
-    """Return the values as one parameter, whatever their number."""
+    """Return the values as one array parameter, so that the statement is the same for any number of values."""
     return any_(cast(literal(list(values), ARRAY(Text())), ARRAY(of)))
 
 

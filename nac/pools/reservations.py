@@ -1,4 +1,4 @@
-"""Reservations of a pool's addresses for single devices."""
+"""Reservations of addresses for single devices."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from nac.pools.extent import parse_address
 
 
 def parse_reservations(written: Mapping[str, str]) -> dict[str, str]:
-    """Parse addresses by MAC address; "" cancels a reservation. Raises InvalidInput or SeveralMistakes."""
+    """Parse a mapping from MAC address to address; "" cancels a reservation. Raises InvalidInput or SeveralMistakes."""
     mistakes = MistakeCollector()
     read: dict[str, str] = {}
     for device, text in written.items():
@@ -32,10 +32,9 @@ def parse_reservations(written: Mapping[str, str]) -> dict[str, str]:
 
 
 def apply_reservations(session: Session, pool: Pool, read: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Reserve the addresses of `read_reservations`. Return the previous and the new address of each changed device, ""
-    for none.
+    """Reserve the addresses that `parse_reservations` returned. Raises InvalidInput or SeveralMistakes.
 
-    Raises InvalidInput or SeveralMistakes.
+    Returns two mappings for the changed devices: the previous and the new address of each device. "" means no address.
     """
     if not read:
         return {}, {}
@@ -63,7 +62,7 @@ def apply_reservations(session: Session, pool: Pool, read: Mapping[str, str]) ->
 def _require_reservable(
     session: Session, pool: Pool, rows: Mapping[str, PoolAddress], mac: str, address: str, *, freed: Mapping[str, str]
 ) -> PoolAddress:
-    """Return the row to reserve. `freed` are the devices whose reservations change."""
+    """Return the row of an address that can be reserved. `freed` has the devices whose reservations change."""
     row = rows.get(address)
     if row is None:
         raise InvalidInput(
@@ -86,5 +85,5 @@ def _require_reservable(
 def _set_reservation(row: PoolAddress, mac: str | None) -> None:
     row.reserved_for = mac
     if row.state in ("free", "stock"):
-        # A new grant invalidates claims of the old one. A cell withdraws the address.
+        # A new grant invalidates claims with an older grant. The cell then removes the address from its stock.
         row.grant_number += 1

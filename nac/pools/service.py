@@ -1,4 +1,4 @@
-"""Address pools of a tenant or one of its sites. Devices get an address with their Access-Accept."""
+"""Address pools of a tenant or of one of its sites. A device gets its address with the Access-Accept."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from nac.tenancy.policy_references import require_unreferenced
 
 POOL_KINDS: tuple[PoolKind, ...] = ("ipv4", "ipv6", "delegated")
 WHEN_EMPTY_CHOICES = ("deny", "without")
-# The same bounds as the table's CHECKs.
+# Must equal the bounds in the CHECK constraints of the table.
 OPTION_BOUNDS = {"stock": (1, 4096), "grace_seconds": (60, 86_400), "quarantine_seconds": (60, 604_800)}
 MAX_POOLS = 200
 
@@ -39,17 +39,18 @@ class PoolNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
-    """Settings of a pool; None leaves a value unchanged, or uses the default."""
+    """Settings of a pool. None uses the default for a new pool, and leaves the value of an existing pool unchanged."""
 
     when_empty: str | None = None
-    # Number of addresses that a cell keeps ready.
+    # Number of free addresses that a cell keeps ready.
     stock: int | None = None
-    # How long an address is kept without a Start, and how long it stays unused after its release.
+    # `grace_seconds`: time that an address stays reserved for a device that sends no Start. `quarantine_seconds`: time
+    # that a released address stays unused.
     grace_seconds: int | None = None
     quarantine_seconds: int | None = None
 
     def given(self) -> dict[str, Any]:
-        """Return the set values. Raises InvalidInput or SeveralMistakes."""
+        """Return the values that are not None. Raises InvalidInput or SeveralMistakes."""
         mistakes = MistakeCollector()
         with mistakes.noted():
             if self.when_empty not in (None, *WHEN_EMPTY_CHOICES):
@@ -66,18 +67,18 @@ class PoolOptions:
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """A pool and the number of its addresses by state."""
+    """A pool with its number of addresses by state."""
 
     pool: Pool
-    # Slug of the site; "" for the whole tenant.
+    # Slug of the site. "" if the pool is for all sites of the tenant.
     site: str
     free: int
-    # Ready in cells.
+    # Addresses that cells keep ready for devices.
     ready: int
     used: int
     quarantined: int
     reserved: int
-    # Removed from the pool, but not free yet.
+    # Addresses that were removed from the pool, but that devices or cells still have.
     leaving: int
 
     @property
@@ -148,9 +149,10 @@ def update_pool(
     options: PoolOptions = PoolOptions(),
     reserved: Mapping[str, str] | None = None,
 ) -> Pool:
-    """Change the values that are set. `reserved` maps MAC addresses to their address; "" cancels a reservation.
+    """Change the values that are not None. `reserved` maps MAC addresses to addresses; "" cancels a reservation.
 
-    Removed addresses are no longer assigned and leave the pool when no device has them. Raises like `add_pool`.
+    Devices no longer get removed addresses. A removed address leaves the pool when no device has it. Raises the errors
+    of `create_pool`.
     """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if pool.removing:
@@ -184,7 +186,8 @@ def update_pool(
 def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str, site: str = "") -> Pool:
     """Rename a pool. Devices keep their addresses.
 
-    Raises InUse if a policy or a site's fallback refers to the old or the new name: devices would get other addresses.
+    Raises InUse if a policy or a site's fallback refers to the old or the new name, because devices would get other
+    addresses.
     """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if new_name == name:
@@ -209,9 +212,9 @@ def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
 
 def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, site: str = "") -> bool:
-    """Delete a pool. Return True if it was deleted at once; otherwise it is deleted when the last address is free.
+    """Delete a pool. Returns True if it is deleted, False if Admit deletes it later, when its last address is free.
 
-    Raises InUse if a policy or a site's fallback refers to the name and no other pool has it.
+    Raises InUse if a policy or a site's fallback refers to the name, and no other pool has this name.
     """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if pool.site_id is None or repository.get(session, tenant_id, name, None) is None:
@@ -229,9 +232,9 @@ def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
 
 def release_address(session: Session, *, actor: str, tenant_id: TenantId, address: str) -> PoolAddress:
-    """Take the address from its device. After its quarantine, it can be assigned again.
+    """Release an address that a device has. After its quarantine, another device can get it.
 
-    Raises PoolNotFound, or InUse while a session has it.
+    Raises PoolNotFound if no device has the address. Raises InUse if a live session has it.
     """
     row = repository.lock_address(session, tenant_id, parse_address(address))
     if row is None or row.state not in ("leased", "quarantined"):
@@ -245,7 +248,7 @@ def release_address(session: Session, *, actor: str, tenant_id: TenantId, addres
         )
     if row.state == "leased":
         row.state, row.until = "quarantined", utc_now() + timedelta(seconds=pool.quarantine_seconds)
-    # Keep the MAC address: a Start of that device can still arrive.
+    # Keep the MAC address, because a Start of the device can still arrive.
     row.released = True
     session.flush()
     audit.append(
@@ -261,7 +264,7 @@ def list_pools(session: Session, *, tenant_id: TenantId) -> list[PoolState]:
 def list_page(
     session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", kind: str = "", site: str = ""
 ) -> list[PoolState]:
-    """List pools; `text` is part of the name, `site` the slug of their site."""
+    """List pools. `text` is a part of the pool's name. `site` is the slug of its site."""
     site_id = _find_site_id(session, tenant_id, site)
     pools = repository.list_page(session, tenant_id, span=span, text=text, kind=kind, site_id=site_id)
     return _build_states(session, tenant_id, pools)
@@ -283,7 +286,7 @@ def get_pool_state(session: Session, *, tenant_id: TenantId, name: str, site: st
 
 
 def count_by_cell(session: Session, *, pool: Pool) -> dict[str, dict[str, int]]:
-    """Return the number of the pool's addresses by cell and state."""
+    """Count the pool's addresses by cell and state."""
     found: dict[str, dict[str, int]] = {}
     for cell, state, number in repository.count_by_cell(session, pool.tenant_id, pool.id):
         found.setdefault(cell, {})[state] = number
@@ -300,7 +303,7 @@ def list_leases(
     address: str = "",
     span: PageSpan | None = None,
 ) -> Sequence[PoolAddress]:
-    """List assigned and quarantined addresses, by pool and number by default."""
+    """List used and quarantined addresses, by default ordered by pool and number."""
     chosen = LeaseFilter()
     if pool:
         chosen = replace(chosen, pool_id=require_pool(session, tenant_id=tenant_id, name=pool, site=site).id)
@@ -312,7 +315,7 @@ def list_leases(
 
 
 def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str = "", lock: bool = False) -> Pool:
-    """Return a pool. With `lock`, no other transaction can change pools of the tenant. Raises PoolNotFound."""
+    """Return a pool. Raises PoolNotFound. With `lock`, no other transaction can change pools of the tenant."""
     if lock:
         repository.lock_tenant(session, tenant_id)
     pool = repository.get(session, tenant_id, name, _find_site_id(session, tenant_id, site))
@@ -322,7 +325,7 @@ def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str 
             f"Pool {name!r}{where} does not exist.", place="name", remedy=Advice("List pools", "listPools")
         )
     if lock:
-        # A cell that has locked addresses may check their foreign keys. It must not wait for a change of the pool.
+        # A cell that has locked addresses may check their foreign keys, and must not wait for this change.
         lock_row(session, pool, keeps_key=True)
     return pool
 

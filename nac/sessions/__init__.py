@@ -1,1 +1,1 @@
-"""Sessions and their logs: accounting, decisions, CoA requests."""
+"""Sessions and their logs: accounting, decisions, and CoA requests."""

@@ -1,4 +1,4 @@
-"""Service for the accounting log: the stored Accounting-Requests of NASes."""
+"""Accounting log: the stored Accounting-Requests of NASes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,22 +21,22 @@ AccountingRow = Row[AccountingLog, str | None, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountingFilter:
-    """Filters, all of which must match; "" and None mean any."""
+    """Filter of accounting records. All values must match; "" and None match every record."""
 
-    # 12 lower-case hexadecimal digits.
+    # MAC address, 12 lower-case hexadecimal digits.
     mac: str = ""
-    # User-Name, case-insensitive.
+    # User-Name. Case is ignored.
     user: str = ""
-    # Name of the registered NAS, or its address.
+    # Name of the registered NAS, or the address of the NAS.
     nas: str = ""
     site_id: UUID | None = None
     session_id: str = ""
-    # Acct-Status-Type by name (RFC 2866 5.1), case-insensitive.
+    # Name of the Acct-Status-Type (RFC 2866 5.1). Case is ignored.
     status_type: str = ""
 
     @property
     def reads_rows(self) -> bool:
-        """Whether rows must be read to filter: the log is indexed by time only."""
+        """Whether the filter must read rows, because the log has an index only by time."""
         return self != AccountingFilter()
 
 
@@ -47,9 +47,9 @@ class AccountingRecordNotFound(NotFound):
 @dataclass(frozen=True, slots=True)
 class LoggedAccounting:
     log: AccountingLog
-    # Name of the NAS, or the address of an unregistered one.
+    # Name of the NAS, or the address of an unregistered NAS.
     nas: str
-    # Slug; "" if it has no site or the site was deleted.
+    # Slug of the site. "" if the record has no site, or the site was deleted.
     site: str
 
     @property
@@ -73,8 +73,10 @@ def search_accounting(
     limit: int = 100,
     oldest_first: bool = False,
 ) -> LogSearchResult[LoggedAccounting]:
-    """Search from `before` to `until`, within the time of one response. A short page may have more
-    after it."""
+    """Search from `before` to `until`, within the time of one response.
+
+    A page with fewer than `limit` records need not be the last: see `LogSearchResult.next`.
+    """
     wanted = AccountingFilter(
         mac=require_mac(mac) if mac else "",
         user=user,
@@ -99,7 +101,7 @@ def search_accounting(
 
 
 def require_accounting(session: Session, *, tenant_id: TenantId, reference: str) -> LoggedAccounting:
-    """Find a record by `LoggedAccounting.reference`. Raises AccountingRecordNotFound."""
+    """Return the record with this `LoggedAccounting.reference`. Raises AccountingRecordNotFound."""
     key = parse_reference(reference)
     found = _get_row(session, tenant_id, key) if key else None
     if found is None:
@@ -115,7 +117,7 @@ def _build_logged(row: AccountingRow) -> LoggedAccounting:
 def _list_stretch(
     session: Session, tenant_id: TenantId, wanted: AccountingFilter, stretch: LogStretch, limit: int
 ) -> Sequence[AccountingRow]:
-    """List a stretch in its order, with the current names of NAS and site."""
+    """List records of a stretch in its order, with the current names of NAS and site."""
     return _list_with_names(session, tenant_id, stretch, _filter_clause(wanted), limit)
 
 

@@ -1,8 +1,9 @@
-"""Searches a log partitioned by day, from the newest or the oldest row, within the time limit of one response.
+"""Search of a log with daily partitions, from the newest or the oldest row, within the time of one response.
 
-A log can have a partition for each day of several years, and matches can be rare. PostgreSQL plans for every partition
-that a query can reach, so each query covers a range of days, longer each time. Filters without an index read a few
-thousand rows at a time. The next search continues where this one stopped.
+A log can have a partition for each day of several years, and matches can be rare. PostgreSQL plans a query for all
+partitions that it can reach. The search therefore sends several queries, each for a range of days. Each range is longer
+than the range before it. Without an index for the filter, a query reads at most a few thousand rows. The next search
+continues where this search stopped.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,15 +21,15 @@ from nac.kit.db import set_for_transaction
 from nac.kit.ids import TenantId
 from nac.models import AccountingLog, AuthLog
 
-# Time and id of a row.
+# Time and id of a log row.
 LogKey = tuple[datetime, int]
 LogTable = type[AuthLog] | type[AccountingLog]
 Row = TypeVar("Row")
 Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
 
-# A page has 150 ms: the last range can take as long as all before it.
+# Time limit before the last query. A page may take 150 ms, and the last range can take as long as all before it.
 BUDGET_SECONDS = 0.05
-# Rows read without an index before the time is checked.
+# Rows that a query reads without an index, before the search checks the time.
 SLICE_ROWS = 4_000
 _INITIAL_DAYS, _CONTINUATION_DAYS, _MAX_DAYS, _GROWTH = 2, 16, 64, 4
 _EVER, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -37,7 +38,10 @@ _CLASSES = table("pg_class", column("oid"), column("relname"))
 
 
 class LogStretch(NamedTuple):
-    """Rows after `before` up to and including `last`, from the newest or the oldest; None for no bound."""
+    """Range of log rows: those after `before`, up to and including `last`. None means no limit.
+
+    The rows are in order from the newest, or with `oldest_first` from the oldest.
+    """
 
     before: LogKey | None
     last: LogKey | None
@@ -47,7 +51,7 @@ class LogStretch(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class LogSearchResult(Generic[Row]):
     rows: Sequence[Row]
-    # Where to continue; None at the end.
+    # Key at which the next search continues. None if the search is complete.
     next: LogKey | None
 
 
@@ -64,16 +68,17 @@ def search_log(
     limit: int,
     oldest_first: bool = False,
 ) -> LogSearchResult[Row]:
-    """Search a log. `look` returns the first matching rows of a range; `reads_rows` if it has no index.
+    """Search a log. `look` returns the first matching rows of a range. `reads_rows`: no index fits the filter.
 
-    The search begins at `before` and goes down to `until`, or up to before it.
+    The search begins after the row `before` and goes back to `until`, inclusive. With `oldest_first` it goes forward
+    and ends before `until`.
     """
-    # A prepared plan does not know the range or the selectivity, and would read the log from its newest row.
+    # Plan each query with its values. A prepared plan ignores the range, and would read the log from its newest row.
     set_for_transaction(session, plan_cache_mode="force_custom_plan")
     found: list[Row] = []
     deadline = monotonic() + BUDGET_SECONDS
     reach = _OldestFirstWindow(session, log, until) if oldest_first else _NewestFirstWindow(session, log, until)
-    # For a continued search, the next days are no likelier than others.
+    # When a search continues, earlier searches found little. The next days are not more likely to contain a match.
     days = _INITIAL_DAYS if before is None or reads_rows else _CONTINUATION_DAYS
     while True:
         end = reach.end(before, days)
@@ -97,33 +102,36 @@ class _NewestFirstWindow:
     def __init__(self, session: Session, log: LogTable, until: datetime | None) -> None:
         self._session, self._log, self._until = session, log, until
         self._floor = until
-        # The first range includes rows with future times from wrong clocks.
+        # The first range also contains rows with a future time, which come from wrong clocks.
         self._now = utc_now()
 
     def end(self, before: LogKey | None, days: int) -> datetime | None:
-        """Return the end of a range of this many days."""
+        """Return the earliest time of a range that begins at `before` and has this many days. None means no limit."""
         top = min(before[0], self._now) if before else self._now
         end = top - timedelta(days=days)
         if self._floor is None and (before is not None or days > _INITIAL_DAYS):
             self._floor = _oldest_partition_day(self._session, self._log)
-        # The default partition has rows older than all other partitions.
+        # The default partition contains the rows that are older than all other partitions.
         return self._until if self._floor is not None and end <= self._floor else end
 
 
 class _OldestFirstWindow:
     def __init__(self, session: Session, log: LogTable, until: datetime | None) -> None:
         self._session, self._log, self._until = session, log, until
-        # The last range includes rows with future times.
+        # The last range also contains rows with a future time.
         self._ceiling = min(until or _NEVER, utc_now())
 
     def end(self, before: LogKey | None, days: int) -> datetime | None:
-        """Like in `_Down`; the first range includes rows older than all partitions."""
+        """Return the latest time of a range of this many days.
+
+        The first range contains rows older than all partitions.
+        """
         start = max(_oldest_partition_day(self._session, self._log), before[0] if before else _EVER)
         return self._until if start >= self._ceiling - timedelta(days=days) else start + timedelta(days=days)
 
 
 def restrict_to_stretch(query: Query, log: LogTable, stretch: LogStretch) -> Query:
-    """Restrict a query to a range. Only the bounds on `at` exclude partitions."""
+    """Restrict a query to a range. PostgreSQL uses only the conditions on `at` to exclude partitions."""
     low, high = (stretch.before, stretch.last) if stretch.oldest_first else (stretch.last, stretch.before)
     key, excluded = tuple_(log.at, log.id), stretch.before
     if high is not None:
@@ -134,14 +142,14 @@ def restrict_to_stretch(query: Query, log: LogTable, stretch: LogStretch) -> Que
 
 
 def _slice_end_key(session: Session, log: LogTable, tenant_id: TenantId, stretch: LogStretch) -> LogKey | None:
-    """Return the key of row number SLICE_ROWS, or None. Reads only the index."""
+    """Return the key of row number SLICE_ROWS of the range, or None. Reads only the index."""
     query = restrict_to_stretch(select(log.at, log.id).where(log.tenant_id == tenant_id), log, stretch)
     row = session.execute(query.offset(SLICE_ROWS - 1).limit(1)).one_or_none()
     return None if row is None else (row[0], row[1])
 
 
 def _oldest_partition_day(session: Session, log: LogTable) -> datetime:
-    """Return the day of the oldest partition."""
+    """Return the day of the log's oldest partition."""
     parent = cast(literal(log.__tablename__, String()), REGCLASS)
     day = func.substring(_CLASSES.c.relname, "_([0-9]{8})$")
     query = select(func.min(day)).where(_INHERITS.c.inhparent == parent, _CLASSES.c.oid == _INHERITS.c.inhrelid)

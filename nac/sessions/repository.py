@@ -1,8 +1,8 @@
-"""Pages of sessions: live ones first, then ended ones, the latest end first.
+"""Pages of sessions: first live sessions, then ended sessions, those with the latest end first.
 
-Sessions are in three places: `sessions` has live and recently ended ones, some only presumed ended
-(radius/agent/sessions/maintenance.py); `session_history` has the rest. Each is queried by index for its own page, and
-the pages are merged.
+The table `sessions` has live sessions and recently ended sessions. For some of these, Admit only presumes the end
+(radius/agent/sessions/maintenance.py). The table `session_history` has the other sessions. An index query finds a page
+of each kind. The module then merges these pages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ from nac.models import EndedSession, Nas, RadiusSession, Site
 
 Network = IPv4Network | IPv6Network
 _Table = type[RadiusSession] | type[EndedSession]
-# Ended sessions are in three places: two kinds in `sessions`, each with an index, and the history.
+# Ended sessions have three sources: two kinds in `sessions`, each with its own index, and `session_history`.
 SessionPartition = Literal["live", "recent", "stale", "history"]
 _ENDED: tuple[SessionPartition, ...] = ("recent", "stale", "history")
 _PARTITION_CLAUSES: Mapping[SessionPartition, ColumnElement[bool]] = {
@@ -50,7 +50,7 @@ _PARTITION_CLAUSES: Mapping[SessionPartition, ColumnElement[bool]] = {
 
 
 class SessionRow(NamedTuple):
-    """A session with the names of its NAS and site; None if it has none or it was deleted."""
+    """A session with the names of its NAS and site. A name is None if there is no NAS or site, or if it was deleted."""
 
     id: int
     tenant_id: TenantId
@@ -61,12 +61,12 @@ class SessionRow(NamedTuple):
     nas_id: UUID | None
     nas_address: str | None
     nas_port: str
-    # 12 hexadecimal digits.
+    # MAC address, 12 hexadecimal digits.
     mac: str | None
     identity: str
     framed_ip: str | None
     framed_ipv6: str | None
-    # Such as 2001:db8::/64.
+    # IPv6 prefix, such as 2001:db8::/64.
     framed_prefix: str | None
     delegated_prefix: str | None
     class_: str
@@ -83,39 +83,39 @@ class SessionRow(NamedTuple):
 
 
 _COLUMNS = SessionRow._fields[: SessionRow._fields.index("nas")]
-# The driver returns these in final form; the types' own processing costs a third of a page.
+# The driver returns these columns in their final form. Conversion by their types takes a third of the time of a page.
 _RAW_COLUMNS = frozenset(("nas_address", "framed_ip", "framed_ipv6", "framed_prefix", "delegated_prefix", "flags"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFilter:
-    """Filters, all of which must match; "" and None mean any."""
+    """Filter of sessions. All values must match; "" and None match every session."""
 
-    # `sessions.id`
+    # Id of the session (`sessions.id`).
     row: int | None = None
-    # 12 lower-case hexadecimal digits.
+    # MAC address, 12 lower-case hexadecimal digits.
     mac: str = ""
-    # User-Name, case-insensitive.
+    # User-Name. Case is ignored.
     user: str = ""
-    # Address of the device or a network around it; for IPv6 also prefixes that contain it or are in it.
+    # Address of the device, or a network that contains it. For IPv6, also a prefix that overlaps the network.
     address: Network | None = None
-    # Slug.
+    # Slug of the site.
     site: str = ""
     nas_identifier: str = ""
     nas_id: UUID | None = None
-    # Identifier of an unregistered NAS (`nas_said`).
+    # Identifier of an unregistered NAS. See `nas_self_name`.
     nas_said: str = ""
-    # Acct-Session-Id of the NAS.
+    # Acct-Session-Id that the NAS sent.
     session_id: str = ""
     # Chargeable-User-Identity (RFC 4372).
     cui: str = ""
-    # Sessions that were live at some time from `since` to before `until`.
+    # Sessions that were live at any time from `since` to before `until`.
     since: datetime | None = None
     until: datetime | None = None
 
 
 class SessionKey(NamedTuple):
-    """End of a page: `moment` is the start of a live session or the end of an ended one."""
+    """Position after a page. `moment` is the start of a live session, or the end of an ended session."""
 
     part: Literal["live", "ended"]
     moment: datetime
@@ -147,7 +147,7 @@ def list_live(
     limit: int,
     oldest_first: bool,
 ) -> Sequence[SessionRow]:
-    """List live sessions by start."""
+    """List live sessions, ordered by start."""
     with _plan_by_order(session, wanted):
         return list(_list_page(session, "live", tenant_id, wanted, after, limit, oldest_first))
 
@@ -161,7 +161,7 @@ def list_ended(
     limit: int,
     oldest_first: bool,
 ) -> Sequence[SessionRow]:
-    """List ended sessions by end."""
+    """List ended sessions, ordered by end."""
     with _plan_by_order(session, wanted):
         arguments = (tenant_id, wanted, after, limit, oldest_first)
         sessions = [each for place in _ENDED for each in _list_page(session, place, *arguments)]
@@ -169,8 +169,10 @@ def list_ended(
 
 
 def _plan_by_order(session: Session, wanted: SessionFilter) -> AbstractContextManager[None]:
-    """Force the index order for a site: the planner assumes an average site, and would read and sort all sessions of
-    a large one."""
+    """Force the index order if the filter has a site.
+
+    The planner assumes a site of average size. For a large site, it would read and sort all sessions.
+    """
     return force_index_order(session) if wanted.site else nullcontext()
 
 
@@ -208,7 +210,7 @@ def _list_page(
 
 @lru_cache(maxsize=1_024)
 def _build_statement(place: SessionPartition, given: frozenset[str], oldest_first: bool) -> Select[Any]:
-    """Build the statement for these parameters; cached, because building takes longer than running it."""
+    """Build the statement for these filters. It is cached, because building it takes longer than running it."""
     table: _Table = EndedSession if place == "history" else RadiusSession
     moment = table.started_at if place == "live" else table.stopped_at
     query = (
@@ -224,7 +226,7 @@ def _build_statement(place: SessionPartition, given: frozenset[str], oldest_firs
     if "since" in given:
         query = query.where(table.stopped_at >= bindparam("since"))
     if "moment" in given:
-        # The condition on the time alone excludes partitions.
+        # PostgreSQL uses only the condition on the time to exclude partitions.
         key, after = tuple_(moment, table.id), tuple_(bindparam("moment"), bindparam("after_id"))
         query = query.where(
             moment >= bindparam("moment") if oldest_first else moment <= bindparam("moment"),
@@ -234,7 +236,10 @@ def _build_statement(place: SessionPartition, given: frozenset[str], oldest_firs
 
 
 def _select_columns(table: _Table) -> Select[Any]:
-    """Select the names in the same query, because sessions are listed thousands of times per second."""
+    """Select the columns, with the names of NAS and site.
+
+    One query is faster; it runs thousands of times per second.
+    """
     columns = (
         type_coerce(getattr(table, name), NullType()) if name in _RAW_COLUMNS else getattr(table, name)
         for name in _COLUMNS
@@ -253,7 +258,7 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
         if name in given:
             yield getattr(table, name) == bindparam(name)
     for name in {"session_id", "cui"} & given:
-        # The partial indexes exclude empty values.
+        # The partial indexes exclude empty values, so the planner can use them only with this condition.
         yield getattr(table, name) != literal_column("''")
     if "site" in given:
         yield table.site_id == _id_subquery(Site, Site.slug == bindparam("site"))
@@ -272,7 +277,7 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
 
 
 def nas_self_name(nas_key: Any) -> ColumnElement[str]:  # noqa: ANN401 -- a mapped column
-    """Return the NAS-Identifier, or NAS-IP-Address, or source address (radius/agent/accounting_parser.py)."""
+    """Return the NAS-Identifier, else NAS-IP-Address, else the source address (radius/agent/accounting_parser.py)."""
     return func.coalesce(func.nullif(func.split_part(nas_key, "|", 1), ""), func.split_part(nas_key, "|", 2))
 
 
@@ -292,7 +297,10 @@ def _network_params(wanted: Network) -> dict[str, Any]:
 
 
 def _has_ipv6(table: _Table, given: frozenset[str]) -> ColumnElement[bool]:
-    """Match prefixes. A single address is a /128: behind row-level security only bare comparisons use an index."""
+    """Condition on IPv6 prefixes. A single address is a /128.
+
+    Under row-level security, an index works only with plain comparisons.
+    """
     around = cast(bindparam("v6_around", type_=ARRAY(Text())), ARRAY(INET()))
     return or_(
         _is_within(table.framed_ipv6, "v6", given),
@@ -305,7 +313,10 @@ def _has_ipv6(table: _Table, given: frozenset[str]) -> ColumnElement[bool]:
 
 
 def _is_within(column: Any, name: str, given: frozenset[str]) -> ColumnElement[bool]:  # noqa: ANN401 -- a mapped column
-    """Match by range: PostgreSQL sorts a network before everything in it."""
+    """Condition that a column is in the network.
+
+    It compares a range: PostgreSQL sorts a network before its addresses.
+    """
     within: ColumnElement[bool] = (
         column == bindparam(name)
         if name in given

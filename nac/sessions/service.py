@@ -1,4 +1,4 @@
-"""Service for a tenant's live and past sessions, from accounting."""
+"""Live and ended sessions of a tenant, from the accounting of NASes."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -29,19 +29,19 @@ class SessionNotFound(NotFound):
 @dataclass(frozen=True, slots=True)
 class SessionView:
     row: SessionRow
-    # Name of the NAS, or the identifier of an unregistered one.
+    # Name of the NAS, or the identifier of an unregistered NAS.
     nas: str
-    # Slug; "" if it has no site or the site was deleted.
+    # Slug of the site. "" if the session has no site, or the site was deleted.
     site: str
 
     @property
     def key(self) -> SessionKey:
-        """Return the key to continue after this session."""
+        """Return the key of this session. The next page begins after it."""
         return repository.build_key(self.row)
 
     @property
     def seconds(self) -> int:
-        """Return the duration; for a live session until now."""
+        """Return the duration in seconds. For a live session, it ends now."""
         row = self.row
         if row.stopped_at is None:
             return max(row.session_seconds or 0, int((utc_now() - row.started_at).total_seconds()))
@@ -67,13 +67,16 @@ def list_sessions(
     limit: int = 100,
     oldest_first: bool = False,
 ) -> Sequence[SessionView]:
-    """List live sessions, newest first. `ended` appends ended sessions, latest end first. `oldest_first` reverses the
-    order.
+    """List live sessions, newest first.
 
-    `row` is an id, `mac` in any notation, `site` a slug, `address` an IP address or network. `nas` is a registered
-    name, or the identifier of an unregistered NAS. `session_id` and `chargeable_user` are as in accounting. Raises
-    NotFound for an unknown site or NAS, and InvalidInput for an invalid address. Uses one query; ended sessions need
-    up to three more, and empty results some more.
+    `ended` adds ended sessions, latest end first. `oldest_first` reverses the order.
+
+    `row` is a session id, `mac` is in any notation, `site` is a slug, `address` is an IP address or network. `nas` is
+    the name of a registered NAS, or the identifier of an unregistered NAS. `session_id` is the Acct-Session-Id,
+    `chargeable_user` the Chargeable-User-Identity.
+
+    Raises NotFound for an unknown site or NAS. Raises InvalidInput for an invalid address. A call sends one query.
+    Ended sessions need up to three more queries, and empty results need some more.
     """
     wanted = SessionFilter(
         row=row,
@@ -95,7 +98,7 @@ def list_sessions(
     if not found and site:
         sites.require_by_slug(session, tenant_id=tenant_id, slug=site)
     if not found and nas:
-        # Find out whether the NAS is known under another name, not registered, unknown, or just without sessions.
+        # No session found. Check whether the NAS is unknown, unregistered, known by another name, or has no sessions.
         try:
             registered = nases.require_nas(session, tenant_id=tenant_id, reference=nas)
         except nases.NasNotFound:
@@ -109,7 +112,7 @@ def list_sessions(
 
 
 def is_indexed_query(*, mac: str, user: str, nas: str, address: str) -> bool:
-    """Whether an index finds the live sessions for these filters in order, or finds only a few."""
+    """Whether an index finds live sessions for these filters in the order of the list, or finds only few of them."""
     return bool(mac or user or nas or (address and "/" not in address))
 
 
@@ -136,7 +139,7 @@ def _find(
 
 
 def get_session(session: Session, *, tenant_id: TenantId, row: int) -> SessionView:
-    """Return a session. Raises SessionNotFound."""
+    """Return the session with this id. Raises SessionNotFound."""
     found = repository.get(session, tenant_id, row)
     if found is not None:
         return _build_view(found)
@@ -148,7 +151,10 @@ def get_session(session: Session, *, tenant_id: TenantId, row: int) -> SessionVi
 
 
 def find_deciding_row(session: Session, shown: SessionView) -> AuthLog | None:
-    """Return the decision that began the session, by its Class; None if there was no Class or the log is gone."""
+    """Return the decision that admitted the session. The Class attribute identifies it.
+
+    Returns None if the session has no Class, or if the decision was deleted from the log.
+    """
     row = shown.row
     at = parse_decided_at(row.class_)
     if at is None:
@@ -159,7 +165,7 @@ def find_deciding_row(session: Session, shown: SessionView) -> AuthLog | None:
 
 
 def _parse_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """Parse a network; a single address is a network of one."""
+    """Parse an IP network. A single address is a network with one address."""
     try:
         return ipaddress.ip_network(text, strict=False) if text else None
     except ValueError as exc:

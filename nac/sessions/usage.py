@@ -1,4 +1,4 @@
-"""Usage by hour, device, user, NAS or site."""
+"""Network usage by hour, device, user, NAS or site."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ _SUMS = ("sessions", "seconds", "input_octets", "output_octets")
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """Usage of one hour, device, user, NAS or site with at least one report in the period."""
+    """Usage of one hour, device, user, NAS or site, if a NAS reported usage in the period."""
 
-    # Start of the hour, 12 hexadecimal digits of the device, name or identifier of the NAS, or slug of the site; ""
-    # for none.
+    # Start of the hour, MAC address in 12 hexadecimal digits, user, name or identifier of the NAS, or slug of the site.
+    # "" if the value is missing.
     what: str
     sessions: int
     seconds: int
@@ -41,9 +41,10 @@ def list_usage(
     until: datetime | None = None,
     limit: int = 1_000,
 ) -> Sequence[UsageRow]:
-    """List usage, largest first (hours in order). Counts whole hours, beginning with that of `since`.
+    """List usage. Hours are in order of time; other dimensions are in order of usage, largest first.
 
-    Usage belongs to the hour of the NAS's report. The last hour of live sessions is included.
+    The period has whole hours and begins with the hour of `since`. Usage counts in the hour in which the NAS reported
+    it. For live sessions, the last hour is included.
     """
     first = since.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     if until is not None and until <= first:
@@ -59,10 +60,10 @@ def list_usage(
         "nas": used.c.nas_key,
         "site": used.c.site_id,
     }[by].label("key")
-    # Numeric, because sums of 64-bit counters may overflow.
+    # Convert to numeric, because sums of 64-bit counters can overflow.
     sums = [func.sum(used.c[name]).label(name) for name in _SUMS[1:]]
     sessions = func.count(used.c.session_row.distinct()).label("sessions")
-    # Aggregate by stored keys first; resolving names for each of hundreds of thousands of rows takes longer.
+    # Group by stored keys before the names are added. Finding names for hundreds of thousands of rows takes longer.
     added = select(key, *of_nas, sessions, *sums).group_by(literal_column("1"), *of_nas).subquery()
     rows = session.execute(_select_named(tenant_id, by, added).limit(limit))
     return [UsageRow(str(row[0] or ""), *map(int, row[1:])) for row in rows]
@@ -72,7 +73,7 @@ def _select_named(tenant_id: TenantId, by: UsageDimension, added: Subquery) -> S
     key = added.c.key
     totals: list[ColumnElement[Any]] = [added.c[name] for name in _SUMS]
     if by in ("nas", "site"):
-        # Several keys can share a name: identifiers vary, and sites are deleted.
+        # Several keys can have one name: a NAS can change its identifier, and all deleted sites have the name "".
         totals = [func.sum(each) for each in totals]
     what = {
         "hour": func.to_char(func.timezone("UTC", key), 'YYYY-MM-DD"T"HH24:00:00+00:00'),
@@ -84,7 +85,7 @@ def _select_named(tenant_id: TenantId, by: UsageDimension, added: Subquery) -> S
     query = select(what, *totals).select_from(added)
     if by == "nas":
         query = query.outerjoin(Nas, (Nas.tenant_id == tenant_id) & (Nas.id == added.c.nas_id))
-        # Several NASes can have the same name.
+        # Group by id, because several NASes can have one name.
         query = query.group_by(literal_column("1"), Nas.id)
     if by == "site":
         query = query.outerjoin(Site, (Site.tenant_id == tenant_id) & (Site.id == key)).group_by(literal_column("1"))

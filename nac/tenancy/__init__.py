@@ -1,1 +1,1 @@
-"""MSPs, tenants, sites, cells, NASes and rotations of their secrets."""
+"""MSPs, tenants, sites, cells, NASes, and rotations of RADIUS secrets."""

@@ -1,4 +1,7 @@
-"""Policies that refer to a group or site. The object must not be removed, or rules would silently stop matching."""
+"""References from policies to groups, sites and other objects, by name.
+
+Without these checks, a rule would silently stop matching when a user deletes or renames its object.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ from nac.models import Policy, PolicyVersion
 class ReferringVersion:
     slug: str
     number: int
-    # published | draft
+    # `published` or `draft`.
     status: str
 
     def __str__(self) -> str:
@@ -28,12 +31,12 @@ class ReferringVersion:
 def list_referring_versions(
     session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str
 ) -> tuple[ReferringVersion, ...]:
-    """Return published versions and drafts with this name; superseded ones are checked on rollback."""
+    """Return published versions and drafts that refer to this name. A rollback checks older versions."""
     return _filter_current_versions(session, tenant_id, lambda document: _refers_to(document, kind, name))
 
 
 def list_referenced_names(session: Session, *, tenant_id: TenantId, kind: ReferenceKind) -> frozenset[str]:
-    """Return names of this kind in published policies and drafts."""
+    """Return all names of this kind to which published versions and drafts refer."""
     rows = _list_current_versions(session, tenant_id)
     return frozenset(each.name for _, version in rows for each in references(version.document) if each.kind == kind)
 
@@ -41,7 +44,7 @@ def list_referenced_names(session: Session, *, tenant_id: TenantId, kind: Refere
 def require_renamable(
     session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str, new_name: str, place: str
 ) -> None:
-    """Raise InUse if a policy uses the name, or has a condition that would treat the new name differently."""
+    """Raise InUse if a policy refers to the name, or has a condition with another result for the new name."""
     versions = _filter_current_versions(
         session,
         tenant_id,
@@ -58,9 +61,12 @@ def require_renamable(
 def require_unreferenced(
     session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str, place: str, also: str = ""
 ) -> None:
-    """Raise InUse with every referring policy; `also` is a sentence about further effects of the removal.
+    """Raise InUse if a policy refers to the name.
 
-    The caller has locked the row, so no policy with this name can be saved meanwhile (`repository.known_names`).
+    The error lists the policies. `also` is a sentence about other effects.
+
+    The caller must have locked the object's row: then no other transaction can save a policy that refers to it
+    (`nac.policies.repository.known_names`).
     """
     if versions := list_referring_versions(session, tenant_id=tenant_id, kind=kind, name=name):
         raise InUse(
@@ -92,7 +98,7 @@ def _filter_current_versions(
 
 
 def _list_current_versions(session: Session, tenant_id: TenantId) -> Sequence[Row[str, PolicyVersion]]:
-    """Return published versions and drafts with the slugs of their policies, by slug and number."""
+    """Return published versions and drafts, each with the slug of its policy, ordered by slug and number."""
     return session.execute(
         select(Policy.slug, PolicyVersion)
         .join(Policy, (Policy.tenant_id == PolicyVersion.tenant_id) & (Policy.id == PolicyVersion.policy_id))

@@ -1,4 +1,4 @@
-"""Sites of a tenant: locations of NASes, each with a policy."""
+"""Sites of a tenant. A site is a location of NASes and has a policy."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -20,7 +20,8 @@ from nac.kit.validation import require_name, require_slug
 from nac.models import Nas, Pool, RadiusSession, Site, Tenant
 from nac.tenancy.policy_references import require_unreferenced
 
-# Sessions of a removed NAS never get a Stop. NASes usually report live sessions at least hourly.
+# A live session without reports for this time counts as ended: a removed NAS never sends a Stop. NASes usually report
+# live sessions at least hourly.
 _SILENCE_LIMIT = timedelta(days=1)
 _DEFAULT_STEP = NextStep("updateSite", {"default": "true"})
 ORDERS = SortOrders({"slug": (Site.slug,), "name": (Site.name, Site.slug), "time_zone": (Site.time_zone, Site.slug)})
@@ -33,7 +34,7 @@ class SiteNotFound(NotFound):
 def create_site(
     session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str = "", time_zone: str = "UTC"
 ) -> Site:
-    """Create a site. It has no policy and denies everything until one is assigned."""
+    """Create a site. Without a policy, the site denies all requests."""
     require_slug(slug)
     if _get_site(session, tenant_id, slug):
         raise AlreadyExists(f"Site {slug!r} already exists.", place="slug")
@@ -46,13 +47,13 @@ def create_site(
 
 
 def require_not_in_policies(session: Session, site: Site, namesakes: Sequence[Site], *, place: str) -> None:
-    """Raise InUse if a policy refers to the name and no other site has it."""
+    """Raise InUse if a policy refers to the site's name and no other site has this name."""
     if not namesakes:
         require_unreferenced(session, tenant_id=site.tenant_id, kind="site", name=site.name, place=place)
 
 
 def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> Site:
-    """Make a site the default: requests of unregistered NASes belong to it."""
+    """Make a site the default site. Requests from unregistered NASes belong to it."""
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     tenant = session.get_one(Tenant, tenant_id)
     if tenant.default_site_id == site.id:
@@ -75,7 +76,8 @@ def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str
 def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
     """Delete a site.
 
-    Raises InUse for the default site, a site with NASes, pools or live sessions, or if a policy refers to its name.
+    Raises InUse for the default site, and for a site with NASes, pools or live sessions. Raises InUse if a policy
+    refers to the site's name.
     """
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     namesakes = lock_with_namesakes(session, site)
@@ -115,14 +117,14 @@ def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
 
 
 def list_sites(session: Session, *, tenant_id: TenantId) -> Sequence[Site]:
-    """List all sites by slug."""
+    """List all sites of the tenant, ordered by slug."""
     return session.scalars(select(Site).where(Site.tenant_id == tenant_id).order_by(Site.slug)).all()
 
 
 def list_page(
     session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", policy_id: UUID | None = None
 ) -> Sequence[Site]:
-    """List sites; `text` is part of the slug or name, and `policy_id` the policy assigned to the site."""
+    """List sites. `text` is a part of the slug or name. `policy_id` selects sites with this policy."""
     query = select(Site).where(Site.tenant_id == tenant_id)
     if text:
         query = query.where(contains_text(text, Site.slug, Site.name))
@@ -139,7 +141,7 @@ def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Site
 
 
 def get_default(session: Session, *, tenant_id: TenantId) -> Site | None:
-    """Return the site of unregistered NASes."""
+    """Return the default site, to which unregistered NASes belong."""
     site_id = session.get_one(Tenant, tenant_id).default_site_id
     return None if site_id is None else session.get_one(Site, site_id)
 

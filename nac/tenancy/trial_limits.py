@@ -1,4 +1,4 @@
-"""Limits of tenants on trial. Services check them; cells do not."""
+"""Limits of trial tenants. Services check them; cells do not."""
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -13,10 +13,10 @@ class TrialLimitReached(Conflict):
 
 
 def require_endpoint_limit(session: Session, *, tenant_id: TenantId) -> None:
-    """Check the limit after devices were approved and before the commit. Raises TrialLimitReached."""
+    """Raise TrialLimitReached if the tenant has too many devices. Call this after approvals, before the commit."""
     session.flush()
     query = select(Trial.most_endpoints).where(Trial.tenant_id == tenant_id, Trial.state != "converted")
-    # Lock, so that concurrent transactions cannot exceed the limit together.
+    # Lock the trial's row: otherwise concurrent transactions together could exceed the limit.
     most = session.scalar(query.with_for_update())
     if most is None:
         return

@@ -45,7 +45,7 @@ def test_leaving_a_scope_commits_and_an_error_rolls_back(app_engine: Engine) -> 
 
 def test_process_engine_is_the_default(app_engine: Engine) -> None:
     set_process_engine(None)
-    with pytest.raises(RuntimeError, match="use_engine"):
+    with pytest.raises(RuntimeError, match="set_process_engine"):
         get_process_engine()
     set_process_engine(app_engine)
     try:

@@ -1,6 +1,6 @@
-"""Writes the mails about accounts.
+"""Account mails: the worker writes the mails that other processes requested.
 
-Requested mails are written as admit_worker, in PlatformScope, with one transaction for each mail.
+The worker uses the database role admit_worker and PlatformScope. Each mail has its own transaction.
 """
 
 import logging
@@ -26,15 +26,15 @@ from nac.models import AccountMail, Person
 
 _log = logging.getLogger(__name__)
 BATCH_SIZE = 200
-# Maximum password links to one person, from all requests.
+# Maximum password links to one person by all requests together.
 MAX_LINKS_PER_HOUR = 3
 MAX_LINKS_PER_DAY = 6
-# Requests from the person's known browsers count separately, so that others cannot use the limit up.
+# Requests from the person's known browsers have their own limit. Strangers cannot use it up.
 MAX_KNOWN_BROWSER_LINKS_PER_DAY = 6
-# Maximum invitations of one owner. Members beyond it get no mail.
+# Maximum invitation mails of one owner. Members who are added beyond this limit get no mail.
 MAX_INVITATIONS_PER_DAY = 100
-# Maximum invitations to one address from all owners. All mails to an address share a limit (nac.core.mail.service);
-# without this one, repeated invitations could block the person's password links.
+# Maximum invitation mails to one address from all owners. It is below the limit of `nac.core.mail.service` for all
+# mails to an address. Repeated invitations can therefore not block the person's password links.
 MAX_INVITATIONS_PER_ADDRESS = 5
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _SIGN_IN_ACTOR, _KNOWN_BROWSER_ACTOR = "system:sign-in", "system:sign-in (known browser)"
@@ -42,7 +42,7 @@ _SIGN_IN_ACTOR, _KNOWN_BROWSER_ACTOR = "system:sign-in", "system:sign-in (known 
 
 @dataclass(frozen=True, slots=True)
 class AccountMailer:
-    """Use as admit_app or admit_worker, in PlatformScope."""
+    """Composer of account mails. Use as database role admit_app or admit_worker, in PlatformScope."""
 
     portal_url: str
     seal: Seal
@@ -69,7 +69,7 @@ class AccountMailWriter:
     mailer: AccountMailer
 
     def write_waiting(self, *, engine: Engine | None = None) -> int:
-        """Write queued mails. Returns the number of requests read."""
+        """Write queued mails. Returns the number of processed requests."""
         with session_scope(PlatformScope(), engine=engine) as session:
             waiting = repository.list_waiting(session, most=BATCH_SIZE)
         for mail_id in waiting:
@@ -100,7 +100,10 @@ class AccountMailWriter:
             self._send_link(session, row, person)
 
     def _send_link(self, session: Session, row: AccountMail, person: Person) -> None:
-        """Mail a link. A person without a password gets no link, which would bypass their provider."""
+        """Mail a password link. A person without a password gets a mail without a link.
+
+        Such a person signs in with an identity provider, and a password would bypass the provider.
+        """
         actor, now = _KNOWN_BROWSER_ACTOR if row.is_known else _SIGN_IN_ACTOR, utc_now()
         if not person.password_hash:
             key = f"password-none:{person.id}:{now:%Y-%m-%d}"
@@ -134,7 +137,7 @@ class AccountMailWriter:
 
 
 def _inviter_name(actor: str | None) -> str:
-    """Inviter as the mail names it. A token's name is not used because anyone may choose it."""
+    """Name of the inviter for the mail. Tokens share a neutral name, because anyone can choose a token's name."""
     kind, _, name = (actor or "").partition(":")
     return f"{kind}:{name}" if kind == "person" else "A program"
 

@@ -20,7 +20,7 @@ _REQUEST_LINK = text("SELECT ask_for_link(:email, :known, :address, :request)").
     bindparam("address", type_=INET()),
     bindparam("request", type_=Text()),
 )
-# `inline`: callers may not read this table.
+# `inline` omits RETURNING, because callers may not read this table.
 _INSERT_MAIL = insert(cast(Table, AccountMail.__table__)).inline()
 
 
@@ -29,10 +29,10 @@ INVITATION_TEMPLATES = ("invited", "invited-known", "invited-sign-on")
 
 @dataclass(frozen=True, slots=True)
 class InvitingOwner:
-    """A tenant, an MSP or the platform, as a mail names it."""
+    """Name and single sign-on of a tenant, an MSP or the platform, for an invitation mail."""
 
     name: str
-    # Single sign-on of the place; None without one.
+    # Id of the owner's single sign-on; None if it has none.
     sign_on_id: UUID | None
 
 
@@ -55,7 +55,7 @@ def list_waiting(session: Session, *, most: int) -> Sequence[int]:
 
 
 def lock_mail(session: Session, mail_id: int) -> AccountMail | None:
-    """Lock a row. None if another worker has it or deleted it."""
+    """Lock a queued mail. Returns None if another worker locked or deleted it."""
     query = select(AccountMail).where(AccountMail.id == mail_id).with_for_update(skip_locked=True)
     return session.scalar(query)
 
@@ -83,7 +83,7 @@ def count_new_members(session: Session, owner: Owner, since: datetime, *, most: 
 
 
 def count_invitations(session: Session, email: str, since: datetime) -> int:
-    """Number of invitations mailed to this address for all owners."""
+    """Number of invitations to this address from all owners."""
     query = select(func.count()).select_from(Mail).where(Mail.recipient == email, Mail.created_at > since)
     return session.scalars(query.where(Mail.template.in_(INVITATION_TEMPLATES))).one()
 

@@ -1,7 +1,7 @@
 """Requests for account mails: password links and invitations.
 
-The caller does not look the person up, so that neither the response nor its duration reveals whether an account exists.
-The worker does (`nac.accounts.account_mails.mail_writer`).
+The request does not look up the person. Neither the response nor its duration reveals whether an account exists.
+The worker looks up the person later (`nac.accounts.account_mails.mail_writer`).
 """
 
 from sqlalchemy.orm import Session
@@ -20,7 +20,9 @@ class TooManyMailsWait(Unavailable):
 
 
 def request_password_link(session: Session, *, email: str, is_known: bool) -> None:
-    """Request a password link. `is_known` is true for a known browser of the person. Works in any scope.
+    """Request a password link.
+
+    `is_known`: the request comes from a known browser of the person. Works in any database scope.
 
     Raises TooManyMailsWait.
     """
@@ -29,5 +31,5 @@ def request_password_link(session: Session, *, email: str, is_known: bool) -> No
 
 
 def queue_invitation(session: Session, *, actor: str, owner: Owner, email: str) -> None:
-    """Request an invitation mail for a new member. Use in the scope of the owner."""
+    """Request an invitation mail for a new member. Use in the database scope of the owner."""
     repository.create_invitation(session, actor, owner, require_email(email), audit.get_origin(session))

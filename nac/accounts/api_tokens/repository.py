@@ -37,7 +37,8 @@ ORDERS = SortOrders(
         "last_used_at": (ApiToken.last_used_at, ApiToken.id),
     }
 )
-# Memberships of the token's maker; empty if a suspended MSP's token created it; NULL without a maker.
+# JSON list of the memberships of the token's maker, the person who created it. NULL if no person created it. Empty for
+# a token that another token of a suspended MSP created.
 _MAKER_MEMBERSHIPS = literal_column(
     "CASE WHEN api_tokens.maker_id IS NOT NULL THEN memberships_behind(api_tokens)"
     " WHEN api_tokens.parent_id IS NOT NULL AND is_of_suspended_msp(api_tokens) THEN '[]' END",
@@ -75,16 +76,17 @@ _AUTHENTICATION_QUERY = (
 
 
 def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[dict[str, Any]] | None] | None:
-    """Token, and the current memberships of its maker at its owner, if it has one."""
+    """Token with this public id, and its maker's memberships at the token's owner (None without a maker)."""
     query = select(ApiToken, _MAKER_MEMBERSHIPS).where(ApiToken.public_id == public_id)
     row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
     return None if row is None else (row[0], row[1])
 
 
 def find_for_authentication(session: Session, public_id: str, *, tenant: str) -> Row[*tuple[Any, ...]] | None:
-    """Columns of a token, `behind` as above, and `place_tenant`, `place_msp`, `is_suspended` of the tenant.
+    """Token and requested tenant, as one row.
 
-    Every request runs this, so it is one statement and creates no entity.
+    `behind` has the maker's memberships. `place_tenant`, `place_msp` and `is_suspended` describe the tenant.
+    Every request runs this query. It is therefore one statement and creates no entity.
     """
     return session.connection().execute(_AUTHENTICATION_QUERY, {"public_id": public_id, "tenant": tenant}).one_or_none()
 
@@ -101,12 +103,15 @@ def get(session: Session, owner: Owner, token_id: UUID, *, lock: bool = False) -
 
 
 def lock_token(session: Session, token_id: UUID) -> datetime | None:
-    """Lock a token until the transaction ends. Returns its expiry; None if it is revoked. Works in any scope."""
+    """Lock a token until the transaction ends.
+
+    Returns its expiry, or None if it is revoked. Works in any database scope.
+    """
     return session.scalar(select(func.hold_token(token_id)))
 
 
 def revoke_children(session: Session, token_id: UUID, now: datetime) -> int:
-    """Revoke tokens that this token created. Returns their number. Works in any scope."""
+    """Revoke all tokens that this token created. Returns their number. Works in any database scope."""
     number: int = session.scalars(select(func.revoke_tokens_of(token_id, now))).one()
     return number
 

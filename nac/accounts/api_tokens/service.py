@@ -1,4 +1,4 @@
-"""API tokens of an owner, with permissions and an expiry. The text is shown only once."""
+"""API tokens of an owner, with permissions and an expiry. Admit shows a token's text only once, at its creation."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,16 +27,16 @@ from nac.kit.validation import require_future, require_name
 from nac.models import ApiToken
 
 MAX_LIFETIME = timedelta(days=366)
-# Valid tokens of an owner. More indicate a program that creates tokens and forgets them.
+# Maximum valid tokens of an owner. A higher number suggests a program that creates tokens and never revokes them.
 MAX_TOKENS_PER_OWNER = 200
-# Minimum time between two updates of the last use, so that not every request writes.
+# Minimum time between two updates of a token's last use. It avoids a database write for each request.
 _LAST_USE_INTERVAL = timedelta(minutes=1)
 RefusalReason = Literal["unknown", "wrong-secret", "revoked", "expired", "maker-gone"]
 _PERMISSIONS_BY_NAME = {permission.value: permission for permission in Permission}
 
 
 class TokenText(BearerSecret):
-    """`admit_<public id>_<secret>`, a form that secret scanners can recognise."""
+    """Text of an API token: `admit_<public id>_<secret>`. Secret scanners can recognise this form."""
 
     __slots__ = ()
     prefix: ClassVar[str] = "admit_"
@@ -54,15 +54,15 @@ class TokenRefused(AdmitError):
     status = 401
 
     def __init__(self, why: RefusalReason) -> None:
-        """`why` is for the log; callers do not see it."""
-        super().__init__(remedy="Create a new one, or ask an administrator for one.")
+        """Set the reason. `why` is only for the log: callers do not see it."""
+        super().__init__(remedy="Create a new token, or ask an administrator for one.")
         self.why = why
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedToken:
     row: ApiToken
-    # Full text of the token; it is not stored.
+    # Full text of the token. The database stores only a digest of the secret.
     text: str = field(repr=False)
 
 
@@ -78,10 +78,10 @@ def create_token(
     maker: TokenMaker | None = None,
     parent_id: UUID | None = None,
 ) -> CreatedToken:
-    """Create a token. Use in the scope of the owner.
+    """Create a token. Use in the database scope of the owner.
 
-    `held` are the caller's permissions, `maker` the responsible person. `parent_id` is the calling token: the new one
-    ends with it at the latest.
+    `held` are the caller's permissions. `maker` is the person responsible for the token. `parent_id` is the id of the
+    calling token, if a token creates this one. The new token expires when its parent expires, or earlier.
     """
     name, wanted = require_name(name), parse_permissions(permissions)
     above = sorted(wanted - permissions_at(owner.level))
@@ -132,18 +132,18 @@ def _require_parent_end(parent_ends_at: datetime | None) -> datetime:
 
 
 def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
-    """Permissions with these names. Raises InvalidInput with the unknown ones."""
+    """Permissions with these names. Raises InvalidInput if a name is unknown or no name is present."""
     names = set(names)
     unknown = sorted(names.difference(Permission))
     if unknown or not names:
-        told = f"Unknown permission {', '.join(unknown)}." if unknown else "At least one permission is required."
-        raise InvalidInput(told, place="permissions")
+        message = f"Unknown permission {', '.join(unknown)}." if unknown else "At least one permission is required."
+        raise InvalidInput(message, place="permissions")
     return frozenset(map(Permission, names))
 
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedToken:
-    # The token as a caller.
+    # Caller with the token's permissions.
     principal: Principal
     # Requested tenant; None if it does not exist.
     tenant: TenantRef | None
@@ -152,7 +152,10 @@ class AuthenticatedToken:
 def authenticate(
     session: Session, *, text: TokenText, address: str | None, now: datetime, tenant: str = ""
 ) -> AuthenticatedToken:
-    """Check a token. Use in CredentialScope of its public id. `tenant` is a slug or id. Raises TokenRefused."""
+    """Check a token. `tenant` is the slug or id of the requested tenant. Raises TokenRefused.
+
+    Use in CredentialScope of the token's public id.
+    """
     row = repository.find_for_authentication(session, text.public_id, tenant=tenant)
     if row is None:
         raise TokenRefused("unknown")
@@ -173,12 +176,12 @@ def authenticate(
     return AuthenticatedToken(principal, place)
 
 
-# An entity, or only its columns.
+# A token as an entity, or as a row of its columns.
 _TokenRow = ApiToken | Row[*tuple[Any, ...]]
 
 
 def _effective_permissions(row: _TokenRow, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:
-    """Permissions of the token that its maker still has. Unknown names of other versions are ignored."""
+    """Permissions of the token that its maker still has. Names that this version does not know are ignored."""
     given = _known_permissions(tuple(row.permissions))
     if behind is None:
         return given
@@ -188,7 +191,7 @@ def _effective_permissions(row: _TokenRow, behind: Sequence[Mapping[str, Any]] |
 
 @lru_cache
 def _known_permissions(names: tuple[str, ...]) -> frozenset[Permission]:
-    """Permissions with these names; cached because every request needs them."""
+    """Permissions with these names. The result is cached, because every request needs it."""
     return frozenset(_PERMISSIONS_BY_NAME[name] for name in names if name in _PERMISSIONS_BY_NAME)
 
 
@@ -199,7 +202,7 @@ def _build_maker(row: _TokenRow) -> TokenMaker | None:
 
 
 def get_valid(session: Session, *, owner: Owner, text: TokenText, now: datetime) -> ApiToken | None:
-    """Token with this text, if it belongs to the owner and is valid; otherwise None."""
+    """Token with this text, or None. The token must belong to the owner and be valid."""
     found = repository.get_by_public_id(session, text.public_id)
     if found is None:
         return None
@@ -219,9 +222,9 @@ def require_token(session: Session, *, owner: Owner, token_id: UUID, lock: bool 
 def revoke_token(
     session: Session, *, actor: str, held: Collection[Permission], owner: Owner, token_id: UUID
 ) -> ApiToken:
-    """Revoke a token and those that it created. Repeating has no effect.
+    """Revoke a token and all tokens that it created. A repeated call has no effect.
 
-    Raises PermissionMissing if the token has permissions outside `held`.
+    Raises PermissionMissing if the token has a permission that is not in `held`.
     """
     row = require_token(session, owner=owner, token_id=token_id, lock=True)
     require_covers(held, _known_permissions(tuple(row.permissions)), what="The token")
@@ -242,6 +245,6 @@ def list_tokens(
     text: str = "",
     statuses: Collection[TokenStatus] = (),
 ) -> Sequence[ApiToken]:
-    """List tokens. `text` is a part of the name."""
+    """List tokens of the owner. `text` is a part of the token's name."""
     span = span or ORDERS.first()
     return repository.list_page(session, owner, span=span, text=text, statuses=statuses, now=utc_now())

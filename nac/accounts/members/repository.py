@@ -25,7 +25,7 @@ from nac.kit.ids import TenantId
 from nac.models import CustomRole, Membership, MembershipTenant, Person, Tenant
 
 MemberRow = tuple[Membership, Person, CustomRole | None]
-# Not by name, which is hidden until the member has signed in.
+# Members cannot be sorted by name: the name is hidden until the member has signed in.
 ORDERS = SortOrders(
     {
         "id": (Membership.id,),
@@ -41,7 +41,7 @@ _ACCEPT = text("SELECT accept_memberships(:wanted)").bindparams(bindparam("wante
 
 
 def list_for_person(session: Session, person_id: UUID) -> Sequence[tuple[Membership, CustomRole | None, Any]]:
-    """Memberships of the person in scope, with the custom role and the kind of sign-in required."""
+    """Memberships of the person in scope, each with its custom role and the kind of sign-in that its owner requires."""
     query = select(Membership, CustomRole, _SIGN_IN_NEEDED).outerjoin(
         CustomRole, CustomRole.id == Membership.custom_role_id
     )
@@ -84,7 +84,7 @@ def _get(session: Session, owner: Owner, which: ColumnElement[bool]) -> MemberRo
 
 
 def lock_all(session: Session, owner: Owner) -> Sequence[tuple[Membership, CustomRole | None]]:
-    """Lock all memberships of the owner, in order of id."""
+    """Lock all memberships of the owner, ordered by id."""
     rows = session.scalars(
         select(Membership)
         .where(owner.owns(Membership))
@@ -97,7 +97,7 @@ def lock_all(session: Session, owner: Owner) -> Sequence[tuple[Membership, Custo
 
 
 def filter_able_to_sign_in(session: Session, owner: Owner, person_ids: Collection[UUID]) -> Collection[UUID]:
-    """Those of these members who are not disabled and have a way to sign in."""
+    """Ids of those members in `person_ids` who are enabled and have a way to sign in."""
     if not person_ids:
         return ()
     asked = {"people": list(person_ids), "msp": owner.msp_id, "tenant": owner.tenant_id}
@@ -105,7 +105,7 @@ def filter_able_to_sign_in(session: Session, owner: Owner, person_ids: Collectio
 
 
 def accept_memberships(session: Session, membership_ids: Sequence[UUID]) -> None:
-    """Mark memberships of the person in scope as used."""
+    """Mark memberships of the person in scope as accepted."""
     session.execute(_ACCEPT, {"wanted": list(membership_ids)})
 
 

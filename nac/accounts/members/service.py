@@ -1,4 +1,4 @@
-"""Members: people with a role on the platform, an MSP or a tenant. Use in the scope of the owner."""
+"""Members: people with a role on the platform, an MSP or a tenant. Use in the database scope of the owner."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -52,12 +52,12 @@ class LastManager(Conflict):
 @dataclass(frozen=True, slots=True)
 class Member:
     membership: Membership
-    # Name and status are hidden until the person has signed in: see `told_name` and `told_status`.
+    # Name and status are hidden until the person has signed in: use `visible_name` and `visible_status`.
     person: Person
     # Slug of a built-in or custom role.
     role: str
     permissions: frozenset[Permission]
-    # None for all tenants of the MSP.
+    # Tenants of the MSP that the member can access; None for all.
     chosen: frozenset[TenantId] | None
 
     @property
@@ -66,7 +66,7 @@ class Member:
 
     @property
     def visible_status(self) -> str:
-        """Status of the account; `invited` until the person has signed in, so that it does not reveal accounts."""
+        """Status of the account. It is `invited` until the person has signed in, and so does not reveal accounts."""
         return self.person.status if self.membership.accepted_at is not None else "invited"
 
 
@@ -88,9 +88,10 @@ def create_member(
     tenants: Iterable[str] | None = None,
     has_come: bool = False,
 ) -> Member:
-    """Add a member. `held` are the caller's permissions; `tenants` are slugs of an MSP's tenants, None for all.
+    """Add a member. `held` are the caller's permissions.
 
-    `has_come` is true if the person is the caller.
+    `tenants` are slugs of the MSP's tenants that the member can access; None for all. `has_come` is true if the caller
+    adds themselves. The membership is then accepted immediately.
 
     Raises AlreadyExists, InvalidInput and PermissionMissing.
     """
@@ -129,11 +130,12 @@ def update_member(
     tenants: Iterable[str] | None = None,
     keeps_tenants: bool = False,
 ) -> Member:
-    """Change role and tenants; `keeps_tenants` keeps the tenants.
+    """Change the role and the tenants of a member; `keeps_tenants` leaves the tenants unchanged.
 
-    `held` must include the member's current permissions too. Raises LastManager and as `add_member`.
+    `held` must also include the member's current permissions. Raises LastManager, MemberNotFound, InvalidInput and
+    PermissionMissing.
     """
-    # Lock first, so that the permissions of a custom role do not change meanwhile.
+    # Lock first: otherwise another request could change the permissions of a custom role.
     managers = lock_managers(session, owner=owner)
     found = _require_role(session, owner, role)
     before = require_member(session, owner=owner, membership_id=membership_id)
@@ -157,7 +159,7 @@ def update_member(
 def delete_member(
     session: Session, *, actor: str, held: Collection[Permission], owner: Owner, membership_id: UUID
 ) -> None:
-    """Remove a member; the account stays. Raises LastManager and PermissionMissing."""
+    """Remove a member. The person's account stays. Raises LastManager and PermissionMissing."""
     lock_managers(session, owner=owner).require_without({membership_id})
     member = require_member(session, owner=owner, membership_id=membership_id)
     require_may_grant(held, member.permissions)
@@ -169,14 +171,14 @@ def delete_member(
 def list_members(
     session: Session, *, owner: Owner, span: PageSpan | None = None, text: str = "", role: str = ""
 ) -> Sequence[Member]:
-    """List members. `text` is a part of the address, `role` a slug."""
+    """List members. `text` is a part of the e-mail address, `role` is a slug."""
     rows = repository.list_page(session, owner, span=span or ORDERS.first(), text=text, role=role)
     chosen = repository.list_chosen_tenants(session, [row[0].id for row in rows if row[0].has_chosen])
     return [_build_member(owner, *row, chosen.get(row[0].id)) for row in rows]
 
 
 def list_grants(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
-    """Grants of the person. Use in PersonScope."""
+    """Grants of the person: one for each membership, with its permissions. Use in PersonScope."""
     rows = repository.list_for_person(session, person_id)
     chosen = repository.list_chosen_tenants(session, [row.id for row, _, _ in rows if row.has_chosen])
     return tuple(
@@ -195,7 +197,7 @@ def list_grants(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
 def accept_invitations(
     session: Session, *, grants: Iterable[Grant], tenant: TenantRef | None, msp_id: MspId | None
 ) -> None:
-    """Mark new memberships of the person in scope that cover this place as used."""
+    """Accept new memberships of the person in scope that give access to this tenant or MSP."""
     new = [
         each.new_membership
         for each in grants
@@ -217,7 +219,10 @@ def _membership_permissions(level: PermissionLevel, row: Membership, role: Custo
 def _role_permissions(
     level: PermissionLevel, role: str | None, permissions: Iterable[str] | None
 ) -> frozenset[Permission]:
-    """Permissions of a custom role (`permissions`) or a built-in one; none for a role that this version lacks."""
+    """Permissions of a role. `permissions` are those of a custom role; None for a built-in role.
+
+    The result is empty for a built-in role that this version does not know.
+    """
     if permissions is not None:
         known = set(Permission)
         return frozenset(Permission(name) for name in permissions if name in known) & permissions_at(level)
@@ -234,7 +239,7 @@ def membership_permissions_at(
     tenant_id: str | None,
     has_chosen: bool,
 ) -> frozenset[Permission]:
-    """Permissions of a membership at `at`, from the database's description of it."""
+    """Permissions that a membership gives for the owner `at`. The other arguments are columns of the membership."""
     of = Owner(MspId(UUID(msp_id)) if msp_id else None, TenantId(UUID(tenant_id)) if tenant_id else None)
     chosen = frozenset[TenantId]() if has_chosen else None
     grant = Grant(
@@ -253,7 +258,7 @@ def _build_member(
 
 
 def require_member(session: Session, *, owner: Owner, membership_id: UUID, lock: bool = False) -> Member:
-    """Member with this id; `lock` locks all members of the owner. Raises MemberNotFound."""
+    """Member with this id. `lock` locks all members of the owner. Raises MemberNotFound."""
     if lock:
         lock_managers(session, owner=owner)
     row = repository.get(session, owner, membership_id)
@@ -290,12 +295,12 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
         return None
     wanted = set(slugs)
     if owner.level is not PermissionLevel.MSP or not wanted:
-        told = (
+        message = (
             "`tenants` is empty. Name a tenant, or omit it for all."
             if owner.level is PermissionLevel.MSP
             else "Only an MSP has tenants."
         )
-        raise InvalidInput(told, place="tenants")
+        raise InvalidInput(message, place="tenants")
     found = repository.tenants_by_slug(session, owner, wanted)
     unknown = sorted(wanted.difference(found))
     if unknown:
@@ -305,15 +310,16 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
 
 @dataclass(frozen=True, slots=True)
 class MemberManagers:
-    """Members who can manage members, have signed in as such and still can, with the id of their custom role.
+    """Ids of memberships that can manage members, each with the id of its custom role.
 
-    Invited members do not count, because the address may be wrong.
+    Such a member has accepted the membership and can still sign in. Invited members do not count, because the e-mail
+    address may be wrong.
     """
 
     roles: Mapping[UUID, UUID | None]
 
     def require_without(self, membership_ids: Collection[UUID]) -> None:
-        """Raise LastManager if there are no others."""
+        """Raise LastManager if no manager would remain without these memberships."""
         if self.roles and self.roles.keys() <= set(membership_ids):
             raise LastManager(remedy="First assign such a role to another member, who must then sign in.")
 
@@ -322,7 +328,7 @@ class MemberManagers:
 
 
 def lock_managing_people(session: Session, *, owner: Owner) -> Set[UUID]:
-    """Lock and list people who can manage members and have signed in as such."""
+    """Lock the memberships, and return the ids of people who can manage members and have accepted."""
     return {row.person_id for row in _lock_managing(session, owner)}
 
 
@@ -337,7 +343,10 @@ def _lock_managing(session: Session, owner: Owner) -> list[Membership]:
 
 
 def lock_managers(session: Session, *, owner: Owner) -> MemberManagers:
-    """Lock and list the managers. Empty for a tenant, because its MSP always has one."""
+    """Lock all memberships and return the managers.
+
+    The result is empty for a tenant. A tenant needs no manager of its own, because its MSP always has one.
+    """
     managing = _lock_managing(session, owner)
     if owner.level is PermissionLevel.TENANT:
         return MemberManagers({})

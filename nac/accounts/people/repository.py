@@ -25,7 +25,7 @@ def lock_person(session: Session, person_id: UUID) -> None:
 
 
 def get_id_by_email(session: Session, email: str) -> UUID | None:
-    """Id of the person with this address. Works in any scope."""
+    """Id of the person with this address. Works in any database scope."""
     return session.scalar(select(func.person_of_email(email)))
 
 
@@ -39,7 +39,7 @@ def list_page(session: Session, *, span: PageSpan, text: str, status: str) -> Se
 
 
 def get_or_create(session: Session, email: str, name: str) -> UUID:
-    """Id of the person with this address, created if it does not exist. Works in any scope."""
+    """Id of the person with this address. Creates the person if they do not exist. Works in any database scope."""
     made: UUID = session.scalars(select(func.ensure_person(email, name))).one()
     return made
 
@@ -50,11 +50,11 @@ def end_sign_ins(session: Session, person_id: UUID, now: datetime) -> None:
 
 
 def has_accepted_membership(session: Session, person_id: UUID) -> bool:
-    """Whether the person has used any membership. Use in PlatformScope."""
+    """Whether the person has accepted any membership. Use in PlatformScope."""
     found = exists().where(Membership.person_id == person_id, Membership.accepted_at.is_not(None))
     return session.scalars(select(found)).one()
 
 
 def can_sign_in(session: Session, person_id: UUID) -> bool:
-    """Whether the person can sign in without a provider. Works in any scope."""
+    """Whether the person can sign in without an identity provider. Works in any database scope."""
     return session.scalar(_CAN_SIGN_IN, {"person": person_id}) is not None

@@ -1,4 +1,4 @@
-"""Accounts of people. Only the person changes the account; others change memberships (`nac.accounts.members`)."""
+"""Accounts of people. Only the person can change their account. Owners change memberships (`nac.accounts.members`)."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -24,7 +24,10 @@ class PersonNotFound(NotFound):
 
 
 def require_password(text: str, *, email: str = "", place: str = "password") -> str:
-    """Check the length, and that it is not the address. No other rules (NIST SP 800-63B 5.1.1.2)."""
+    """Check that the password has an allowed length and is not the e-mail address.
+
+    NIST SP 800-63B 5.1.1.2 advises against other rules.
+    """
     if not MINIMUM_PASSWORD_CHARACTERS <= len(text) <= _MAXIMUM_PASSWORD_CHARACTERS:
         raise InvalidInput(
             "The password is too short." if len(text) < MINIMUM_PASSWORD_CHARACTERS else "The password is too long.",
@@ -37,13 +40,19 @@ def require_password(text: str, *, email: str = "", place: str = "password") -> 
 
 
 def get_or_create_person(session: Session, *, email: str, name: str = "") -> UUID:
-    """Id of the account of this address, created if it does not exist. Does not reveal which. Works in any scope."""
+    """Id of the account with this address. Creates the account if it does not exist. Works in any database scope.
+
+    The result does not reveal whether the account existed before.
+    """
     email = require_email(email)
     return repository.get_or_create(session, email, require_name(name) if name.strip() else "")
 
 
 def find_person_id(session: Session, *, email: str) -> UUID | None:
-    """Id of the person with this address; None if it is unknown or invalid. Works in any scope."""
+    """Id of the person with this address.
+
+    Returns None if the address is unknown or invalid. Works in any database scope.
+    """
     try:
         return repository.get_id_by_email(session, require_email(email))
     except InvalidInput:
@@ -51,9 +60,10 @@ def find_person_id(session: Session, *, email: str) -> UUID | None:
 
 
 def has_account(session: Session, *, email: str) -> bool:
-    """Whether the address has an account that was used or disabled. Use in PlatformScope.
+    """Whether a person has used the account of this address, or an administrator has disabled it.
 
-    An unused invitation does not count: otherwise others could block an address from signing up.
+    An unused invitation does not count: otherwise a stranger could invite an address to prevent its sign-up.
+    Use in PlatformScope.
     """
     person_id = repository.get_id_by_email(session, require_email(email))
     if person_id is None:
@@ -88,12 +98,12 @@ def require_by_email(session: Session, *, email: str) -> Person:
 def list_people(
     session: Session, *, span: PageSpan | None = None, text: str = "", status: str = ""
 ) -> Sequence[Person]:
-    """List people. `text` is a part of the address or name; "" matches all. Use in PlatformScope."""
+    """List people. `text` is a part of the e-mail address or the name; "" lists all. Use in PlatformScope."""
     return repository.list_page(session, span=span or ORDERS.first(), text=text, status=status)
 
 
 def create_person(session: Session, *, actor: str, email: str, name: str = "") -> Person:
-    """Add a person, unless the account exists. Use in PlatformScope."""
+    """Create a person, or return the existing one. Use in PlatformScope."""
     is_new = repository.get_id_by_email(session, require_email(email)) is None
     person = require_person(session, person_id=get_or_create_person(session, email=email, name=name))
     if is_new:
@@ -123,7 +133,7 @@ def rename_person(session: Session, *, actor: str, person_id: UUID, name: str) -
 
 
 def set_disabled(session: Session, *, actor: str, person_id: UUID, disabled: bool) -> Person:
-    """Disable or enable the account. Disabling ends its sign-ins. Use in PlatformScope."""
+    """Disable or enable the account. Disabling ends the person's sign-ins. Use in PlatformScope."""
     person = require_person(session, person_id=person_id)
     status = "disabled" if disabled else "active"
     if person.status != status:

@@ -1,4 +1,4 @@
-"""MSPs and tenants of a person, with permissions, for the portal's switcher."""
+"""MSPs and tenants that a person can access, with the person's permissions there, for the portal's switcher."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ _PLACES = text(
 
 @dataclass(frozen=True, slots=True)
 class AccessiblePlace:
-    # Sort key.
+    # Key that determines the order of the list.
     key: str
     kind: Literal["msp", "tenant"]
     id: UUID
-    # The MSP itself, or the tenant's.
+    # Id of this MSP, or of the tenant's MSP.
     msp_id: UUID
     slug: str
     name: str
@@ -41,13 +41,13 @@ class AccessiblePlace:
 def list_places(
     session: Session, *, principal: Principal, via: SignOnOrigin | None, after: str = "", limit: int = 100
 ) -> Sequence[AccessiblePlace]:
-    """List places; `after` is the last key of the previous page. `principal` is the person in scope.
+    """List MSPs and tenants of a person. `after` is the last key of the previous page. Use in PersonScope.
 
-    Use in PersonScope.
+    `principal` describes the person in scope. After single sign-on, `via` limits the list to the provider's owner.
     """
     only = via.owner if via is not None else Owner()
-    asked = {"msp": only.msp_id, "tenant": only.tenant_id, "after": after, "most": limit}
-    rows = [dict(row) for row in session.execute(_PLACES, asked).mappings()]
+    parameters = {"msp": only.msp_id, "tenant": only.tenant_id, "after": after, "most": limit}
+    rows = [dict(row) for row in session.execute(_PLACES, parameters).mappings()]
     return [AccessiblePlace(permissions=_permissions_at(principal, row, row.pop("is_stopped")), **row) for row in rows]
 
 

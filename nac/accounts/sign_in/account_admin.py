@@ -1,7 +1,7 @@
-"""Administration of other people's accounts, as the platform. Use in PlatformScope.
+"""Administration of other people's accounts by the platform. Use in PlatformScope.
 
-A caller who creates a link or resets factors could sign in as that person. They therefore need all permissions that
-the person has anywhere.
+A caller who creates a password link or resets factors could then sign in as that person. The caller must therefore have
+every permission that the person has anywhere.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,14 +21,14 @@ from nac.core.access.permissions import Permission
 from nac.kit.db import enter_person
 from nac.models import Membership, Person, SignIn
 
-# Newest sign-ins in the view of an account.
+# Maximum sign-ins in the view of an account, newest first.
 MAX_SIGN_INS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class AccountOverview:
     person: Person
-    # Methods in addition to the password.
+    # Second factors of the account.
     methods: tuple[str, ...]
     sign_ins: Sequence[SignIn]
     memberships: Sequence[Membership]
@@ -36,7 +36,7 @@ class AccountOverview:
 
 def lock_account(session: Session, *, person_id: UUID) -> None:
     """Lock the account's status until the transaction ends."""
-    # Lock in the same order as changes of members.
+    # Lock managers first and the person second. Changes of members use the same order.
     members.lock_managers(session, owner=Owner())
     people.lock_person(session, person_id=person_id)
 
@@ -54,7 +54,7 @@ def get_account(session: Session, *, person_id: UUID) -> AccountOverview:
 
 
 def require_may_manage(session: Session, *, held: Collection[Permission], person_id: UUID) -> Person:
-    """Raise PermissionMissing if the person has permissions that the caller lacks. Raises PersonNotFound."""
+    """Return the person. Raises PermissionMissing if the person has permissions outside `held`, and PersonNotFound."""
     person = people.require_person(session, person_id=person_id)
     enter_person(session, person.id)
     grants = members.list_grants(session, person_id=person.id)
@@ -70,7 +70,7 @@ def require_may_manage(session: Session, *, held: Collection[Permission], person
 def update_status(
     session: Session, *, actor: str, held: Collection[Permission], person_id: UUID, status: str
 ) -> Person:
-    """Disable or enable the account. Raises LastManager and as `require_within`."""
+    """Disable or enable the account. Raises LastManager, PermissionMissing and PersonNotFound."""
     require_may_manage(session, held=held, person_id=person_id)
     is_disabled = status == "disabled"
     if is_disabled:
@@ -90,6 +90,6 @@ def reset_factors(session: Session, *, actor: str, held: Collection[Permission],
 
 
 def create_link(session: Session, *, actor: str, held: Collection[Permission], person_id: UUID) -> links.CreatedLink:
-    """Create a password link, which invalidates earlier ones."""
+    """Create a password link. Earlier links of the person become invalid."""
     person = require_may_manage(session, held=held, person_id=person_id)
     return links.create_link(session, actor=actor, person=person)

@@ -1,11 +1,12 @@
-"""Delays repeated sign-in attempts without blocking the person: counts by person and source.
+"""Delays for repeated sign-in attempts, counted by person and by source address.
 
-An attacker is delayed for the attacked person at their address, and then for their address. The person is not delayed
-elsewhere or in a known browser, which is counted separately. Codes after the correct password are counted by person
-only, because the attempt proves knowledge of the password.
+Failed attempts on one person from an address delay later attempts on this person from this address. After more
+failures, all attempts from this address are delayed. The person can still sign in without delay from another address. A
+known browser of the person has a separate count. Codes after the correct password are counted only by person, because
+the attempt proves knowledge of the password.
 
-Attempts on one person from very many addresses are delayed together. The person then needs a known browser, a passkey,
-or a link by mail, which makes a browser known.
+Attempts on one person from very many addresses share a delay. The person then needs a known browser, a passkey, or a
+link by mail. The link makes a browser known.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from sqlalchemy.orm import Session
 from nac.accounts.sign_in_errors import PlaceNotKnown, TooManyAttempts
 from nac.kit.request_sources import get_source
 
-# Attempts without delay. The database function computes the growing delay.
+# Attempts without delay. The database function begin_sign_in_attempt() computes the growing delay.
 FREE_ATTEMPTS = 5
 FREE_PER_ADDRESS = 30
 # Limit for one person from all unknown browsers and addresses (NIST SP 800-63B 5.2.2 allows 100).
@@ -36,15 +37,15 @@ _FORGIVE = text("SELECT forgive_sign_in_attempt(:keys, :forgiven)").bindparams(
 
 @dataclass(frozen=True, slots=True)
 class CountedAttempt:
-    # Attempts without delay by key.
+    # Key of each count, and its number of attempts without delay.
     keys: Mapping[bytes, int]
-    # The same for keys that count all unknown places together.
+    # Like `keys`, except that it counts a person over all unknown browsers and addresses.
     anywhere: Mapping[bytes, int] = field(default_factory=dict)
 
     def begin(self, session: Session) -> None:
-        """Count the attempt. Commit the transaction whatever the result. Works in any scope.
+        """Count the attempt. Commit the transaction even if the sign-in fails. Works in any database scope.
 
-        Raises TooManyAttempts and PlaceNotKnown, which do not count.
+        Raises TooManyAttempts and PlaceNotKnown. A delayed attempt does not count.
         """
         if seconds := self._begin(session, self.keys):
             raise TooManyAttempts(seconds)
@@ -56,13 +57,13 @@ class CountedAttempt:
         return int(session.scalar(_BEGIN, {"keys": list(keys), "free": list(keys.values())}) or 0)
 
     def succeed(self, session: Session) -> None:
-        """Reset the person's counts. Counts of the address and of other places stay."""
+        """Reset the counts of the person. The counts of the address and of other browsers stay."""
         forgiven = [key for key, free in self.keys.items() if free == FREE_ATTEMPTS]
         session.execute(_FORGIVE, {"keys": [*self.keys, *self.anywhere], "forgiven": forgiven})
 
 
 def password_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> CountedAttempt:
-    """Attempt with a password. `device_id` is that of a known browser, or None."""
+    """Attempt with a password. `device_id` identifies a known browser; None for an unknown browser."""
     if device_id is not None:
         return CountedAttempt({_attempt_key("device", email_tag, device_id): FREE_ATTEMPTS})
     source = get_source(address).encode()
@@ -74,7 +75,7 @@ def password_attempt(*, email_tag: bytes, address: str, device_id: bytes | None)
 
 
 def link_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> CountedAttempt:
-    """Request for a link by mail. It never counts as successful."""
+    """Request for a link by mail. Such a request never resets counts."""
     if device_id is not None:
         return CountedAttempt({_attempt_key("device-link", email_tag, device_id): FREE_LINKS})
     source = get_source(address).encode()
@@ -98,12 +99,12 @@ def confirmation_attempt(*, sign_in_id: UUID) -> CountedAttempt:
 
 
 def address_attempt(*, address: str) -> CountedAttempt:
-    """Attempt with a secret that cannot be guessed; counted by address, separately from passwords."""
+    """Attempt with a secret that cannot be guessed. Such attempts count by address, separately from passwords."""
     return CountedAttempt({_attempt_key("unguessable", get_source(address).encode()): FREE_PER_ADDRESS})
 
 
 def make_email_tag(email: str) -> bytes:
-    """Digest of an e-mail address as typed, whether it has an account or not."""
+    """Digest of an e-mail address as typed. The address need not have an account."""
     return hashlib.sha256(b"admit email 1\0" + email.strip().lower().encode(errors="replace")).digest()
 
 

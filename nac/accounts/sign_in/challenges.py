@@ -1,7 +1,7 @@
-"""State between the steps of a sign-in, sealed, held by the client, and valid for minutes.
+"""Challenges: the state between two steps of a sign-in. Admit encrypts it and the client stores it for minutes.
 
-The server stores nothing for unfinished sign-ins. A challenge is spent in the transaction of its success, so that it
-works only once.
+The server stores nothing for unfinished sign-ins. When a step succeeds, its transaction marks the challenge as used.
+A challenge therefore works only once.
 """
 
 import base64
@@ -24,46 +24,47 @@ MAX_TEXT_LENGTH = 4_000
 
 
 class FactorsNeeded(msgspec.Struct, frozen=True, tag=True):
-    """The password was correct; a second factor must follow."""
+    """Correct password. The person must now prove a second factor."""
 
     person_id: UUID
-    # Digest of the password hash: a change of the password invalidates the challenge.
+    # Digest of the password hash. A change of the password invalidates the challenge.
     password_tag: bytes
 
 
 class PasskeyChallenge(msgspec.Struct, frozen=True, tag=True):
-    """An authenticator must sign `nonce`."""
+    """Request to sign `nonce` with a passkey."""
 
     nonce: bytes
-    # `after` a password, for a signed-in person (`sign_in_id`), or neither to sign in with only a passkey.
+    # `after` is set if the passkey is the second factor after a password. `sign_in_id` is set if a signed-in person
+    # confirms. Neither is set if the person signs in with only a passkey.
     after: FactorsNeeded | None = None
     sign_in_id: UUID | None = None
 
 
 class PasskeyRegistration(msgspec.Struct, frozen=True, tag=True):
-    """A new passkey of a signed-in person."""
+    """Registration of a new passkey for a signed-in person."""
 
     nonce: bytes
     sign_in_id: UUID
 
 
 class SignOnChallenge(msgspec.Struct, frozen=True, tag=True):
-    """The browser is at the provider."""
+    """Single sign-on in progress. The browser is at the provider."""
 
     sign_on_id: UUID
     state: str
     nonce: str
     code_verifier: str
-    # Digest of the settings at the start.
+    # Digest of the provider's settings at the start of the sign-in.
     settings_tag: bytes
     # Path to redirect to on success.
     next: str
-    # Path to redirect to with an error code; "" to show the error.
+    # Path to redirect to with an error code. If it is "", Admit shows an error page.
     on_error: str = ""
 
 
 class KnownDevice(msgspec.Struct, frozen=True, tag=True):
-    """A known browser of a person."""
+    """Known browser of a person. The browser stores it in a cookie."""
 
     email_tag: bytes
     device_id: bytes
@@ -84,7 +85,10 @@ class OpenedChallenge(Generic[Kind]):
     digest: bytes = field(repr=False)
 
     def spend(self, session: Session) -> None:
-        """Spend the challenge. Raises SignInRefused if it was spent before; roll back then. Works in any scope."""
+        """Mark the challenge as used. Works in any database scope.
+
+        Raises SignInRefused if it was used before: then roll back the transaction.
+        """
         if not session.scalar(select(func.spend_challenge(self.digest, self.expires_at))):
             raise SignInRefused(remedy="Start again.")
 
@@ -99,7 +103,7 @@ class ChallengeSealer:
         return base64.urlsafe_b64encode(octets).decode().rstrip("=")
 
     def read(self, kind: type[Kind], text: str, *, now: datetime) -> OpenedChallenge[Kind]:
-        """Open a challenge. Raises SignInRefused if it is invalid, of another kind or expired."""
+        """Open a challenge. Raises SignInRefused if the text is invalid, has another kind or has expired."""
         try:
             if len(text) > MAX_TEXT_LENGTH:
                 raise ValueError

@@ -1,8 +1,10 @@
-"""Audits failed sign-ins at the owners of the person's memberships, or at the platform without any.
+"""Audit log entries for failed sign-ins.
 
-Each person, each single sign-on, and all unknown addresses together get an entry at once and then every ten minutes,
-with the number of failures since the previous one: at most seven entries an hour. Runs as admit_worker, in
-PlatformScope.
+Owners of the person's memberships get the entries. The platform gets them if the person has no membership.
+
+The first failure creates an entry at once. Later failures share an entry every ten minutes, with the number of
+failures since the last entry. Failures are grouped by person or by single sign-on. All unknown addresses form one
+group. A group has at most seven entries an hour. Runs as database role admit_worker, in PlatformScope.
 """
 
 from collections import Counter
@@ -24,12 +26,12 @@ from nac.models import SignInFailure
 
 ACTOR = "system:sign-in"
 BATCH_SIZE = 200
-# Most frequent sources in an entry.
+# Maximum source addresses in an entry, most frequent first.
 _MAX_SOURCES = 5
 
 
 def audit_failures(*, engine: Engine | None = None) -> int:
-    """Write due entries. Returns the number of people and providers."""
+    """Write due entries. Returns the number of groups that were due."""
     with session_scope(PlatformScope(), engine=engine) as session:
         due = repository.list_due_failures(session, now=utc_now(), most=BATCH_SIZE)
     for subject_id, hour in due:

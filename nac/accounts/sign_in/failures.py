@@ -1,7 +1,7 @@
-"""Failed sign-ins, with person, source and reason. Counted by hour, so that attackers cannot fill a log.
+"""Failed sign-ins, with person, source and reason. Admit counts them by hour, so that attackers cannot fill a log.
 
-For a person and hour there are at most 20 rows by reason and source, and one more for each reason. The audit log
-records the first failure at once and later ones every ten minutes (`nac.accounts.sign_in.failure_audit`).
+A person has at most 20 rows an hour for different reasons and sources. Each reason has one more row for the rest.
+`nac.accounts.sign_in.failure_audit` copies the counts to the audit log.
 """
 
 import ipaddress
@@ -15,14 +15,14 @@ from sqlalchemy.orm import Session
 from nac.core.audit import service as audit
 from nac.kit.request_sources import get_source
 
-# Subject of failures with unknown addresses.
+# Subject of all failures with unknown e-mail addresses.
 NOBODY_ID = UUID(int=0)
 _USER_AGENT_CHARACTERS = 300
 
 
 @unique
 class FailureReason(StrEnum):
-    """Reason of a person's failure. Those of a single sign-on are its error codes."""
+    """Reason of a person's failed sign-in. For single sign-on, the reason is the provider's error code."""
 
     PASSWORD = "wrong-password"  # noqa: S105 -- a name
     DISABLED = "disabled"
@@ -42,9 +42,9 @@ _NOTE = text("SELECT note_sign_in_failure(:subject, :why, :source, :address, :re
 
 
 def record_failure(session: Session, *, subject_id: UUID, reason: str, user_agent: str) -> None:
-    """Count a failure. `subject_id` is a person, a single sign-on, or NOBODY.
+    """Count a failed sign-in. `subject_id` is the id of a person or of a single sign-on, or NOBODY_ID.
 
-    Takes the same time for unknown people. Works in any scope.
+    Takes the same time for known and unknown people. Works in any database scope.
     """
     origin = audit.get_origin(session)
     address = _parse_address(origin.address or "") if origin is not None else None
@@ -60,12 +60,12 @@ def record_failure(session: Session, *, subject_id: UUID, reason: str, user_agen
 
 
 def printable_user_agent(user_agent: str) -> str:
-    """The part of the user agent that is stored."""
+    """Part of the user agent that Admit stores."""
     return "".join(each for each in user_agent if each.isprintable())[:_USER_AGENT_CHARACTERS]
 
 
 def _parse_address(text: str) -> str | None:
-    """The address without a zone (RFC 4007 11.2), which PostgreSQL does not support."""
+    """IP address without its zone (RFC 4007 11.2). PostgreSQL does not support zones."""
     try:
         return str(ipaddress.ip_address(text.partition("%")[0]))
     except ValueError:

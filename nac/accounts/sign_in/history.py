@@ -1,4 +1,4 @@
-"""A person's own sign-ins and failed attempts, and the deletion of old sign-in data."""
+"""Sign-ins and failed attempts of a person, and the deletion of old sign-in data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ from nac.kit.db import PlatformScope, session_scope
 from nac.models import PasswordLink, SignIn, SignInAttempt, SignInFailure, SpentChallenge
 
 HistoryKey = tuple[datetime, str]
-# Retention of a person's sign-ins and failures.
+# Retention of sign-ins and failed attempts.
 HISTORY_RETENTION = timedelta(days=90)
 LINK_RETENTION = timedelta(days=30)
-# The same as in begin_sign_in_attempt().
+# Must equal the window in the database function begin_sign_in_attempt().
 _ATTEMPT_WINDOW = timedelta(hours=1)
 BATCH_ROWS = 1_000
 _MAX_BATCHES = 200
@@ -42,7 +42,7 @@ _MAX_BATCHES = 200
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A sign-in, or the failures in one hour with the same reason and source."""
+    """A sign-in, or all failures of one hour that have the same reason and source."""
 
     id: str
     at: datetime
@@ -59,7 +59,10 @@ class HistoryEntry:
 def list_history(
     session: Session, *, signed_in: SignedInPerson, after: HistoryKey | None, limit: int, oldest_first: bool = False
 ) -> Sequence[HistoryEntry]:
-    """List own sign-ins and failures. After single sign-on, only those by that provider. Use in PersonScope."""
+    """List the person's own sign-ins and failures. Use in PersonScope.
+
+    After single sign-on, the list has only entries of that provider.
+    """
     mine = SignIn.person_id == signed_in.person_id
     begun = select(
         cast(SignIn.id, Text).label("id"),
@@ -86,13 +89,14 @@ def list_history(
 
 
 def prune(*, engine: Engine | None = None, batch: int = BATCH_ROWS) -> dict[str, int]:
-    """Delete old rows in batches. Returns the number by table. The rest is deleted in the next hour.
+    """Delete old rows in batches. Returns the number of deleted rows by table.
 
-    Runs as admit_worker, in PlatformScope.
+    A run has a limit. The next run deletes the remaining rows.
+    Runs as database role admit_worker, in PlatformScope.
     """
     now = utc_now()
     over: dict[type, ColumnElement[bool]] = {
-        # A sign-in that was not seen for this time has ended.
+        # A sign-in without requests for MAX_IDLE has ended.
         SignIn: SignIn.last_seen_at < now - HISTORY_RETENTION - MAX_IDLE,
         SignInFailure: SignInFailure.last_at < now - HISTORY_RETENTION,
         PasswordLink: PasswordLink.expires_at < now - LINK_RETENTION,

@@ -1,4 +1,4 @@
-"""Links that set a password, for new members and forgotten passwords. Only the person may see the text."""
+"""Links that set a password, for new members and for forgotten passwords. Only the person may see the link."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -27,10 +27,10 @@ class CreatedLink:
 
 
 def create_link(session: Session, *, actor: str, person: Person, ends_earlier: bool = True) -> CreatedLink:
-    """Create a link; without a password it lasts longer. Use in PersonScope, or as admit_worker in PlatformScope.
+    """Create a link. It is valid longer if the person has no password. Use in PersonScope or as admit_worker.
 
-    `ends_earlier` invalidates earlier links. Do not set it for public requests: anyone could invalidate a link that the
-    person has just received.
+    `ends_earlier` invalidates earlier links. Set it to false for public requests.
+    Otherwise anyone could invalidate a link that the person has just received.
     """
     now = utc_now()
     if ends_earlier:
@@ -52,7 +52,7 @@ def create_link(session: Session, *, actor: str, person: Person, ends_earlier: b
 
 
 def require_valid_link(session: Session, *, text: LinkText) -> PasswordLink:
-    """Check a link without using it. Use in CredentialScope of the public id. Raises LinkRefused."""
+    """Check a link without using it up. Use in CredentialScope of its public id. Raises LinkRefused."""
     found = repository.get_link(session, text.public_id)
     if found is None or not text.is_of(found.secret_sha256) or not _is_valid(found):
         raise LinkRefused(remedy="Request a new one.")
@@ -64,10 +64,13 @@ def _is_valid(row: PasswordLink) -> bool:
 
 
 def set_password(session: Session, *, text: LinkText, password: str) -> Person:
-    """Set the password and end all sign-ins. Use in CredentialScope of the public id. Raises LinkRefused."""
+    """Set the password and end all sign-ins of the person. Use in CredentialScope of the link's public id.
+
+    Raises LinkRefused.
+    """
     found = require_valid_link(session, text=text)
     become_person(session, found.person_id)
-    # Read it again with a lock: a concurrent request finds the link used.
+    # Read the link again with a lock. If another request has used the link, this read shows it.
     row = repository.get_link(session, text.public_id, lock=True)
     if row is None or not _is_valid(row):
         raise LinkRefused(remedy="Request a new one.")

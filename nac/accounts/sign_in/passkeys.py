@@ -34,10 +34,10 @@ from nac.models import Passkey, Person
 MAX_PASSKEYS = 20
 _RELYING_PARTY_NAME = "Admit"
 _NONCE_BYTES = 32
-# Browsers send about 2 KB, without attestation.
+# Browsers send about 2 KB if no attestation is requested.
 MAX_CREDENTIAL_LENGTH = 20_000
 _MAX_ID_LENGTH = 1_400
-# Errors of the library and its parsers for untrusted input.
+# Errors that the library and its parsers raise for untrusted input.
 _INVALID_CREDENTIAL_ERRORS = (
     WebAuthnException,
     ValueError,
@@ -52,7 +52,7 @@ _INVALID_CREDENTIAL_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class RelyingParty:
-    """This installation as a relying party. Its passkeys work at no other."""
+    """This installation as a WebAuthn relying party. Its passkeys do not work at other installations."""
 
     # Origin: scheme://host[:port].
     origin: str
@@ -95,7 +95,10 @@ def create_passkey(
     credential: dict[str, Any],
     name: str,
 ) -> tuple[Passkey, Factor]:
-    """Add a passkey. Returns it and its factor. Use in PersonScope. Raises PasskeyRefused, AlreadyExists, Conflict."""
+    """Add a passkey. Returns the passkey and its factor. Use in PersonScope.
+
+    Raises PasskeyRefused, AlreadyExists and Conflict.
+    """
     name = require_name(name)
     try:
         made = webauthn.verify_registration_response(
@@ -125,9 +128,9 @@ def create_passkey(
     except IntegrityError as exc:
         if not isinstance(exc.orig, UniqueViolation):
             raise
-        # Authenticators choose random ids, so this is never a coincidence.
+        # Authenticators choose random ids. The same id therefore means the same passkey.
         raise AlreadyExists(
-            "This passkey belongs to another account.", place="credential", remedy="Create a new one."
+            "This passkey belongs to another account.", place="credential", remedy="Create a new passkey."
         ) from exc
     audit.append(session, actor=actor, action="passkey.add", target=person.email, after={"name": row.name})
     return row, Factor.PASSKEY if made.user_verified else Factor.SECURITY_KEY
@@ -138,7 +141,7 @@ def build_authentication_options(
 ) -> dict[str, Any]:
     """Options for navigator.credentials.get().
 
-    Without `passkeys` the authenticator names the person and must verify them.
+    Without `passkeys` the authenticator selects the person, and must verify them with PIN or biometrics.
     """
     wanted = UserVerificationRequirement.PREFERRED if passkeys else UserVerificationRequirement.REQUIRED
     options = webauthn.generate_authentication_options(
@@ -148,7 +151,7 @@ def build_authentication_options(
 
 
 def require_credential_id(credential: dict[str, Any]) -> str:
-    """Id of the credential. Raises SignInRefused without a valid one."""
+    """Id of the credential. Raises SignInRefused if the id is missing or invalid."""
     found = credential.get("id")
     if not isinstance(found, str) or not 1 <= len(found) <= _MAX_ID_LENGTH or not found.isascii() or "\0" in found:
         raise SignInRefused(remedy="Start again.")
@@ -165,9 +168,9 @@ def use_passkey(
     alone: bool,
     now: datetime,
 ) -> Factor:
-    """Check a passkey and return its factor. Use in PersonScope. Raises SignInRefused.
+    """Check the passkey's response and return the factor that it proves. Use in PersonScope. Raises SignInRefused.
 
-    `alone`: the passkey is the only factor, so the authenticator must have verified the person.
+    `alone`: the passkey is the only factor. The authenticator must then have verified the person.
     """
     row = repository.lock_passkey(session, person.id, require_credential_id(credential))
     response = credential.get("response")
@@ -206,7 +209,7 @@ def list_passkeys(session: Session, *, person_id: UUID) -> Sequence[Passkey]:
 
 
 def get_person_id(session: Session, *, credential_id: str) -> UUID | None:
-    """Person with this passkey. Use in CredentialScope of its id."""
+    """Id of the person with this passkey. Use in CredentialScope of the credential id."""
     return repository.get_passkey_person_id(session, credential_id)
 
 

@@ -1,4 +1,4 @@
-"""Checks passwords. Takes the same time for unknown people."""
+"""Password checks. They take the same time for known and unknown people."""
 
 import hashlib
 import threading
@@ -10,7 +10,7 @@ from nac.kit.passwords import verify_password
 
 # Argon2id hash that matches no password, with the parameters of nac.kit.passwords.
 _DUMMY_HASH = "$argon2id$v=19$m=19456,t=2,p=1$YWRtaXQgb2Ygbm9ib2R5IQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-# Each check takes 19 MiB and a core. A waiting one holds a thread of the API.
+# Each check uses 19 MiB and a CPU core. A waiting check blocks a thread of the API.
 _MAX_PARALLEL = 4
 _MAX_WAITING = 8
 _PATIENCE_SECONDS = 5.0
@@ -40,7 +40,7 @@ _gate = _ConcurrencyGate(_MAX_PARALLEL, _MAX_WAITING)
 
 
 def is_correct_password(password: str, password_hash: str) -> bool:
-    """Check a password. `password_hash` is "" if the person is unknown or has none.
+    """Check a password. `password_hash` is "" if the person is unknown or has no password.
 
     Do not call this in a transaction, because it is slow. Raises TooManySignIns.
     """
@@ -50,5 +50,5 @@ def is_correct_password(password: str, password_hash: str) -> bool:
 
 
 def make_password_tag(password_hash: str) -> bytes:
-    """Digest that changes with the password."""
+    """Digest of the password hash. It changes when the password changes."""
     return hashlib.sha256(b"admit password tag 1\0" + password_hash.encode()).digest()

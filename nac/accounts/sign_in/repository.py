@@ -37,7 +37,7 @@ from nac.models import (
     Totp,
 )
 
-# Indexed by person, and by owner of the provider.
+# The table has indexes by person and by owner of the provider.
 ORDERS = SortOrders({"created_at": (SignIn.created_at, SignIn.id)}, default="-created_at")
 PASSKEY_ORDERS = SortOrders({"created_at": (Passkey.created_at, Passkey.id), "name": (Passkey.name, Passkey.id)})
 _WANTS_TWO = text("SELECT wants_two_factors(:msp, :tenant)").bindparams(
@@ -56,7 +56,7 @@ def get_by_public_id(session: Session, public_id: str) -> SignIn | None:
 def list_for_person(
     session: Session, person_id: UUID, good: ColumnElement[bool], *, sign_on_id: UUID | None, span: PageSpan
 ) -> Sequence[SignIn]:
-    """List sign-ins of a person; `sign_on_id` limits to those by this single sign-on."""
+    """List sign-ins of a person. `sign_on_id` selects only sign-ins by this single sign-on."""
     query = select(SignIn).where(SignIn.person_id == person_id, good)
     if sign_on_id is not None:
         query = query.where(SignIn.sign_on_id == sign_on_id)
@@ -103,7 +103,7 @@ def get_totp(session: Session, person_id: UUID) -> Totp | None:
 
 
 def use_totp_step(session: Session, person_id: UUID, step: int) -> bool:
-    """Use a time step. False if this or a later one was used already. Concurrent calls wait."""
+    """Mark a time step as used. Returns False if this step or a later one is already used. Concurrent calls wait."""
     statement = update(Totp).where(Totp.person_id == person_id, Totp.last_step < step).values(last_step=step)
     result = session.execute(statement, execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)
@@ -138,7 +138,7 @@ def list_passkeys(session: Session, person_id: UUID) -> Sequence[Passkey]:
 
 
 def get_passkey_person_id(session: Session, credential_id: str) -> UUID | None:
-    """Person with this passkey. Use in CredentialScope of its id."""
+    """Id of the person with this passkey. Use in CredentialScope of the credential id."""
     return session.scalar(select(Passkey.person_id).where(Passkey.credential_id == credential_id))
 
 
@@ -165,7 +165,7 @@ def count_recent(session: Session, person_id: UUID, since: datetime) -> int:
 
 
 def list_member_owners(session: Session, person_id: UUID, *, most: int) -> Sequence[Owner]:
-    """Owners of the person's memberships; only the platform if there are none or more than `most`."""
+    """Owners of the person's memberships. If there is no owner or more than `most`, returns only the platform."""
     query = select(Membership.msp_id, Membership.tenant_id).where(Membership.person_id == person_id)
     rows = session.execute(query.order_by(Membership.id).limit(most + 1)).all()
     return [Owner(*row) for row in rows] if 0 < len(rows) <= most else [Owner()]
@@ -176,7 +176,7 @@ def get_person_email(session: Session, person_id: UUID) -> str | None:
 
 
 def get_sign_on_issuer(session: Session, sign_on_id: UUID) -> tuple[str, Sequence[Owner]] | None:
-    """Issuer and owner of a single sign-on."""
+    """Issuer of a single sign-on, and a list with its owner."""
     query = select(SignOn.settings, SignOn.msp_id, SignOn.tenant_id).where(SignOn.id == sign_on_id)
     row = session.execute(query).one_or_none()
     return None if row is None else (str(row.settings["issuer"]), [Owner(row.msp_id, row.tenant_id)])
@@ -205,6 +205,6 @@ def delete_batch(session: Session, table: Any, which: ColumnElement[bool], *, mo
 
 
 def list_membership_ids(session: Session, owner: Owner, person_id: UUID) -> Sequence[UUID]:
-    """Ids of the person's memberships."""
+    """Ids of the person's memberships at this owner."""
     query = select(Membership.id).where(owner.owns(Membership), Membership.person_id == person_id)
     return session.scalars(query).all()

@@ -1,4 +1,4 @@
-"""Sign-in rules of an owner: two factors, or only single sign-on. Use in the scope of the owner."""
+"""Sign-in rules of an owner: require two factors, or only single sign-on. Use in the database scope of the owner."""
 
 from typing import Any
 from uuid import UUID
@@ -21,7 +21,10 @@ from nac.models import Person, SignIn, SignInRule
 
 
 def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRule:
-    """The owner's rules, or the default. `lock` locks them until the transaction ends."""
+    """Rules of the owner, or the default rules.
+
+    `lock` creates the rules if they do not exist, and locks them until the transaction ends.
+    """
     if lock:
         sign_ons.lock_owner(session, owner)
     row = session.scalar(select(SignInRule).where(owner.owns(SignInRule)).execution_options(populate_existing=True))
@@ -29,12 +32,12 @@ def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRul
 
 
 def get_local_email(session: Session, row: SignInRule) -> str | None:
-    """Address of the member who can sign in without single sign-on; None without one."""
+    """E-mail address of the member who can sign in without single sign-on; None without such a member."""
     return session.scalar(select(Person.email).where(Person.id == row.local_person_id)) if row.local_person_id else None
 
 
 def _get_or_create(session: Session, owner: Owner) -> SignInRule:
-    """Create the rules if they do not exist, and lock them."""
+    """Lock the rules of the owner. Creates them if they do not exist."""
     session.execute(insert(SignInRule).values(**owner.columns()).on_conflict_do_nothing())
     query = select(SignInRule).where(owner.owns(SignInRule)).with_for_update()
     return session.scalars(query.execution_options(populate_existing=True)).one()
@@ -50,9 +53,11 @@ def update_rule(
     sign_on_only: bool | None = None,
     local_account: str | None = None,
 ) -> SignInRule:
-    """Change the rules. `by` is the caller's sign-in, None for a token. `local_account` "" removes it; None keeps.
+    """Change the rules. `by` is the caller's sign-in; None if the caller is a token.
 
-    Raises SecondFactorNeeded if the caller would lose access, and SignOnNotProven if all members could.
+    `local_account` is the address of the member who can sign in without single sign-on. "" removes it, None keeps it.
+
+    Raises SecondFactorNeeded if the caller would lose access. Raises SignOnNotProven if all members could lose access.
     """
     if two_factors and by is not None and not by.has_two_factors:
         raise SecondFactorNeeded("You would lose access yourself.", remedy="Sign in with two factors first.")
@@ -79,10 +84,10 @@ def _audit_values(session: Session, row: SignInRule) -> dict[str, Any]:
 
 
 def _require_local_account(session: Session, owner: Owner, email: str) -> UUID:
-    """Id of a member who has signed in and has two factors. Raises InvalidInput."""
+    """Id of a member who has signed in and has two factors. Raises InvalidInput if there is no such member."""
     found = members.get_by_email(session, owner=owner, email=email.strip().lower())
     if found is None or found.membership.accepted_at is None:
-        raise InvalidInput("This is not a member who has signed in.", place="local_account")
+        raise InvalidInput("No member with this address has signed in.", place="local_account")
     if not session.scalar(select(func.has_two_factors(found.person.id))):
         remedy = "The person must add an authenticator app or a passkey first."
         raise InvalidInput("This account has only one factor.", place="local_account", remedy=remedy)
@@ -90,7 +95,7 @@ def _require_local_account(session: Session, owner: Owner, email: str) -> UUID:
 
 
 def _require_proven(session: Session, owner: Owner) -> None:
-    """Require that a manager of members has signed in with the provider's current settings. Raises SignOnNotProven."""
+    """Raise SignOnNotProven if no manager of members has signed in with the provider's current settings."""
     if owner.level is PermissionLevel.PLATFORM:
         raise InvalidInput("The platform has no single sign-on.", place="sign_on_only")
     sign_on = sign_ons.get(session, owner)
@@ -105,5 +110,8 @@ def _require_proven(session: Session, owner: Owner) -> None:
 
 
 def wants_two_factors(session: Session, *, msp_id: MspId | None, tenant_id: TenantId | None) -> bool:
-    """Whether the platform, the MSP or the tenant requires two factors. Works in any scope."""
+    """Whether the platform, the MSP or the tenant requires two factors from its members.
+
+    Works in any database scope.
+    """
     return repository.wants_two_factors(session, msp_id, tenant_id)

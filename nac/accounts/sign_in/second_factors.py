@@ -1,4 +1,4 @@
-"""Factors of a sign-in: which count as two, a person's methods for the second, and recovery codes."""
+"""Second factors: the kinds, the methods that a person can use, and recovery codes."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -21,22 +21,22 @@ class Factor(StrEnum):
     PASSWORD = "password"  # noqa: S105 -- a name
     TOTP = "totp"
     RECOVERY_CODE = "recovery-code"
-    # Unlocked with PIN or biometrics: two factors in one (NIST SP 800-63B 5.1.9).
+    # Authenticator that verified PIN or biometrics. It counts as two factors (NIST SP 800-63B 5.1.9).
     PASSKEY = "passkey"
-    # Only touched: one factor.
+    # Authenticator that the person only touched. It counts as one factor.
     SECURITY_KEY = "security-key"
-    # Single sign-on by a provider ...
+    # Single sign-on without a report of two factors.
     SIGN_ON = "sign-on"
-    # ... that reports two factors.
+    # Single sign-on with two factors, as the provider reports.
     SIGN_ON_TWO = "sign-on-two"
 
 
-# Factors that count as the second.
+# Factors that count as the second factor.
 SECOND_FACTORS = frozenset({Factor.TOTP, Factor.RECOVERY_CODE, Factor.SECURITY_KEY})
 
 
 def list_second_factors(session: Session, *, person_id: UUID) -> tuple[str, ...]:
-    """Methods for the second factor; empty without one. Use in PersonScope."""
+    """Second factors of the person; empty if there are none. Use in PersonScope."""
     row = repository.get_totp(session, person_id)
     found = [Factor.TOTP] if row is not None and row.confirmed_at is not None else []
     if repository.list_passkeys(session, person_id):
@@ -53,8 +53,8 @@ def has_two_factors(shown: Collection[str]) -> bool:
 
 
 def create_recovery_codes(session: Session, *, actor: str, person: Person) -> list[str]:
-    """Create new codes, which replace the old ones. Use in PersonScope."""
-    # Lock, so that a concurrent call replaces these codes.
+    """Create recovery codes and delete the previous codes. Use in PersonScope."""
+    # Lock the person. Concurrent calls then run one after the other, and the codes of the last call stay.
     people.lock_person(session, person.id)
     repository.delete_recovery_codes(session, person.id)
     codes = [generate_recovery_code() for _ in range(RECOVERY_CODE_COUNT)]

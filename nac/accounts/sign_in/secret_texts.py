@@ -1,4 +1,4 @@
-"""Secrets of people in text form."""
+"""Texts of secrets: the sign-in cookie, password links and recovery codes."""
 
 import hashlib
 import hmac
@@ -18,7 +18,10 @@ class SignInText(BearerSecret):
     purpose: ClassVar[bytes] = b"admit sign-in 1\0"
 
     def csrf_token(self) -> str:
-        """Token that changing requests send in addition to the cookie. Other sites cannot read it."""
+        """Token against cross-site requests (CSRF).
+
+        Requests that change data send it in addition to the cookie. Other sites cannot read it.
+        """
         return hmac.new(self.secret.encode(), b"admit csrf 1\0" + self.public_id.encode(), hashlib.sha256).hexdigest()
 
 
@@ -43,6 +46,6 @@ def generate_recovery_code() -> str:
 
 
 def hash_recovery_code(person_id: UUID, code: str) -> bytes:
-    """Digest of a code as typed, with or without dashes."""
+    """Digest of a recovery code as typed. Dashes do not matter."""
     typed = "".join(code.lower().split()).replace("-", "")
     return hashlib.sha256(b"admit recovery code 1\0" + person_id.bytes + typed.encode()).digest()

@@ -1,4 +1,4 @@
-"""Sign-ins of people. They end after 12 idle hours, after 7 days, or on request."""
+"""Sign-ins of people. A sign-in ends after 12 hours without requests, after 7 days, or when the person ends it."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -32,10 +32,10 @@ from nac.models import Person, SignIn
 
 MAX_IDLE = timedelta(hours=12)
 MAX_LIFETIME = timedelta(days=7)
-# Time after a confirmation in which the account can be changed.
+# Time after a confirmation in which the person can change the account.
 CONFIRMATION_LIFETIME = timedelta(minutes=10)
 _SEEN_STEP = timedelta(minutes=1)
-# Limits for audit entries about one person's sign-ins: per hour, and owners.
+# Above this number of sign-ins in an hour, or of owners, only the platform's audit log gets an entry.
 MAX_AUDITED_PER_HOUR = 20
 MAX_AUDITED_OWNERS = 50
 _PLATFORM_OWNER = Owner()
@@ -51,7 +51,7 @@ class SignOnOrigin:
 
 @dataclass(frozen=True, slots=True)
 class SignedInPerson:
-    """The sign-in of a caller: person, browser and factors."""
+    """Current sign-in of a caller: person and factors."""
 
     sign_in_id: UUID
     person_id: UUID
@@ -74,7 +74,8 @@ class SignedInPerson:
     def require_own(self, *, has_second: bool) -> None:
         """Require a sign-in that may change the account. Raises AccountOfAnother and SecondFactorNeeded.
 
-        A provider can name any person. Its sign-ins are therefore valid only for its owner, never for the account.
+        A provider can claim to sign in any person. Its sign-ins are therefore valid only for memberships at its owner.
+        They cannot change the account.
         """
         if self.via is not None:
             raise AccountOfAnother(remedy="Sign in with a password or passkey of your own.")
@@ -82,13 +83,13 @@ class SignedInPerson:
             raise SecondFactorNeeded(remedy="Sign in again, with your second factor.")
 
     def require_confirmed(self, *, now: datetime) -> None:
-        """Raise ConfirmationNeeded if the last confirmation is too old."""
+        """Raise ConfirmationNeeded if the person has not confirmed within CONFIRMATION_LIFETIME."""
         if self.confirmed_at <= now - CONFIRMATION_LIFETIME:
             raise ConfirmationNeeded(remedy="Confirm with your password or passkey.")
 
 
 def name_actor(email: str, via: SignOnOrigin | None) -> str:
-    """Name of the caller in the audit log, with the owner of the provider for single sign-on."""
+    """Name of the caller in the audit log. After single sign-on it includes the owner of the provider."""
     if via is None:
         return f"person:{email}"
     whose = f"MSP {via.owner.msp_id}" if via.owner.msp_id is not None else f"tenant {via.owner.tenant_id}"
@@ -105,7 +106,7 @@ def create_sign_in(
     now: datetime,
     via: SignOnOrigin | None = None,
 ) -> tuple[SignIn, SignInText]:
-    """Start a sign-in with a new secret. Use in PersonScope."""
+    """Start a sign-in. Returns the row and the text of its new secret. Use in PersonScope."""
     text = SignInText.make()
     owner = via.owner if via is not None else Owner()
     row = SignIn(
@@ -132,9 +133,10 @@ def create_sign_in(
 
 
 def _audited_owners(session: Session, person: Person, via: SignOnOrigin | None, now: datetime) -> Sequence[Owner]:
-    """Owners whose audit log gets an entry: the platform, and the provider's owner or all owners of memberships.
+    """Owners whose audit log gets an entry for this sign-in.
 
-    After many sign-ins in an hour, only the platform, so that the logs do not grow too fast.
+    After single sign-on: the platform and the provider's owner. Otherwise: the platform and all owners of memberships.
+    After many sign-ins in an hour: only the platform, so that the logs do not grow too fast.
     """
     if via is not None:
         return [_PLATFORM_OWNER, via.owner]
@@ -145,14 +147,17 @@ def _audited_owners(session: Session, person: Person, via: SignOnOrigin | None, 
 
 
 def end_previous(session: Session, *, person: Person, text: SignInText) -> None:
-    """End this browser's previous sign-in of the same person. Use in PersonScope."""
+    """End this browser's previous sign-in if it belongs to the same person. Use in PersonScope."""
     row = repository.get_by_public_id(session, text.public_id)
     if row is not None and row.person_id == person.id and text.is_of(row.secret_sha256):
         repository.end_sign_ins(session, SignIn.id == row.id, now=utc_now())
 
 
 def authenticate(session: Session, *, text: SignInText, now: datetime) -> tuple[SignedInPerson, Principal]:
-    """Check a sign-in. Use in CredentialScope of the public id; also enters the person's. Raises SignInOver."""
+    """Check a sign-in, and enter PersonScope of its person. Raises SignInOver.
+
+    Use in CredentialScope of the sign-in's public id.
+    """
     row = repository.get_by_public_id(session, text.public_id)
     if row is None or not text.is_of(row.secret_sha256) or not _is_valid(row, now):
         raise SignInOver(remedy="Sign in again.")
@@ -193,13 +198,13 @@ def _is_valid(row: SignIn, now: datetime) -> bool:
 
 
 def valid_clause() -> ColumnElement[bool]:
-    """SQL condition for sign-ins that are valid now."""
+    """SQL condition that selects currently valid sign-ins."""
     now = utc_now()
     return repository.valid_clause(now, seen_since=now - MAX_IDLE)
 
 
 def confirm_sign_in(session: Session, *, signed_in: SignedInPerson, factor: Factor, now: datetime) -> SignIn:
-    """Note a confirmation by the person. Use in PersonScope. Raises SignInOver."""
+    """Store that the person confirmed their identity now. Use in PersonScope. Raises SignInOver."""
     row = session.get(SignIn, signed_in.sign_in_id, with_for_update=True, populate_existing=True)
     if row is None or not _is_valid(row, now):
         raise SignInOver(remedy="Sign in again.")
@@ -210,9 +215,9 @@ def confirm_sign_in(session: Session, *, signed_in: SignedInPerson, factor: Fact
 
 
 def add_factor(session: Session, *, signed_in: SignedInPerson, person: Person, factor: Factor) -> None:
-    """Note a new factor that the person has just used. A first second factor ends all other sign-ins.
+    """Add a new factor, which the person has just used, to this sign-in. Use in PersonScope.
 
-    Use in PersonScope.
+    If the person had no second factor before, this ends all their other sign-ins.
     """
     if signed_in.has_two_factors:
         return
@@ -221,7 +226,10 @@ def add_factor(session: Session, *, signed_in: SignedInPerson, person: Person, f
 
 
 def list_own(session: Session, *, signed_in: SignedInPerson, span: PageSpan) -> Sequence[SignIn]:
-    """List own valid sign-ins. After single sign-on, only those by that provider. Use in PersonScope."""
+    """List the person's own valid sign-ins. Use in PersonScope.
+
+    After single sign-on, the list has only sign-ins by that provider.
+    """
     via = signed_in.via.sign_on_id if signed_in.via is not None else None
     return repository.list_for_person(session, signed_in.person_id, valid_clause(), sign_on_id=via, span=span)
 
@@ -244,14 +252,17 @@ def _end_sign_in(session: Session, actor: str, target: str, row: SignIn, owner: 
 def list_via(
     session: Session, *, owner: Owner, span: PageSpan, text: str = ""
 ) -> Sequence[tuple[SignIn, Person | None]]:
-    """List sign-ins by the owner's provider. `text` is a part of the address. Use in the scope of the owner."""
+    """List sign-ins by the owner's provider.
+
+    `text` is a part of the e-mail address. Use in the database scope of the owner.
+    """
     return repository.list_via(session, owner, valid_clause(), span=span, text=text)
 
 
 def end_via(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, sign_in_id: UUID) -> None:
-    """End a sign-in by the owner's provider. Use in the scope of the owner.
+    """End a sign-in by the owner's provider. Use in the database scope of the owner.
 
-    Raises SignInNotFound, and PermissionMissing if the person is a member with permissions outside `held`.
+    Raises SignInNotFound. Raises PermissionMissing if the person is a member who has permissions outside `held`.
     """
     found = repository.get_via(session, owner, valid_clause(), sign_in_id)
     if found is None:
@@ -265,7 +276,10 @@ def end_via(session: Session, *, actor: str, held: Collection[Permission], owner
 
 
 def end_all(session: Session, *, actor: str, person: Person, but_for: UUID | None = None) -> int:
-    """End all sign-ins, except `but_for`. Returns their number. Use in PersonScope or PlatformScope."""
+    """End all sign-ins of the person, except the one with id `but_for`. Returns the number of ended sign-ins.
+
+    Use in PersonScope or PlatformScope.
+    """
     conditions = [SignIn.person_id == person.id, *([SignIn.id != but_for] if but_for is not None else [])]
     ended = repository.end_sign_ins(session, *conditions, now=utc_now())
     if ended:

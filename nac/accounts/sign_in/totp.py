@@ -1,4 +1,7 @@
-"""Codes of an authenticator app (RFC 6238): six digits, 30 s, SHA-1, which all apps support. Each works once."""
+"""Codes of an authenticator app (RFC 6238). Each code works once.
+
+Codes have six digits, change every 30 s and use SHA-1. All apps support these parameters.
+"""
 
 import hmac
 from datetime import datetime
@@ -16,12 +19,12 @@ from nac.models import Person, Totp
 
 _ISSUER = "Admit"
 _STEP_SECONDS = 30
-# Tolerated steps, for inaccurate clocks and the time to type (RFC 6238 5.2).
+# Accepted time steps before and after now, for inaccurate clocks and the time to type (RFC 6238 5.2).
 _WINDOW = 1
 
 
 def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
-    """Create a secret, which `confirm` activates. Use in PersonScope. Raises TotpIsThere."""
+    """Create a secret. It becomes active with `confirm_totp`. Use in PersonScope. Raises TotpIsThere."""
     row = repository.get_totp(session, person.id)
     if row is not None and row.confirmed_at is not None:
         raise TotpIsThere(remedy="Remove it first.")
@@ -50,7 +53,7 @@ def confirm_totp(session: Session, *, actor: str, person: Person, code: str, uns
 
 
 def use_totp_code(session: Session, *, person_id: UUID, code: str, unseal: Unseal, now: datetime) -> bool:
-    """Use a code. Returns whether it is current and unused. Use in PersonScope."""
+    """Use a code up. Returns whether the code is correct and unused. Use in PersonScope."""
     row = repository.get_totp(session, person_id)
     return row is not None and row.confirmed_at is not None and _use_matching_step(session, row, code, unseal, now)
 

@@ -41,7 +41,7 @@ _CACHE_SECONDS = 600.0
 _MAX_CACHED = 500
 _SUBJECT_CHARACTERS = 255
 _MAX_GROUPS = 2_000
-# RFC 8176 2.
+# Value of the claim `amr` for several factors (RFC 8176 2).
 _TWO_FACTOR_AMR = "mfa"
 _PROVIDER_ERRORS = frozenset({"server_error", "temporarily_unavailable"})
 _CLIENT_ERRORS = frozenset(
@@ -74,7 +74,7 @@ class AuthorizationResponse:
     """Parameters of the provider's response."""
 
     code: str = field(repr=False)
-    # RFC 9207.
+    # Parameter `iss` of the response (RFC 9207).
     issuer: str | None
     nonce: str = field(repr=False)
     code_verifier: str = field(repr=False)
@@ -82,7 +82,7 @@ class AuthorizationResponse:
 
 @dataclass(frozen=True, slots=True)
 class ProviderIdentity:
-    """The signed-in person. `email` is in lower case and verified, or trusted by the settings."""
+    """Person that the provider signed in. `email` is in lower case. It is verified, unless the settings trust any."""
 
     subject: str
     email: str
@@ -91,7 +91,7 @@ class ProviderIdentity:
 
 
 class _Metadata(msgspec.Struct, frozen=True):
-    """The metadata that Admit uses (OpenID Connect Discovery 3)."""
+    """Provider metadata that Admit uses (OpenID Connect Discovery 3)."""
 
     issuer: str
     authorization_endpoint: str
@@ -109,7 +109,7 @@ class _TokenError(msgspec.Struct, frozen=True):
 class SignOnProvider:
     def __init__(self, settings: SignOnSettings, *, owner: str, redirect_uri: str, reach: OutboundReach) -> None:
         self._settings = settings
-        # Owner of the provider.
+        # Text that identifies the owner of the provider, for the limits.
         self._owner = owner
         self._redirect_uri = redirect_uri
         self._reach = reach
@@ -117,7 +117,7 @@ class SignOnProvider:
 
     def begin(self) -> StartedFlow:
         """Start the flow. Raises ProviderUnavailable and TooManySignIns."""
-        # Cached metadata needs no request and does not count as a response.
+        # Cached metadata needs no request. It does not prove that the provider responds.
         metadata = _metadata_cache.get(self._key) or self._run(self._discover)
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         parameters = {
@@ -133,12 +133,12 @@ class SignOnProvider:
         return StartedFlow(_add_to_query(metadata.authorization_endpoint, parameters), state, nonce, verifier)
 
     def finish(self, returned: AuthorizationResponse, *, secret: str) -> ProviderIdentity:
-        """Redeem the code and check the id_token. Raises ProviderRefused and as `begin`."""
+        """Redeem the code and check the id_token. Raises ProviderRefused, ProviderUnavailable and TooManySignIns."""
 
-        async def ask(web: HttpClient) -> ProviderIdentity:
+        async def redeem(web: HttpClient) -> ProviderIdentity:
             metadata = await self._discover(web)
-            named = returned.issuer
-            if named != metadata.issuer and (named or metadata.authorization_response_iss_parameter_supported):
+            issuer = returned.issuer
+            if issuer != metadata.issuer and (issuer or metadata.authorization_response_iss_parameter_supported):
                 raise WrongProvider
             token, access_token = await self._redeem_code(web, metadata, returned, secret)
             claims = await self._claims(web, metadata, token)
@@ -148,15 +148,15 @@ class SignOnProvider:
                 raise IdTokenNotValid("The id_token belongs to another sign-in.")
             return self._identity(await self._complete(web, metadata, claims, access_token))
 
-        return self._run(ask)
+        return self._run(redeem)
 
-    def _run(self, ask: Callable[[HttpClient], Awaitable[_Found]]) -> _Found:
+    def _run(self, exchange: Callable[[HttpClient], Awaitable[_Found]]) -> _Found:
         async def run() -> _Found:
             tls = tls_context(self._settings.ca_certificate)
             async with OutboundTransport(self._reach, tls=tls, connections=1) as transport:
                 web = HttpClient(transport, step_seconds=_STEP_SECONDS, total_seconds=_STEP_SECONDS, redirects_most=0)
                 async with asyncio.timeout(_TOTAL_SECONDS):
-                    return await ask(web)
+                    return await exchange(web)
 
         with _provider_limits.one(owner=self._owner, host=urlsplit(self._settings.issuer).netloc):
             try:
@@ -171,10 +171,10 @@ class SignOnProvider:
         address = self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
         metadata = _decode(await web.fetch(address, most_bytes=_MAX_RESPONSE_BYTES), _Metadata, address)
         if metadata.issuer != self._settings.issuer:
-            raise ProviderUnavailable(f"{address} names another issuer: {metadata.issuer[:200]!r}.")
+            raise ProviderUnavailable(f"{address} reports another issuer: {metadata.issuer[:200]!r}.")
         for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri):
             if not is_https_address(endpoint):
-                raise ProviderUnavailable(f"{address} names an endpoint without https: {endpoint[:200]!r}.")
+                raise ProviderUnavailable(f"{address} reports an endpoint without https: {endpoint[:200]!r}.")
         _metadata_cache.put(self._key, metadata)
         return metadata
 
@@ -190,7 +190,7 @@ class SignOnProvider:
         }
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         if secret and "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
-            # Both are form-encoded, so that they contain no colon (RFC 6749 2.3.1).
+            # Encode client id and secret as form values, so that neither contains a colon (RFC 6749 2.3.1).
             pair = f"{quote_plus(client_id)}:{quote_plus(secret)}"
             headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         else:
@@ -224,17 +224,17 @@ class SignOnProvider:
     async def _complete(
         self, web: HttpClient, metadata: _Metadata, claims: Mapping[str, Any], access_token: str
     ) -> Mapping[str, Any]:
-        """Claims with those of the userinfo endpoint (OpenID Connect Core 5.3)."""
+        """Claims of the id_token, completed by those of the userinfo endpoint (OpenID Connect Core 5.3)."""
         address = metadata.userinfo_endpoint
         if "email" in claims or not is_https_address(address) or not access_token.isascii():
             return claims
         headers = {"Authorization": f"Bearer {access_token}", "Accept": "application/json"}
-        said = _decode(
+        userinfo = _decode(
             await web.fetch(address, most_bytes=_MAX_RESPONSE_BYTES, headers=headers), dict[str, Any], address
         )
-        if said.get("sub") != claims.get("sub"):
+        if userinfo.get("sub") != claims.get("sub"):
             raise IdTokenNotValid("The userinfo belongs to another person.")
-        return {**said, **claims}
+        return {**userinfo, **claims}
 
     def _identity(self, claims: Mapping[str, Any]) -> ProviderIdentity:
         subject, email, groups = claims["sub"], claims.get("email"), claims.get(self._settings.groups_claim)
@@ -255,29 +255,29 @@ class SignOnProvider:
 
 
 def _compute_code_challenge(verifier: str) -> str:
-    """The S256 challenge (RFC 7636 4.2)."""
+    """Compute the S256 code challenge (RFC 7636 4.2)."""
     return urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
 def _add_to_query(endpoint: str, parameters: Mapping[str, str]) -> str:
-    """The endpoint with more parameters. Its own ones stay (RFC 6749 3.1)."""
+    """URL of the endpoint with these parameters added. Parameters of its own URL stay (RFC 6749 3.1)."""
     parts = urlsplit(endpoint)
     query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *parameters.items()])
     return parts._replace(query=query).geturl()
 
 
 def build_denial(error: str) -> AdmitError:
-    """Error for the provider's error response (RFC 6749 4.1.2.1, OpenID Connect Core 3.1.2.6)."""
-    told = f"The provider reports: {error}."
+    """Build the error for the provider's error response (RFC 6749 4.1.2.1, OpenID Connect Core 3.1.2.6)."""
+    message = f"The provider reports: {error}."
     if error in _PROVIDER_ERRORS:
-        return ProviderUnavailable(told, remedy="Start again.")
+        return ProviderUnavailable(message, remedy="Start again.")
     if error in _CLIENT_ERRORS:
-        return ClientRefused(told, remedy=_SETUP_REMEDY)
-    return ProviderDenied(told, remedy="Start again.")
+        return ClientRefused(message, remedy=_SETUP_REMEDY)
+    return ProviderDenied(message, remedy="Start again.")
 
 
 def _token_refusal(exc: FetchFailed) -> Exception:
-    """Error for a response of the token endpoint (RFC 6749 5.2); `exc` itself if it is none."""
+    """Convert an error response of the token endpoint (RFC 6749 5.2). Returns `exc` if it is no such response."""
     if exc.refused is None:
         return exc
     try:
@@ -297,7 +297,7 @@ def _decode(body: bytes, kind: type[_Found], address: str) -> _Found:
 
 
 class _MetadataCache:
-    """Cache of providers' metadata, for ten minutes."""
+    """Cache of provider metadata. An entry is valid for ten minutes."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[bytes, tuple[float, _Metadata]] = OrderedDict()

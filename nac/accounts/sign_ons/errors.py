@@ -1,4 +1,4 @@
-"""Errors of single sign-on. Pages can show their codes; docs/how-to/sign-in.md lists them."""
+"""Errors of single sign-on. Pages can show the error codes; docs/how-to/sign-in.md lists them."""
 
 from nac.kit.errors import AdmitError, Unavailable
 
@@ -22,7 +22,7 @@ class ClientRefused(ProviderRefused):
 
 
 class CodeRefused(ProviderRefused):
-    """The provider rejected its own code."""
+    """The provider rejected the code that it issued."""
 
 
 class WrongProvider(ProviderRefused):
@@ -42,7 +42,7 @@ class EmailNotVerified(ProviderRefused):
 
 
 class NoMemberHere(ProviderRefused):
-    """You are not a member here."""
+    """You are not a member of this MSP or tenant."""
 
 
 class OwnerSuspended(ProviderRefused):

@@ -1,7 +1,7 @@
-"""Limits concurrent requests to providers: each holds a thread of the API.
+"""Limits for concurrent requests to identity providers. Each request occupies a thread of the API.
 
-A tenant can configure a provider that never responds. Providers that responded recently have reserved places. Others
-have one place for each owner, and a pause after repeated failures.
+A tenant can configure a provider that never responds. Therefore Admit reserves requests for providers that responded
+recently. Each owner may have only one request to other providers, with a pause after repeated failures.
 """
 
 import threading
@@ -16,12 +16,12 @@ from nac.kit.errors import AdmitError, Unavailable
 
 MAX_TOTAL = 12
 MAX_PER_OWNER = 4
-# Many organisations share one host.
+# Many organisations use providers on the same host.
 MAX_PER_HOST = 8
-# Places of providers without a recent response: one for each owner, and so many in total.
+# Maximum requests to providers without a recent response, of all owners together.
 MAX_UNPROVEN = 4
 PROVEN_SECONDS = 24 * 3_600.0
-# Failures without a pause; then the pause doubles from 2 s.
+# Failures without a pause. After that, the pause starts at 2 s and doubles with each failure.
 _FREE_FAILURES = 2
 _MAX_PAUSE_SECONDS = 60.0
 _MAX_FAILURES = 8
@@ -30,7 +30,7 @@ _MAX_OWNERS = 2_000
 
 @dataclass(slots=True)
 class _OwnerHistory:
-    # Time of the last response by host.
+    # Time of the last response, by host.
     answered_at: dict[str, float] = field(default_factory=dict)
     failures: int = 0
     asked_again_at: float = float("-inf")
@@ -47,9 +47,9 @@ class ProviderLimits:
 
     @contextmanager
     def one(self, *, owner: str, host: str) -> Iterator[None]:
-        """Hold a place for a request. Unavailable counts as a failure, other errors do not count.
+        """Count a request while it runs. Unavailable counts as a failure of the provider; other errors do not.
 
-        Raises TooManySignIns.
+        Raises TooManySignIns if a limit is reached.
         """
         is_proven = self._take(owner, host)
         has_answered: bool | None = False
@@ -101,7 +101,7 @@ class ProviderLimits:
         known = self._known(owner)
         if has_answered:
             known.answered_at = {host: self._clock()}
-            # One response does not clear all failures of an unreliable provider.
+            # After many failures, one response is not enough: an unreliable provider keeps most of its count.
             known.failures = max(0, known.failures - 1)
             return
         known.answered_at.pop(host, None)

@@ -1,7 +1,9 @@
-"""Single sign-on of an MSP's or tenant's members with its own provider. Use in the scope of the owner.
+"""Single sign-on: members of an MSP or tenant sign in with its own identity provider.
 
-A provider can name any person. Its sign-ins are therefore valid only for memberships of its owner, not for other
-memberships or the account.
+Use in the database scope of the owner.
+
+A provider can claim to sign in any person. Its sign-ins are therefore valid only for memberships at its owner. They
+cannot change the account or use other memberships.
 """
 
 import hashlib
@@ -60,7 +62,7 @@ def open_secret(row: SignOn, *, unseal: Unseal) -> str:
 
 
 def find_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> SignOn | None:
-    """The owner's single sign-on, or None. `lock` locks either state until the transaction ends."""
+    """Single sign-on of the owner, or None. `lock` locks it until the transaction ends, even if it does not exist."""
     if lock:
         repository.lock_owner(session, owner)
     return repository.get(session, owner, lock=lock)
@@ -91,10 +93,10 @@ def set_up_sign_on(
     secret: str | None,
     seal: Seal,
 ) -> SignOn:
-    """Set up the single sign-on. `secret` is the client secret; None keeps it.
+    """Set up the single sign-on. `secret` is the client secret; None keeps the current one.
 
-    The provider can sign in as any member, so the caller needs all permissions of this level. Raises PermissionMissing,
-    InvalidInput and Conflict.
+    The provider could sign in as any member. The caller therefore needs all permissions of this level.
+    Raises PermissionMissing, InvalidInput and Conflict.
     """
     require_may_grant(held, permissions_at(owner.level))
     settings = read_settings(document)
@@ -128,7 +130,7 @@ def set_up_sign_on(
 
 
 def delete_sign_on(session: Session, *, actor: str, owner: Owner) -> None:
-    """Remove the single sign-on and end its sign-ins. Raises SignOnNotFound and Conflict."""
+    """Remove the single sign-on and end all sign-ins by it. Raises SignOnNotFound and Conflict."""
     repository.lock_owner(session, owner)
     row = require_sign_on(session, owner=owner)
     _require_not_only_way(session, owner)
@@ -139,7 +141,7 @@ def delete_sign_on(session: Session, *, actor: str, owner: Owner) -> None:
 
 
 def _require_not_only_way(session: Session, owner: Owner) -> None:
-    """Raise Conflict if members cannot sign in otherwise."""
+    """Raise Conflict if single sign-on is the only way to sign in for members."""
     if repository.is_sign_on_only(session, owner):
         raise Conflict(
             "Members can sign in only with this single sign-on.",
@@ -148,7 +150,7 @@ def _require_not_only_way(session: Session, owner: Owner) -> None:
 
 
 def resolve_person(session: Session, *, row: SignOn, identity: ProviderIdentity) -> UUID:
-    """Id of the signed-in member. Adds the person as a member if a join applies. Raises ProviderRefused."""
+    """Id of the member who signed in. Adds a new member if a join rule matches. Raises ProviderRefused."""
     owner, settings = get_owner(row), parse_settings(row)
     if owner.msp_id is not None and msps.require_msp(session, msp_id=owner.msp_id).status != "active":
         raise OwnerSuspended(remedy="Contact the platform's operator.")

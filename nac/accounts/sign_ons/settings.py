@@ -12,19 +12,19 @@ from nac.kit.validation import is_https_address, require_name
 
 MAX_JOINS = 20
 _CA_CHARACTERS = 50_000
-# Settings that determine who receives the client secret.
+# Admit sends the client secret to the provider that these settings select.
 SECRET_BOUND_SETTINGS = ("issuer", "ca_certificate")
-# Settings that determine the meaning of a subject.
+# The subject in an id_token identifies a person only together with these settings.
 SUBJECT_BOUND_SETTINGS = ("issuer", "client_id")
 
 
 class JoinRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rule that makes people of the provider members if domain and group match; "" matches all."""
+    """Rule that adds people of the provider as members. Domain and group must match; "" matches all."""
 
     role: str
     domain: str = ""
     group: str = ""
-    # Slugs of tenants of the MSP; None for all.
+    # Slugs of the MSP's tenants that the member can access; None for all.
     tenants: tuple[str, ...] | None = None
 
 
@@ -32,18 +32,18 @@ class SignOnSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     issuer: str
     client_id: str
     scope: str = "openid email profile"
-    # CA certificates of the provider in PEM; "" for those of the system.
+    # CA certificates for TLS to the provider, in PEM. "" uses the CA certificates of the system.
     ca_certificate: str = ""
     groups_claim: str = "groups"
-    # Trust addresses without `email_verified`, which some providers never send.
+    # Trust e-mail addresses without the claim `email_verified`. Some providers never send this claim.
     trusts_email: bool = False
-    # Count sign-ins as two factors, even without `amr`.
+    # Count each sign-in as two factors, even without the claim `amr`.
     counts_as_two: bool = False
     joins: tuple[JoinRule, ...] = ()
 
 
 def read_settings(document: Mapping[str, Any]) -> SignOnSettings:
-    """Raises InvalidInput or SeveralMistakes."""
+    """Parse the settings. Raises InvalidInput or SeveralMistakes."""
     try:
         settings = msgspec.convert(document, SignOnSettings)
     except msgspec.ValidationError as exc:
@@ -87,7 +87,7 @@ def _check_joins(settings: SignOnSettings) -> None:
     for number, join in enumerate(settings.joins):
         if not join.domain and not join.group:
             raise InvalidInput(
-                "This join would admit all people of the provider.",
+                "This join would make all people of the provider members.",
                 place=f"joins.{number}",
                 remedy="Set a domain, a group or both.",
             )

@@ -1,4 +1,4 @@
-"""Permissions of a caller at a tenant, MSP or the platform. Pure; uses no database."""
+"""Permissions of a caller for a tenant, an MSP or the platform. Pure functions, without database access."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from nac.kit.ids import MspId, TenantId
 
 
 class PermissionMissing(Forbidden):
-    """You do not have the permission."""
+    """You do not have the required permission."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantRef:
-    """A tenant and its MSP."""
+    """Ids of a tenant and of its MSP."""
 
     tenant_id: TenantId
     msp_id: MspId
@@ -30,23 +30,23 @@ class MspRef:
     is_suspended: bool = False
 
 
-# Stand-ins for unknown ids, so that rejecting them takes as long as rejecting foreign ones.
+# Stand-ins for unknown ids. With them, Admit takes the same time to reject unknown and foreign ids.
 UNKNOWN_MSP: Final = MspRef(MspId(UUID(int=0)))
 UNKNOWN_TENANT: Final = TenantRef(TenantId(UUID(int=0)), UNKNOWN_MSP.msp_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Permissions on a tenant or an MSP; on the platform if both ids are None."""
+    """Permissions for a tenant or an MSP. If both ids are None, they are for the platform."""
 
     permissions: frozenset[Permission]
     msp_id: MspId | None = None
     tenant_id: TenantId | None = None
-    # Only these tenants of the MSP; None for all of them, including future ones.
+    # Tenants of the MSP to which the grant is limited. None for all tenants, including future ones.
     chosen: frozenset[TenantId] | None = None
-    # Id of its membership if the person has not used it yet.
+    # Id of the membership that gives this grant, if the person has not accepted it yet.
     new_membership: UUID | None = None
-    # Requirement for a sign-in without the owner's provider; `sign-on` excludes all of them.
+    # What the owner requires if its provider did not sign the person in: `sign-on` allows no such sign-in.
     required_sign_in: Literal["sign-on", "two-factors"] | None = None
 
     @property
@@ -76,7 +76,7 @@ class Grant:
             case PermissionLevel.MSP if self.msp_id != msp_id:
                 return frozenset()
             case PermissionLevel.MSP if self.chosen is not None:
-                # Only read permissions of the MSP itself, because others affect all of its tenants.
+                # Read permissions for the MSP itself. Other permissions on the MSP would affect all of its tenants.
                 return frozenset(
                     each for each in self.permissions if each.level is PermissionLevel.MSP and each.is_read
                 )
@@ -85,7 +85,11 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class TenantReach:
-    """Tenants of a caller: all; those of `msps`; `chosen` ones by grants on MSPs; `tenants` by grants on tenants."""
+    """Tenants that a caller can access.
+
+    `everything` means all tenants. `msps` means all tenants of these MSPs. `chosen` are the tenants to which grants on
+    an MSP are limited. `tenants` come from grants on tenants.
+    """
 
     everything: bool
     msps: frozenset[MspId]
@@ -95,39 +99,39 @@ class TenantReach:
 
 @dataclass(frozen=True, slots=True)
 class TokenMaker:
-    """The person responsible for a token, directly or through other tokens."""
+    """Person responsible for a token: the person created it, or created the token that created it."""
 
     person_id: UUID
     # Name of the person in the audit log.
     actor: str
-    # Owner of the provider that signed the person in; the platform without one.
+    # Owner of the identity provider that signed the person in. The platform, if no such provider did.
     via: Owner = field(default_factory=Owner)
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller: a signed-in person or a token, with their grants."""
+    """A caller and their grants. The caller is a signed-in person or a token."""
 
-    # Kind and name for the audit log, such as person:ann@example.com or token:monitoring.
+    # Kind and name for the audit log, such as `person:ann@example.com` or `token:monitoring`.
     actor: str
     grants: tuple[Grant, ...] = ()
-    # Grants that need another kind of sign-in.
+    # Grants that the caller cannot use, because they require another kind of sign-in.
     withheld: tuple[Grant, ...] = ()
-    # The person, or the maker of a token; None for tokens created on the command line.
+    # The signed-in person, or the person responsible for the token. None for tokens created on the command line.
     maker: TokenMaker | None = None
     # Id of a token; None for a person.
     token_id: UUID | None = None
 
     def on_tenant(self, place: TenantRef) -> frozenset[Permission]:
-        """Permissions at the tenant, of any level; those of MSP level have no effect there."""
+        """Permissions of the caller for the tenant, of every level. Those of MSP level have no effect on a tenant."""
         return _union_all(grant.permissions for grant in self.grants if grant.covers_tenant(place))
 
     def level_on_tenant(self, place: TenantRef, permission: Permission) -> PermissionLevel:
-        """Highest level that grants the permission there. The caller must have it."""
+        """Highest level of a grant that gives this permission on the tenant. The caller must have the permission."""
         return max(each.level for each in self.grants if permission in each.permissions and each.covers_tenant(place))
 
     def on_msp(self, place: MspRef) -> frozenset[Permission]:
-        """Permissions at the MSP; without those that the MSP granted while it is suspended."""
+        """Permissions of the caller for the MSP. Grants by the MSP do not count while it is suspended."""
         return (
             self.on_platform() if place.is_suspended else _union_all(each.on_msp(place.msp_id) for each in self.grants)
         )
@@ -136,19 +140,19 @@ class Principal:
         return _union_all(grant.permissions for grant in self.grants if grant.level is PermissionLevel.PLATFORM)
 
     def get_only_msp(self) -> MspId | None:
-        """The only MSP with grants; None if there are none or several."""
+        """The only MSP on which the caller has grants; None if there are several. None with grants on the platform."""
         found = {grant.msp_id for grant in self.grants if grant.tenant_id is None}
         return found.pop() if len(found) == 1 else None
 
     def msps(self, permission: Permission) -> frozenset[MspId] | None:
-        """MSPs at which the caller has the permission, ignoring suspension; None for all."""
+        """MSPs for which the caller has the permission, including suspended MSPs. None for all MSPs."""
         if permission in self.on_platform():
             return None
         own = {each.msp_id for each in self.grants if each.level is PermissionLevel.MSP and each.msp_id is not None}
         return frozenset(each for each in own if permission in self.on_msp(MspRef(each)))
 
     def reach(self, permission: Permission) -> TenantReach:
-        """Tenants at which the caller has the permission. Grants on a suspended MSP do not count."""
+        """Tenants for which the caller has the permission. Grants on a suspended MSP do not count."""
         grants = [each for each in self.grants if permission in each.permissions]
         of_msps = [each for each in grants if each.level is PermissionLevel.MSP]
         return TenantReach(
@@ -159,7 +163,7 @@ class Principal:
         )
 
     def tenants_of(self, msp_id: MspId) -> frozenset[TenantId] | None:
-        """Tenants of the MSP that the caller sees by grants on the MSP or the platform; None for all."""
+        """Tenants of the MSP that grants on the MSP or the platform include. None for all its tenants."""
         if any(
             each.level is PermissionLevel.PLATFORM or (each.msp_id == msp_id and each.chosen is None)
             for each in self.grants
@@ -169,14 +173,14 @@ class Principal:
 
 
 def filter_grants_of_owner(grants: Iterable[Grant], owner: Owner) -> tuple[Grant, ...]:
-    """Grants of this owner; its provider is valid only for these."""
+    """Grants on this owner itself. A sign-in by the owner's identity provider is valid only for these."""
     return tuple(each for each in grants if (each.msp_id, each.tenant_id) == (owner.msp_id, owner.tenant_id))
 
 
 def require_permissions(
     held: Collection[Permission], *wanted: Permission, level: PermissionLevel | None = None
 ) -> None:
-    """Raise PermissionMissing with all missing permissions. `level` is named in the error, if set."""
+    """Raise PermissionMissing with all missing permissions. The error names `level` if it is set."""
     missing = sorted(set(wanted).difference(held))
     if missing:
         where = f" on the {level.name.lower()}" if level is not None else ""
@@ -188,7 +192,7 @@ def require_permissions(
 
 
 def require_may_grant(held: Collection[Permission], given: Iterable[Permission]) -> None:
-    """Raise PermissionMissing if `given` has permissions that the caller does not have."""
+    """Raise PermissionMissing if `given` contains a permission that is not in `held`."""
     missing = sorted(set(given).difference(held))
     if missing:
         raise PermissionMissing(
@@ -198,7 +202,7 @@ def require_may_grant(held: Collection[Permission], given: Iterable[Permission])
 
 
 def require_covers(held: Collection[Permission], theirs: Iterable[Permission], *, what: str) -> None:
-    """Raise PermissionMissing if `theirs` has permissions that the caller lacks. `what` starts the sentence."""
+    """Raise PermissionMissing if `theirs` has a permission that the caller lacks. The message starts with `what`."""
     missing = sorted(set(theirs).difference(held))
     if missing:
         raise PermissionMissing(

@@ -31,5 +31,8 @@ class Owner:
         return {"msp_id": self.msp_id, "tenant_id": self.tenant_id}
 
     def owns(self, table: Any) -> ColumnElement[bool]:  # noqa: ANN401 -- any model with these two columns
-        """Condition for rows of this owner, without its tenants'. Uses `=`: indexes do not support IS NOT DISTINCT."""
+        """SQL condition for rows of this owner. Rows of its tenants do not match.
+
+        The condition uses `=`, because indexes do not support IS NOT DISTINCT FROM.
+        """
         return and_(table.msp_id == self.msp_id, table.tenant_id == self.tenant_id)

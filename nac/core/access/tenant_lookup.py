@@ -1,4 +1,4 @@
-"""Looks up a tenant or MSP by slug or id before permissions are checked. Works in any scope."""
+"""Lookup of a tenant or MSP by slug or id, before Admit checks permissions. Works in any database scope."""
 
 from collections.abc import Iterable, Mapping
 from uuid import UUID
@@ -10,7 +10,7 @@ from nac.core.access.grants import UNKNOWN_MSP, Grant, MspRef, TenantRef
 from nac.kit.db.queries import in_array
 from nac.models import Msp, Tenant
 
-# Returns a row for unknown keys too, with NO_MSP, so that they take the same time.
+# Returns one row even for an unknown key, so that known and unknown keys take the same time.
 _FIND_TENANT = text(
     "SELECT tenant_id, msp_id, is_suspended_msp(coalesce(msp_id, :no_msp)) AS is_suspended"
     " FROM (SELECT) AS asked LEFT JOIN find_tenant(:key) ON true"
@@ -21,13 +21,13 @@ _FIND_MSP = text(
 
 
 def find_tenant(session: Session, key: str) -> TenantRef | None:
-    """Tenant by slug or id. Slugs cannot look like ids."""
+    """Tenant with this slug or id. A slug never has the form of an id."""
     row = session.execute(_FIND_TENANT, {"key": key}).one()
     return None if row.tenant_id is None else TenantRef(row.tenant_id, row.msp_id, row.is_suspended)
 
 
 def slugs_by_id(session: Session, grants: Iterable[Grant]) -> Mapping[UUID, str]:
-    """Slugs of the MSPs and tenants of the grants, by id, if the scope sees them."""
+    """Slugs by id, for MSPs and tenants of the grants that the current scope can read."""
     ids: set[UUID] = set()
     for grant in grants:
         ids.update(each for each in (grant.msp_id, grant.tenant_id, *(grant.chosen or ())) if each is not None)

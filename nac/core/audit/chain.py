@@ -1,6 +1,6 @@
-"""Format of a chain: the texts that are hashed and signed. docs/how-to/audit.md describes it for verifiers.
+"""Format of an audit chain: the texts that Admit hashes and signs. docs/how-to/audit.md explains the verification.
 
-The format of sealed entries never changes. A new format needs a new name.
+The format of sealed entries never changes. A changed format needs a new name.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ def chain_name(owner: Owner) -> str:
 
 
 def chain_owner(entry: AuditEntry) -> Owner:
-    """Owner of the chain of an entry. Changes of a tenant are in its chain, even if the platform made them."""
+    """Owner whose chain contains the entry. All changes of a tenant are in its chain, even those by the platform."""
     if entry.tenant_id is not None:
         return Owner(tenant_id=TenantId(entry.tenant_id))
     return Owner(None if entry.msp_id is None else MspId(entry.msp_id))
@@ -37,14 +37,14 @@ def entry_text(entry: AuditEntry) -> str:
 
 
 def head_text(chain: str, *, position: int, digest: bytes, at: datetime) -> str:
-    """Text of a head for its signature: the number of entries and the last hash."""
+    """Text of a chain's head for its signature: the number of entries and the last hash."""
     return _canonical_json(
         {"at": format_moment(at), "chain": chain, "form": CHAIN_FORMAT, "hash": digest.hex(), "position": position}
     )
 
 
 def first_hash(chain: str) -> bytes:
-    """Hash before the first entry. It depends on the chain, so that entries cannot move to another chain."""
+    """Hash before the first entry. It contains the chain's name: entries of one chain do not fit into another chain."""
     return hashlib.sha256(f"{CHAIN_FORMAT} {chain}".encode()).digest()
 
 

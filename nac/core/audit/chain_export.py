@@ -1,4 +1,4 @@
-"""Exports a chain as lines of JSON: a start, one line for each entry, and a signed end. Verifiable without Admit."""
+"""Export of a chain as lines of JSON: a start, one line for each entry, and a signed end. Verifiable without Admit."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ class NothingSealed(NotFound):
 class SignedHead:
     chain: str
     position: int
-    # Signed text, signature in base64, public key in PEM.
+    # `text` is the signed text, `signature` is in base64, `public_key` in PEM.
     text: str
     signature: str
     public_key: str
@@ -38,14 +38,14 @@ class SignedHead:
 
 
 def get_head(session: Session, *, owner: Owner) -> SignedHead:
-    """Head of the owner's chain. Raises NothingSealed."""
+    """Signed head of the owner's chain. Raises NothingSealed."""
     return _build_head(session, owner, _require_chain(session, owner))
 
 
 def export_chain(read: OpenSession, *, owner: Owner, behind: int = 0) -> Iterator[str]:
-    """Export the entries after position `behind`, in pieces of several lines. `read` opens transactions.
+    """Yield the entries after position `behind`, as texts of several lines. `read` opens read transactions.
 
-    Raises NothingSealed and InvalidInput before the first piece.
+    Raises NothingSealed and InvalidInput before the first text.
     """
     with read() as session:
         chain = _require_chain(session, owner)
@@ -77,9 +77,9 @@ def _read_piece(session: Session, chain: AuditChain, behind: int) -> tuple[str, 
     lines = []
     for place in places:
         entry = entries.get(place.entry_id)
-        # A deleted entry keeps its position, so that verification reports it.
-        told = entry and entry_text(entry)
-        line = {"position": place.position, "hash": place.hash.hex(), "entry": told}
+        # A deleted entry keeps its position in the export, so that verification reports the gap.
+        text = entry and entry_text(entry)
+        line = {"position": place.position, "hash": place.hash.hex(), "entry": text}
         lines.append(json.dumps(line) + "\n")
         behind = place.position
     return "".join(lines), behind
@@ -94,6 +94,6 @@ def _require_chain(session: Session, owner: Owner) -> AuditChain:
 
 def _build_head(session: Session, owner: Owner, chain: AuditChain) -> SignedHead:
     name = chain_name(owner)
-    told = head_text(name, position=chain.position, digest=chain.hash, at=chain.sealed_at)
+    text = head_text(name, position=chain.position, digest=chain.hash, at=chain.sealed_at)
     key = public_pem(repository.get_public_key(session, chain.key_id))
-    return SignedHead(name, chain.position, told, base64.b64encode(chain.signature).decode(), key)
+    return SignedHead(name, chain.position, text, base64.b64encode(chain.signature).decode(), key)

@@ -1,7 +1,7 @@
-"""Seals entries: the worker adds them to their chains seconds after their transactions.
+"""Seals of audit entries. The worker adds each entry to its chain some seconds after the entry's transaction.
 
-Changes do not wait for each other. A transaction stores the entry's id in `audit_unsealed`, which is visible after its
-commit. The worker seals all visible entries in the order of their ids.
+A transaction that writes an entry also stores its id in `audit_unsealed`. This transaction waits for no other
+transaction. The worker seals all committed entries in the order of their ids.
 """
 
 from collections import defaultdict
@@ -34,7 +34,10 @@ _DELETE_SEALED = text("DELETE FROM audit_unsealed WHERE entry_id = ANY (:ids) AN
 def seal_waiting_entries(
     session: Session, *, keys: Mapping[int, HeadKey], now: datetime, most: int = BATCH_SIZE
 ) -> int:
-    """Seal waiting entries. Returns their number; 0 if another worker does it. As admit_worker, in PlatformScope."""
+    """Seal waiting entries and return their number. Use as database role admit_worker, in PlatformScope.
+
+    Returns 0 if another worker is sealing.
+    """
     if not session.scalar(_TRY_LOCK):
         return 0
     _recheck_broken(session, keys)
@@ -64,15 +67,15 @@ def seal_waiting_entries(
 
 
 def is_chain_intact(session: Session, chain: AuditChain, keys: Mapping[int, HeadKey]) -> bool:
-    """Whether the head has a valid signature and matches the last position.
+    """Whether the head of the chain has a valid signature and matches the last position.
 
-    Otherwise the rows were changed, and sealing more entries would sign the change.
+    If not, a user changed rows in the database. Another seal would then sign the changed rows.
     """
-    told = head_text(
+    head = head_text(
         chain_name(Owner(chain.msp_id, chain.tenant_id)), position=chain.position, digest=chain.hash, at=chain.sealed_at
     )
     key = keys.get(chain.key_id)
-    if key is None or not key.signed(told, chain.signature):
+    if key is None or not key.signed(head, chain.signature):
         return False
     places = select(AuditSeal.position, AuditSeal.hash).where(AuditSeal.chain_id == chain.id)
     last = session.execute(places.order_by(AuditSeal.position.desc()).limit(1)).one_or_none()
@@ -113,7 +116,7 @@ def _seal_entries(
 
 
 def _recheck_broken(session: Session, keys: Mapping[int, HeadKey]) -> None:
-    """Resume broken chains whose rows were restored."""
+    """Resume broken chains whose rows are correct again."""
     broken = session.scalars(select(AuditChain).where(AuditChain.broken)).all()
     mended = [chain for chain in broken if is_chain_intact(session, chain, keys)]
     for chain in mended:
@@ -133,7 +136,7 @@ def _raise_broken_alarm(session: Session, now: datetime) -> None:
 
 
 def _report_missing(session: Session, missing: set[int], now: datetime) -> None:
-    """Audit and alarm entries that were deleted before they were sealed; no chain can show these."""
+    """Report entries that a user deleted before they were sealed. An export cannot show that these are missing."""
     if not missing:
         return
     for entry_id in sorted(missing)[:100]:

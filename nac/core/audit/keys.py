@@ -1,6 +1,6 @@
-"""The platform's Ed25519 keys for heads of chains. Private keys are sealed with the master key.
+"""Ed25519 keys of the platform that sign heads of audit chains. The master key encrypts the private keys.
 
-Access to the database is not sufficient to sign or to replace a key.
+A user with access only to the database cannot sign, and cannot replace a key.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,10 @@ def public_pem(raw: bytes) -> str:
 
 
 def load_or_create_keys(session: Session, sealer: Sealer) -> dict[int, HeadKey]:
-    """Keys by id, newest last; creates the first one. Use as admit_worker. Raises as `Sealer.open`."""
+    """Keys by id, newest last.
+
+    Creates the first key. Use as database role admit_worker. Raises the errors of `Sealer.open`.
+    """
     rows = session.scalars(select(AuditKey).order_by(AuditKey.id)).all()
     if not rows:
         private = Ed25519PrivateKey.generate()

@@ -18,16 +18,16 @@ ORDERS = SortOrders({"at": (AuditEntry.at, AuditEntry.id)}, default="-at")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntryFilter:
-    """Filter of entries; "" and None match all."""
+    """Filter of audit entries. "" and None match all entries."""
 
     actor: str = ""
     action: str = ""
     target: str = ""
     request_id: str = ""
     address: str = ""
-    # Part of the target; case is ignored.
+    # Part of the target. Case is ignored.
     text: str = ""
-    # From `since` to before `until`.
+    # Entries at `since` or later, and before `until`.
     since: datetime | None = None
     until: datetime | None = None
 
@@ -46,31 +46,33 @@ def list_entries(
 def search_entries(
     session: Session, *, owner: Owner, wanted: AuditEntryFilter, span: PageSpan
 ) -> BoundedPage[AuditEntry]:
-    whose = owner_clauses(owner)
+    clauses = owner_clauses(owner)
     if wanted.since is not None:
-        whose.append(AuditEntry.at >= wanted.since)
+        clauses.append(AuditEntry.at >= wanted.since)
     if wanted.until is not None:
-        whose.append(AuditEntry.at < wanted.until)
-    given = {name: value for name in ("target", "actor", "action", "address") if (value := getattr(wanted, name))}
+        clauses.append(AuditEntry.at < wanted.until)
+    exact = {name: value for name in ("target", "actor", "action", "address") if (value := getattr(wanted, name))}
     if owner.level is PermissionLevel.TENANT:
-        # Use the index in page order whose value is probably rarest.
-        first = next((name for name in given if name != "address"), None)
+        # Use an index for one condition: the first in the list, whose values are probably the rarest.
+        first = next((name for name in exact if name != "address"), None)
         if first is not None:
-            whose.append(getattr(AuditEntry, first) == given.pop(first))
+            clauses.append(getattr(AuditEntry, first) == exact.pop(first))
 
-    def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- entries, or an alias of them
-        conditions = [getattr(each, name) == value for name, value in given.items()]
+    def list_conditions(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- entries, or an alias of them
+        conditions = [getattr(each, name) == value for name, value in exact.items()]
         return [*conditions, contains_text(wanted.text, each.target)] if wanted.text else conditions
 
     if wanted.request_id:
-        # A request has few entries, so no index is needed for their order.
-        query = select(AuditEntry).where(AuditEntry.request_id == wanted.request_id, *whose, *told_apart(AuditEntry))
+        # A request has few entries, so the query needs no index for their order.
+        query = select(AuditEntry).where(
+            AuditEntry.request_id == wanted.request_id, *clauses, *list_conditions(AuditEntry)
+        )
         return BoundedPage(session.scalars(span.of(query)).all(), None)
-    return search_bounded(session, AuditEntry, whose, told_apart, span)
+    return search_bounded(session, AuditEntry, clauses, list_conditions, span)
 
 
 def owner_clauses(owner: Owner) -> list[ColumnElement[bool]]:
-    """Conditions for the owner's entries; the platform has all."""
+    """SQL conditions for entries that the owner can read. The platform can read all entries."""
     if owner.tenant_id is not None:
         return [AuditEntry.tenant_id == owner.tenant_id]
     return [] if owner.msp_id is None else [AuditEntry.msp_id == owner.msp_id]

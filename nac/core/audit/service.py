@@ -1,4 +1,4 @@
-"""The audit log. Each change writes its entry in the same transaction."""
+"""Audit log. Each change writes its entry in the same transaction."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ _MAX_DIFFERENCE_DEPTH = 8
 
 
 class AuditDifference(NamedTuple):
-    # Path with dots, such as settings.port.
+    # Path of the changed value, with dots, such as settings.port.
     name: str
-    # Values; None if there is none.
+    # Values before and after the change; None for a missing value.
     before: Any
     after: Any
 
@@ -37,14 +37,14 @@ class AuditEntryNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """Address and id of a request."""
+    """IP address and id of the request that caused a change."""
 
     address: str | None
     request_id: str
 
 
 def set_origin(session: Session, origin: RequestOrigin) -> None:
-    """Set the origin of the session's entries."""
+    """Set the origin for audit entries of this session."""
     session.info[_ORIGIN_KEY] = origin
 
 
@@ -52,7 +52,7 @@ def get_origin(session: Session) -> RequestOrigin | None:
     return cast("RequestOrigin | None", session.info.get(_ORIGIN_KEY))
 
 
-# A statement, because the session does not need the entry as an object.
+# Insert without an entity, because the session does not use the entry as an object.
 _INSERT_ENTRY = insert(cast(Table, AuditEntry.__table__)).inline()
 
 
@@ -67,8 +67,11 @@ def append(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add an entry. `action` is noun.verb; `target` is a name for people. Never put secrets in `before` or `after`."""
-    # Write the change before its entry.
+    """Add an entry. `action` has the form noun.verb. `target` is a name for readers.
+
+    Never put secrets in `before` or `after`.
+    """
+    # Write the change to the database before its entry.
     session.flush()
     values = {
         "actor": actor,
@@ -92,7 +95,7 @@ def append_difference(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> None:
-    """Add an entry with the values that differ; none if all are equal. Both mappings have the same keys."""
+    """Add an entry with the values that differ. Adds no entry if all are equal. Both mappings must have equal keys."""
     if changed := [key for key in after if after[key] != before[key]]:
         append(
             session,
@@ -106,7 +109,7 @@ def append_difference(
 
 
 def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Add many entries. Each has arguments of `append` by name; all have the same names."""
+    """Add many entries. Each entry has arguments of `append` by name. All entries must have the same argument names."""
     session.flush()
     session.execute(_INSERT_ENTRY, [{**entry, **_origin_columns(session)} for entry in entries])
 
@@ -114,7 +117,7 @@ def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
 def append_in_batches(
     session: Session, entries: Sequence[Mapping[str, Any]], tell: Callable[[int], None] = lambda done: None
 ) -> None:
-    """Add any number of entries in parts. `tell` receives the number written."""
+    """Add any number of entries in batches. `tell` receives the number of entries written so far."""
     for start in range(0, len(entries), _BATCH_SIZE):
         append_many(session, entries[start : start + _BATCH_SIZE])
         tell(min(start + _BATCH_SIZE, len(entries)))
@@ -134,10 +137,10 @@ def _tenant_column(row: TenantOwned) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecorder(Generic[RowT]):
-    """`append` for rows of one noun; they belong to a tenant by default."""
+    """Recorder that calls `append` for rows of one noun. By default a row belongs to a tenant."""
 
     noun: str
-    # Name of a row for people.
+    # Function that returns the name of a row for readers.
     name: Callable[[RowT], str]
     owner: Callable[[Any], Mapping[str, Any]] = _tenant_column
 
@@ -172,14 +175,17 @@ def tenant_recorder(noun: str) -> AuditRecorder[Tenant]:
 def list_entries(
     session: Session, *, tenant_id: TenantId | None = None, before_id: int | None = None, limit: int = 100
 ) -> Sequence[AuditEntry]:
-    """List entries, newest first, of one tenant or all in scope. `before_id` is the last id of the previous page."""
+    """List entries of one tenant, or of all owners in scope, newest first.
+
+    `before_id` is the last id of the previous page.
+    """
     return repository.list_entries(session, tenant_id=tenant_id, before_id=before_id, limit=limit)
 
 
 def search_entries(
     session: Session, *, owner: Owner, wanted: AuditEntryFilter, span: PageSpan | None = None
 ) -> BoundedPage[AuditEntry]:
-    """Search entries of the owner; the platform has all."""
+    """Search entries that the owner can read. The platform can read all entries."""
     return repository.search_entries(session, owner=owner, wanted=wanted, span=span or ORDERS.first())
 
 
@@ -191,12 +197,12 @@ def require_entry(session: Session, *, owner: Owner, entry_id: int) -> AuditEntr
 
 
 def seals_by_entry_id(session: Session, entries: Sequence[AuditEntry]) -> dict[int, AuditSeal]:
-    """Seals by id of their entries. Waiting entries have none."""
+    """Seals by id of their entry. An entry that waits for its seal is missing in the result."""
     return {seal.entry_id: seal for seal in repository.list_seals(session, [entry.id for entry in entries])}
 
 
 def list_differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[AuditDifference]:
-    """Differences between two values; None counts as empty."""
+    """Differences between two mappings. None counts as an empty mapping."""
     return [
         each
         for each in _compare_values(before or {}, after or {}, "", _MAX_DIFFERENCE_DEPTH)

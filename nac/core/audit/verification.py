@@ -1,4 +1,4 @@
-"""Verifies an export of the audit log. Needs no database and no platform."""
+"""Verification of an audit log export. It needs no database and no Admit installation."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ _MAX_LINE_LENGTH = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class KnownHead:
-    """A head that was stored earlier."""
+    """Signed head of a chain that the auditor stored earlier."""
 
     chain: str
     position: int
@@ -31,14 +31,14 @@ class KnownHead:
 @dataclass(slots=True)
 class ChainVerification:
     chain: str = ""
-    # Positions; `last` is 0 without entries.
+    # Position before the first entry, and of the last entry (0 if there is no entry).
     after: int = 0
     last: int = 0
     entries: int = 0
     public_key: str = ""
-    # The first errors; empty if the export is unchanged.
+    # Errors found, up to a limit; empty if nobody changed the export.
     findings: list[str] = field(default_factory=list)
-    # Checks that were not possible.
+    # Checks that the verification could not make.
     notes: list[str] = field(default_factory=list)
 
     def find(self, what: str) -> None:
@@ -47,9 +47,9 @@ class ChainVerification:
 
 
 def verify_export(lines: Iterable[str], *, known: Sequence[KnownHead] = (), public_key: str = "") -> ChainVerification:
-    """Verify an export against heads stored earlier. Raises InvalidInput if it is not an export.
+    """Verify an export against heads that the auditor stored earlier. Raises InvalidInput if it is not an export.
 
-    `public_key` is the platform's in PEM, if known from another source.
+    `public_key` is the platform's key in PEM, if the auditor has it from another source.
     """
     result = ChainVerification()
     reading = iter(lines)
@@ -83,20 +83,20 @@ def verify_export(lines: Iterable[str], *, known: Sequence[KnownHead] = (), publ
 
 
 def parse_known_head(text: str) -> KnownHead:
-    """Read a stored head: its line, or an export that ends with it. Raises InvalidInput."""
+    """Parse a stored head. `text` is the line of the head, or an export that ends with it. Raises InvalidInput."""
     row = _parse_object(text.strip().rpartition("\n")[2], 0)
-    told = _parse_object(str(row.get("head", "")), 0)
+    head = _parse_object(str(row.get("head", "")), 0)
     signature, key = _decode_signature(row), str(row.get("public_key", ""))
     if not _is_signed(key, str(row["head"]), signature):
         raise InvalidInput("The signature of the head is invalid.", place="head")
-    return KnownHead(str(told.get("chain")), _parse_position(told.get("position"), 0), str(told.get("hash")), key)
+    return KnownHead(str(head.get("chain")), _parse_position(head.get("position"), 0), str(head.get("hash")), key)
 
 
 def _verify_entry(
     result: ChainVerification, row: dict[str, Any], number: int, previous: bytes, seen: set[int]
 ) -> bytes:
-    """Check an entry. Returns its stored hash, so that later entries are checked independently."""
-    position, told = _parse_position(row.get("position"), number), _parse_digest(row.get("hash"), number)
+    """Check an entry. Returns its stored hash: one wrong entry then causes no errors in the following ones."""
+    position, stored = _parse_position(row.get("position"), number), _parse_digest(row.get("hash"), number)
     where = f"entry {position} (line {number})"
     if position != result.last + 1:
         gap = f"entries {result.last + 1} to {position - 1} are missing" if position > result.last else "out of order"
@@ -105,7 +105,7 @@ def _verify_entry(
     if not isinstance(text, str):
         result.find(f"{where}: the entry was deleted")
     else:
-        if next_hash(previous, text) != told:
+        if next_hash(previous, text) != stored:
             result.find(f"{where}: the entry was changed, or does not follow the previous one")
         entry_id = _parse_object(text, number).get("id")
         if not isinstance(entry_id, int) or entry_id in seen:
@@ -114,7 +114,7 @@ def _verify_entry(
             seen.add(entry_id)
     result.last = position
     result.entries += 1
-    return told
+    return stored
 
 
 def _verify_end(result: ChainVerification, end: dict[str, Any] | None, digest: bytes, public_key: str) -> None:
@@ -122,17 +122,17 @@ def _verify_end(result: ChainVerification, end: dict[str, Any] | None, digest: b
         result.find("the end is missing: the file is incomplete")
         return
     text, key = str(end.get("head")), str(end.get("public_key", ""))
-    told = _parse_object(text, 0)
+    head = _parse_object(text, 0)
     result.public_key = key
     if not _is_signed(key, text, _decode_signature(end)):
         result.find("the signature of the end is invalid")
     if public_key and _raw_public_key(public_key) != _raw_public_key(key):
         result.find("the end is signed by another key than the expected one")
-    if told.get("chain") != result.chain or told.get("form") != CHAIN_FORMAT:
-        result.find(f"the end belongs to another chain: {told.get('chain')}")
-    if told.get("position") != result.last:
-        result.find(f"the end is for {told.get('position')} entries, but the last entry is {result.last}")
-    elif told.get("hash") != digest.hex():
+    if head.get("chain") != result.chain or head.get("form") != CHAIN_FORMAT:
+        result.find(f"the end belongs to another chain: {head.get('chain')}")
+    if head.get("position") != result.last:
+        result.find(f"the end is for {head.get('position')} entries, but the last entry is {result.last}")
+    elif head.get("hash") != digest.hex():
         result.find("the end is for another last entry")
 
 

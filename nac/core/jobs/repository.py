@@ -12,8 +12,8 @@ from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.models import Job
 
 ORDERS = SortOrders({"created_at": (Job.created_at, Job.id)}, default="-created_at")
-# The oldest due job of each owner that runs none, in random order: owners have the same chance, whatever they queue.
-# The outer condition is checked again if a worker renewed the row meanwhile.
+# For each owner without a running job: its oldest due job. The random order gives all owners the same chance.
+# The outer WHERE repeats the conditions, because a worker may have renewed the row meanwhile.
 _CLAIM = text(
     """
 UPDATE jobs j SET
@@ -77,17 +77,20 @@ def count_waiting(session: Session, owner: Owner) -> int:
 
 
 def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequence[DueJob]:
-    """Return the jobs to send to workers. They are due again after `resend_after`, unless a worker takes them.
+    """Return jobs that the caller must send to workers. A job is due again after `resend_after` if no worker takes it.
 
-    A job whose worker lost its lease is queued again. Use as admit_worker, in PlatformScope.
+    A job whose worker lost its lease is queued again. Use as database role admit_worker, in PlatformScope.
     """
     rows = session.execute(_CLAIM, {"resend_after": resend_after, "most": most})
     return [DueJob(row.id, row.kind, row.failures) for row in rows]
 
 
 def take(session: Session, job_id: UUID, *, lease: timedelta, most: int) -> Job | None:
-    """Lease a queued job, unless `most` jobs or another one of its owner run. Use as admit_worker, in PlatformScope."""
-    # One at a time, so that each sees what the others have taken.
+    """Lease a queued job. Returns None if `most` jobs run already, or if another job of its owner runs.
+
+    Use as database role admit_worker, in PlatformScope.
+    """
+    # Workers take jobs one after the other, so that each worker sees the jobs that run.
     session.execute(select(func.pg_advisory_xact_lock(func.hashtext("jobs.take"))))
     values = {"id": job_id, "lease": lease, "most": most}
     job: Job | None = session.scalar(select(Job).from_statement(_TAKE), values)

@@ -1,9 +1,8 @@
-"""Runs a job. A worker leases it for LEASE; if the worker dies, another one continues the job.
+"""Execution of background jobs. A worker leases a job for LEASE. If the worker fails, another worker continues the job.
 
-Workers take jobs as admit_worker and run them as admit_app, with the caller's rights.
-
-No step runs twice. A job of one transaction records its end in that transaction. A job of several records its progress
-in each. A worker that lost its lease cannot commit.
+Workers lease jobs as database role admit_worker, and run them as admit_app with the permissions of the job's caller.
+No step runs twice. A job with one transaction records its end in that transaction. A job with several transactions
+records its progress in each. A worker that lost its lease cannot commit.
 """
 
 import logging
@@ -30,13 +29,13 @@ from nac.models import Job
 
 _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=2)
-# Concurrent jobs of all workers. The remaining processes are for scheduled work.
+# Maximum concurrent jobs of all workers. The other worker processes remain free for scheduled work.
 MAX_RUNNING = 2
-# Maximum lost leases without progress: such a job may crash its worker.
+# Maximum lost leases without progress. A job that reaches this number may crash its worker.
 MAX_LAPSES = 4
 _PROGRESS_SECONDS = 1.0
 _PROGRESS_ROWS = 1_000
-# The same code as in the API (api.errors).
+# `code` must equal the code in api.errors.
 _NEVER_ENDS_PROBLEM = {
     "code": "job-never-ends",
     "title": "The job does not finish.",
@@ -51,38 +50,38 @@ _INTERNAL_PROBLEM = {
 
 
 class _JobTakenOver(Exception):
-    """Another worker has the job."""
+    """Another worker has leased the job."""
 
 
 class JobCancelled(Exception):
-    """The job was cancelled; raised by `tell` and by transactions."""
+    """The job was cancelled. `JobRun.tell` and the job's transactions raise this error."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobContinuation:
-    """Result of an unfinished job: it continues after other jobs and the delay."""
+    """Result of a handler that did not finish. The job continues after the delay, and after waiting jobs."""
 
     after: timedelta = timedelta()
 
 
 @dataclass(slots=True)
 class JobRun:
-    """Input and state of a job, for its handler."""
+    """Input and progress of a running job, for its handler."""
 
     job: Job
     unseal: Unseal = field(repr=False)
     engine: Engine
     input: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    # Whether the job is one transaction, which rolls back if it does not finish.
+    # Whether the job has one transaction, which rolls back if the job does not finish.
     is_whole: bool = False
     _reported_at: float = 0.0
     _reported_done: int = 0
     id: UUID = field(init=False)
     owner: Owner = field(init=False)
     actor: str = field(init=False)
-    # Number of leases; a new one for each worker that continues the job.
+    # Number of leases. It increases each time a worker takes the job.
     takes: int = field(init=False)
-    # Progress: the last value of `save_place`.
+    # Last progress that `save_place` stored.
     place: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,7 +104,7 @@ class JobRun:
             self.hold(session)
 
     def tell(self, done: int, total: int | None = None) -> None:
-        """Report the progress, visible at once. Call it often: it writes once a second and every thousand rows."""
+        """Report the progress, visible at once. Call it often: it writes only once a second and every thousand rows."""
         now = time.monotonic()
         if now - self._reported_at < _PROGRESS_SECONDS and done < self._reported_done + _PROGRESS_ROWS:
             return
@@ -114,20 +113,20 @@ class JobRun:
             self.hold(session, done=done, **({} if total is None else {"total": total}))
 
     def save_place(self, session: Session, place: Mapping[str, Any]) -> None:
-        """Store the progress in the current transaction. A retry continues from here."""
+        """Store the progress in the current transaction. A retry continues from this progress."""
         self.hold(session, place=dict(place), lapses=0)
         self.place = place
 
     @contextmanager
     def open_session(self, scope: Scope | None = None, *, is_snapshot: bool = False) -> Iterator[Session]:
-        """Transaction in the owner's or another scope. Audit entries have the origin of the job's request."""
+        """Transaction in the scope of the owner, or in `scope`. Audit entries get the origin of the job's request."""
         with session_scope(scope or self.scope, engine=self.engine, is_snapshot=is_snapshot) as session:
             if self.job.request_id is not None:
                 audit.set_origin(session, RequestOrigin(self.job.address, self.job.request_id))
             yield session
 
     def hold(self, session: Session, **values: object) -> None:
-        """Renew the lease. Raises an error if another worker has the job, and JobCancelled."""
+        """Renew the lease. Raises JobCancelled, and an error if another worker has leased the job."""
         renewed = update(Job).where(self._is_mine()).values(due_at=utc_now() + LEASE, **values)
         cancelled = session.scalar(renewed.returning(Job.is_cancelled))
         if cancelled is None:
@@ -148,14 +147,14 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class SingleTransactionHandler:
-    """Handler in one transaction, which also records its end. Returns the result: JSON without secrets."""
+    """Handler that runs in one transaction, together with the record of its end. Returns JSON without secrets."""
 
     run: Callable[[Session, JobRun], Mapping[str, Any] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class MultiTransactionHandler:
-    """Handler that opens transactions (`JobRun.transaction`) and stores its progress in each."""
+    """Handler that opens several transactions (`JobRun.transaction`) and stores its progress in each."""
 
     run: Callable[[JobRun], Mapping[str, Any] | JobContinuation | None]
 
@@ -164,14 +163,14 @@ JobHandler = SingleTransactionHandler | MultiTransactionHandler
 
 
 def take_job(job_id: UUID, *, unseal: Unseal, app_engine: Engine, engine: Engine | None = None) -> JobRun | None:
-    """Lease a queued job. Returns None if it must not run now. `engine` is that of admit_worker."""
+    """Lease a queued job. Returns None if it must not run now. `engine` connects as admit_worker."""
     with session_scope(PlatformScope(), engine=engine) as session:
         job = repository.take(session, job_id, lease=LEASE, most=MAX_RUNNING)
     return None if job is None else JobRun(job, unseal, app_engine)
 
 
 def execute_job(run: JobRun, handler: JobHandler) -> None:
-    """Run the job and record its end. Raises the errors after which it can be retried."""
+    """Run the job and record its end. Raises errors after which the worker can retry the job, such as Unavailable."""
     try:
         _execute(run, handler)
     except _JobTakenOver:
@@ -187,7 +186,7 @@ def execute_job(run: JobRun, handler: JobHandler) -> None:
 
 
 def postpone_job(run: JobRun, exc: Exception, *, after: timedelta) -> None:
-    """Queue the job again. Its problem tells clients why it waits."""
+    """Queue the job again. Its problem shows clients why it waits."""
     values = {"due_at": utc_now() + after, "failures": run.job.failures + 1, "problem": _describe(exc)}
     _finish(run, state="queued", ended_at=None, **values)
 
@@ -201,7 +200,7 @@ def _describe(exc: Exception) -> dict[str, Any]:
 
 
 def _execute(run: JobRun, handler: JobHandler) -> None:
-    # First: the previous worker may have reported progress that was rolled back.
+    # Set before all other steps, because `_finish` uses it.
     run.is_whole = isinstance(handler, SingleTransactionHandler)
     job = run.job
     if job.is_cancelled:
@@ -213,14 +212,14 @@ def _execute(run: JobRun, handler: JobHandler) -> None:
     run.input = service.open_input(job, run.unseal)
     if isinstance(handler, SingleTransactionHandler):
         if job.done:
-            # Progress of the previous worker, which was rolled back.
+            # Clear the progress that the previous worker reported: its transaction was rolled back.
             with run.open_session() as session:
                 run.hold(session, done=0)
         with run.open_session() as session:
             result = handler.run(session, run)
             session.flush()
             run.hold(session)
-            # Complete: short jobs report no progress.
+            # Set `done` to `total`, because a short job may have reported no progress.
             run.end(session, done=func.greatest(Job.done, Job.total), **_done_values(result))
         return
     answer = handler.run(run)

@@ -1,7 +1,7 @@
 """Background jobs: start, list, cancel and retry.
 
-The request's transaction writes the job with its input (an outbox). Within a second, the worker sends a Celery message
-for it (`worker.jobs.client_jobs`) and runs it (`nac.core.jobs.runner`).
+The transaction of the request stores the job and its input. Within a second the worker sends a Celery message for it
+(`worker.jobs.client_jobs`) and runs it (`nac.core.jobs.runner`).
 """
 
 import json
@@ -29,11 +29,11 @@ from nac.models import Job
 
 STATES = ("queued", "running", "done", "failed", "cancelled")
 _OPEN = ("queued", "running")
-# Queued and running jobs of one owner.
+# Maximum queued and running jobs of one owner.
 MAX_WAITING = 20
 MAX_INPUT_BYTES = 32 * 1024 * 1024
 RETENTION = timedelta(days=30)
-# The worker selects a handler by these names.
+# The worker selects the handler of a job by this name.
 JobKind = Literal[
     "bulk.run",
     "import.run",
@@ -61,11 +61,11 @@ def start_job(
     seal: Seal,
     total: int = 0,
 ) -> Job:
-    """Create a job, which starts after the commit. Use in the scope of the owner.
+    """Create a job, which starts after the commit. Use in the database scope of the owner.
 
-    Check permissions before the call; a retry checks all of `needs`. `kind` selects the worker's handler. `input` is
-    its JSON and may contain secrets. `title` is for people.
-    Raises Conflict if too many jobs wait, and InvalidInput if the input is too large.
+    Check permissions before the call. A retry checks all permissions in `needs`. `kind` selects the worker's handler.
+    `input` is the JSON input of the handler and may contain secrets. `title` is text for users.
+    Raises Conflict if too many jobs wait. Raises InvalidInput if the input is too large.
     """
     _require_room(session, owner)
     plain = json.dumps(input, separators=(",", ":")).encode()
@@ -117,14 +117,14 @@ def list_jobs(
     kind: str = "",
     span: PageSpan | None = None,
 ) -> Sequence[Job]:
-    """List jobs, newest first by default. `states` filters by state."""
+    """List jobs, by default newest first. `states` selects jobs in these states; empty selects all."""
     return repository.search(session, owner, states=states, kind=kind, span=span or ORDERS.first(), in_full=True).rows
 
 
 def search_jobs(
     session: Session, *, owner: Owner, states: Sequence[str], kind: str, span: PageSpan
 ) -> BoundedPage[Job]:
-    """As `list_jobs`, within the time of one response (nac.kit.db.queries)."""
+    """Search jobs like `list_jobs`. The result can be partial: it ends when the time for one response is over."""
     return repository.search(session, owner, states=states, kind=kind, span=span)
 
 
@@ -136,9 +136,9 @@ def require_job(session: Session, *, owner: Owner, job_id: UUID, lock: bool = Fa
 
 
 def cancel_job(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
-    """Cancel a job. A running one stops at its next step; earlier transactions stay.
+    """Cancel a job. A running job stops at its next step; its committed transactions stay.
 
-    Raises JobNotFound, and Conflict if it has ended.
+    Raises JobNotFound, and Conflict if the job has ended.
     """
     job = require_job(session, owner=owner, job_id=job_id, lock=True)
     if job.state not in _OPEN:
@@ -155,9 +155,9 @@ def cancel_job(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> J
 def retry_job(
     session: Session, *, actor: str, owner: Owner, job_id: UUID, held: Collection[Permission] | None = None
 ) -> Job:
-    """Retry a failed job from its last progress. `held` are the caller's permissions, None for all.
+    """Retry a failed job from its last progress. `held` are the caller's permissions; None means all permissions.
 
-    Raises JobNotFound and Conflict, and PermissionMissing if the caller could not have started it.
+    Raises JobNotFound and Conflict. Raises PermissionMissing if the caller lacks a permission to start this job.
     """
     job = require_job(session, owner=owner, job_id=job_id, lock=True)
     if held is not None:
@@ -182,7 +182,7 @@ def _require_may_start(job: Job, held: Collection[Permission]) -> None:
 
 
 def prune(session: Session) -> None:
-    """Delete jobs that ended more than RETENTION ago. Use as admit_worker, in PlatformScope."""
+    """Delete jobs that ended more than RETENTION ago. Use as database role admit_worker, in PlatformScope."""
     repository.delete_ended(session, before=utc_now() - RETENTION)
 
 

@@ -1,4 +1,4 @@
-"""Folder of mails that Admit's built-in mail server received, for installations without another one."""
+"""Folder with the mails that Admit's built-in mail server received. Used if no other mail server is configured."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from pathlib import Path
 from nac.kit.clock import epoch_microseconds
 
 MAX_MAIL_BYTES = 1 << 20
-# Beyond these, the oldest are deleted.
+# Maximum stored mails. The mailbox then deletes the oldest.
 MAX_MAILS = 500
 _SUFFIX = ".eml"
 
@@ -28,7 +28,7 @@ class StoredMail:
         return date.datetime if date is not None else None
 
     def part(self, kind: str) -> str:
-        """Body of the mail; `kind` is "plain" or "html"."""
+        """Body of the mail, as text (`kind` "plain") or HTML (`kind` "html")."""
         body = self.message.get_body((kind,))
         return "" if body is None else str(body.get_content())
 
@@ -38,11 +38,11 @@ class Mailbox:
         self._folder = folder
 
     def put(self, content: bytes) -> str:
-        """Store a mail. Returns its id. Raises OSError."""
+        """Store a mail and return its id. Raises OSError."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Ids sort by time.
+        # The order of ids is the order of time.
         mail_id = f"{epoch_microseconds():017d}-{secrets.token_hex(2)}"
-        # Readers see the file only when it is complete.
+        # Rename the file only when it is complete, so that readers never see a part.
         written = self._folder / f".{mail_id}"
         handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as file:
@@ -53,7 +53,7 @@ class Mailbox:
         return mail_id
 
     def list_mails(self) -> Sequence[StoredMail]:
-        """List mails, newest last."""
+        """List mails, oldest first."""
         return [found for file in self._files() if (found := self.get(file.name.removesuffix(_SUFFIX))) is not None]
 
     def get(self, mail_id: str) -> StoredMail | None:

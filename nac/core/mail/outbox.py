@@ -1,6 +1,6 @@
-"""Sends queued mails. Runs as admit_worker, in PlatformScope; a worker leases a mail for LEASE.
+"""Delivery of queued mails. Runs as database role admit_worker, in PlatformScope. A worker leases a mail for LEASE.
 
-If a worker dies after it sent a mail and before it recorded that, the mail is sent again with the same Message-ID.
+If a worker fails after it sent a mail and before it recorded this, Admit sends the mail again with the same Message-ID.
 """
 
 import json
@@ -25,12 +25,12 @@ _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=5)
 BATCH_SIZE = 20
 RETENTION = timedelta(days=30)
-# Delays after each failure. After the last one the mail has failed.
+# Delay after each failed attempt. After the last delay and one more failure, the mail has failed.
 RETRY_AFTER = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
 
 
 def send_due(server: MailServer, *, unseal: Unseal, seconds: float = 60, engine: Engine | None = None) -> int:
-    """Send due mails. Returns the number sent."""
+    """Send due mails. Returns the number of sent mails."""
     deadline, sent = time.monotonic() + seconds, 0
     while time.monotonic() < deadline:
         with session_scope(PlatformScope(), engine=engine) as session:
@@ -90,6 +90,6 @@ def _postpone(mail: Mail, error: str, engine: Engine | None) -> None:
 
 
 def prune(*, engine: Engine | None = None) -> int:
-    """Delete mails that ended more than KEPT ago. Returns their number."""
+    """Delete mails that ended more than RETENTION ago. Returns their number."""
     with session_scope(PlatformScope(), engine=engine) as session:
         return repository.delete_ended(session, before=utc_now() - RETENTION)

@@ -1,4 +1,4 @@
-"""Renders mails from `templates/<name>.txt` and `.html`. The first line of the `.txt` is the subject."""
+"""Texts of mails, from the templates `templates/<name>.txt` and `.html`. The first line of `.txt` is the subject."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -38,7 +38,7 @@ def render(template: str, values: Mapping[str, object]) -> RenderedMail:
 
 
 def to_one_line(text: str) -> str:
-    """Text for a header. Line breaks become spaces, so that values cannot add headers."""
+    """Text for a mail header. Line breaks become spaces, so that a value cannot add another header."""
     return "".join(c if c.isprintable() else " " for c in text).strip()[:_MAX_SUBJECT_CHARACTERS]
 
 

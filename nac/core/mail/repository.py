@@ -11,7 +11,7 @@ from nac.models import Mail
 
 
 def create(session: Session, values: Mapping[str, Any]) -> None:
-    """Add a mail, unless one with the same key exists."""
+    """Add a mail, unless a mail with this key exists."""
     session.execute(insert(Mail).values(**values).on_conflict_do_nothing(index_elements=["key"]))
 
 
@@ -21,7 +21,7 @@ def count_since(session: Session, recipient: str, since: datetime) -> int:
 
 
 def take_due(session: Session, *, now: datetime, lease: timedelta, most: int) -> Sequence[Mail]:
-    """Lease the due mails to the caller."""
+    """Lease due mails to the caller, up to `most`."""
     due = (
         select(Mail)
         .where(Mail.state == "queued", Mail.due_at <= now)
@@ -38,7 +38,7 @@ def take_due(session: Session, *, now: datetime, lease: timedelta, most: int) ->
 
 
 def update_mail(session: Session, mail_id: UUID, attempt: int, **values: object) -> None:
-    """Change a mail, unless another worker has taken it since."""
+    """Change a mail, unless another worker has leased it since this attempt."""
     session.execute(update(Mail).where(Mail.id == mail_id, Mail.attempts == attempt).values(**values))
 
 

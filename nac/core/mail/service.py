@@ -1,4 +1,4 @@
-"""Outbox of mails: a mail is queued in the transaction of its cause, and the worker sends it."""
+"""Outbox of mails. The transaction that causes a mail also queues it. The worker sends it."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from nac.kit.sealing import Seal
 from nac.kit.validation import require_email
 from nac.models.mail import mail_context
 
-# Maximum mails to one address within a day, from all callers. Admit does not send more.
+# Maximum mails to one address within a day, from all callers together. Admit drops further mails.
 MAX_PER_DAY = 20
 _DAY = timedelta(days=1)
 
@@ -32,13 +32,13 @@ def queue_mail(
     seal: Seal,
     tenant_id: TenantId | None = None,
 ) -> bool:
-    """Queue a mail, once for each `key`. Returns False if the address is over its daily limit.
+    """Queue a mail, once for each `key`. Returns False if the address has reached its daily limit.
 
-    Use in PlatformScope or the tenant's scope. `values` are the template's and may be secret.
+    Use in PlatformScope or the tenant's scope. `values` are the values of the template and may be secret.
     Raises InvalidInput if the address is invalid, and jinja2.UndefinedError if a value is missing.
     """
     recipient = require_email(recipient, place="recipient")
-    # Template errors reach the caller, not the worker.
+    # Render the mail now, so that the caller gets the errors of the template.
     render(template, values)
     if repository.count_since(session, recipient, utc_now() - _DAY) >= MAX_PER_DAY:
         return False

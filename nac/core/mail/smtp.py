@@ -34,16 +34,16 @@ class MailServer:
     host: str
     port: int
     tls: TlsMode
-    # Such as "Admit <admit@example.com>".
+    # Sender, such as "Admit <admit@example.com>".
     sender: str
     user: str = ""
     password: str = field(default="", repr=False)
-    # CA certificates in PEM; None for those of the system.
+    # CA certificates in PEM; None uses those of the system.
     trusted: str | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """Raises OSError if the password file cannot be read."""
+        """Mail server of the settings. Raises OSError if the password file cannot be read."""
         return cls(
             host=settings.mail_host,
             port=settings.mail_port,
@@ -55,7 +55,7 @@ class MailServer:
 
     @contextmanager
     def connect(self) -> Iterator[smtplib.SMTP]:
-        """Connection to the server. Raises MailServerAway."""
+        """Context with a connection to the server. Raises MailServerAway."""
         context = ssl.create_default_context(cadata=self.trusted)
         try:
             if self.tls == "tls":
@@ -76,7 +76,7 @@ class MailServer:
 
 
 def build_message(written: RenderedMail, *, mail_id: UUID, sender: str, recipient: str) -> EmailMessage:
-    """Message to send. Its Message-ID is the same in each attempt, so that servers can recognise duplicates."""
+    """Build the message. All attempts have the same Message-ID, so that servers can recognise duplicates."""
     name, address = parseaddr(sender)
     message = EmailMessage()
     message["From"] = Address(to_one_line(name), addr_spec=address)
@@ -84,7 +84,7 @@ def build_message(written: RenderedMail, *, mail_id: UUID, sender: str, recipien
     message["Subject"] = written.subject
     message["Date"] = format_datetime(utc_now())
     message["Message-ID"] = f"<{mail_id}@{address.rpartition('@')[2]}>"
-    # Stops automatic replies (RFC 3834 5).
+    # Prevents automatic replies (RFC 3834 5).
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(written.text)
     message.add_alternative(written.html, subtype="html")
@@ -92,23 +92,23 @@ def build_message(written: RenderedMail, *, mail_id: UUID, sender: str, recipien
 
 
 def send_message(client: smtplib.SMTP, message: EmailMessage) -> None:
-    """Send a mail. Raises MailRefused if a retry is useless, otherwise MailServerAway."""
+    """Send a mail. Raises MailRefused if a retry cannot succeed, MailServerAway if it can."""
     try:
         client.send_message(message)
     except smtplib.SMTPRecipientsRefused as exc:
-        code, said = next(iter(exc.recipients.values()))
-        raise _delivery_error(code, said) from exc
+        code, reply = next(iter(exc.recipients.values()))
+        raise _delivery_error(code, reply) from exc
     except smtplib.SMTPResponseException as exc:
         raise _delivery_error(exc.smtp_code, exc.smtp_error) from exc
     except (OSError, smtplib.SMTPException) as exc:
         raise MailServerAway(_error_text(exc)) from exc
 
 
-def _delivery_error(code: int, said: bytes | str) -> AdmitError:
-    told = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-    told = f"{code} {to_one_line(told)}"
+def _delivery_error(code: int, reply: bytes | str) -> AdmitError:
+    message = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
+    message = f"{code} {to_one_line(message)}"
     # 4yz is transient, 5yz permanent (RFC 5321 4.2.1).
-    return MailRefused(told) if code >= 500 else MailServerAway(told)
+    return MailRefused(message) if code >= 500 else MailServerAway(message)
 
 
 def _error_text(exc: Exception) -> str:

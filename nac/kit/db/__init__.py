@@ -31,8 +31,8 @@ from nac.kit.db.session import (
 )
 from nac.kit.db.timeouts import BoundedConnection, connect, limit_waiting
 
-# The default of 700 is a hundredth of the objects for one response, and imports create no garbage: early collections
-# take a fifth of a process's start.
+# Python's default threshold of 700 is far below the objects that one response creates. Imports create no garbage, and
+# early collections take a fifth of the start of a process.
 gc.set_threshold(20_000)
 
 __all__ = [

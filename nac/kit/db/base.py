@@ -1,4 +1,7 @@
-"""Declarative base of all tables. Migrations use the same names, so that `alembic check` can compare them."""
+"""Declarative base of all tables.
+
+Models and migrations name constraints equally, so `alembic check` can compare them.
+"""
 
 from datetime import datetime
 from typing import Any, ClassVar
@@ -69,7 +72,10 @@ class UpdatedAt:
 
 
 class TenantOwned:
-    """A row deleted with its tenant. Row-level security covers the table, which tests verify."""
+    """Base of rows that belong to a tenant and are deleted with it.
+
+    Tests check that row-level security covers the table.
+    """
 
     @declared_attr
     @classmethod

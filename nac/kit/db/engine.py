@@ -1,4 +1,4 @@
-"""Database engines, one per process and role."""
+"""Database engines. A process has one for each database role that it uses."""
 
 import select
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from nac.kit.errors import InvalidInput
 _USED_AT = "admit.used_at"
 _FRESH_SECONDS = 0.5
 _POOL_SIZE = 5
-# Default maximum of connections per engine.
+# Default maximum of open connections for each engine.
 MAX_CONNECTIONS = 2 * _POOL_SIZE
 _MAX_DESCRIPTIONS = 2_000
 _descriptions: dict[tuple[object, ...], list[Column] | None] = {}
@@ -36,12 +36,12 @@ def make_engine(
     keeps_all: bool = False,
     statement_seconds: float = STATEMENT_SECONDS,
 ) -> Engine:
-    """Return an engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"), without connecting
-    yet.
+    """Return an engine for `url`, such as "postgresql://role@/database?host=/path/to/socket/directory".
 
-    `settings` ("name=value") are PostgreSQL settings of each connection. At most twice `pool_size` connections are
-    open; if all are in use, callers wait up to `wait_seconds`. Half of them are kept open, or all with `keeps_all`. A
-    statement fails after `statement_seconds` without an answer, unless a `wait_budget` applies.
+    The first use of the engine opens a connection. `settings` ("name=value") are PostgreSQL settings of each
+    connection. At most twice `pool_size` connections are open. If all are in use, callers wait up to `wait_seconds`. Up
+    to `pool_size` connections stay open when they are idle; with `keeps_all`, all do. A statement fails after
+    `statement_seconds` without an answer, unless `limit_waiting` sets a shorter or longer time.
     """
     parsed = make_url(url)
     if parsed.get_backend_name() != "postgresql":
@@ -53,7 +53,7 @@ def make_engine(
         pool_size=2 * pool_size if keeps_all else pool_size,
         max_overflow=0 if keeps_all else pool_size,
         poolclass=BoundedPool,
-        # The last used connection has warm caches and needs no ping.
+        # Use the most recently used connection first: its caches are warm, and it needs no ping.
         pool_use_lifo=True,
         pool_timeout=wait_seconds,
         native_inet_types=False,
@@ -65,14 +65,15 @@ def make_engine(
     )
     _limit_waiting(engine, statement_seconds)
     _ping_idle_connections(engine)
-    # A thousand inserted rows per statement, also for rows that triggers add.
+    # Insert a thousand rows with each statement, even if the statement returns no columns.
     engine.dialect.use_insertmanyvalues_wo_returning = True
     return engine
 
 
 class _Cursor(psycopg.Cursor[Any]):
-    """Caches column descriptions by result type. SQLAlchemy requests them after each statement, and creating them is
-    slow.
+    """Cursor that caches column descriptions by result type.
+
+    SQLAlchemy requests the descriptions after each statement, and psycopg creates them slowly.
     """
 
     @property
@@ -101,16 +102,19 @@ def _limit_waiting(engine: Engine, statement_seconds: float) -> None:
 
     @event.listens_for(engine, "handle_error")
     def keep_others(context: ExceptionContext) -> None:
-        """Keep other connections after a slow statement. A ping detects broken ones."""
+        """Keep other connections open after a slow statement.
+
+        A ping detects broken connections before their next use.
+        """
         if isinstance(context.original_exception, ServerSilent):
             context.invalidate_pool_on_disconnect = False
 
 
 def _ping_idle_connections(engine: Engine) -> None:
-    """Ping a connection before use, so that a restart of PostgreSQL does not fail requests.
+    """Ping a connection before its use, so that no request fails after a restart of PostgreSQL.
 
-    A recently used connection needs no ping, which would be every fifth round trip, unless the server has sent
-    something since.
+    A recently used connection needs no ping if the server has sent nothing since its last use. Pings of these would be
+    every fifth round trip.
     """
 
     @event.listens_for(engine, "checkin")
@@ -125,12 +129,12 @@ def _ping_idle_connections(engine: Engine) -> None:
         try:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as exc:
-            # The pool opens a new one.
+            # The pool then opens a new connection.
             raise DisconnectionError from exc
 
 
 def _has_pending_data(connection: DBAPIConnection) -> bool:
-    """Return whether an idle connection has data to read: a notice, a shutdown message, or the end."""
+    """Return whether an idle connection has data to read: a notice, a shutdown message, or its end."""
     try:
         poller = select.poll()
         poller.register(connection.fileno(), select.POLLIN)
@@ -140,21 +144,22 @@ def _has_pending_data(connection: DBAPIConnection) -> bool:
 
 
 def _connection_options(url: URL, settings: Sequence[str]) -> str:
-    """Return the options of `url`, without JIT: wrong estimates for unanalysed tables can make it compile for half a
-    second.
+    """Return the connection options of `url`, `settings`, and `jit=off`.
+
+    For tables without statistics, wrong estimates can make PostgreSQL compile a query for half a second.
     """
-    asked = url.query.get("options", ())
+    configured = url.query.get("options", ())
     ours = [f"-c {setting}" for setting in ("jit=off", *settings)]
-    return " ".join([*ours, *([asked] if isinstance(asked, str) else asked)])
+    return " ".join([*ours, *([configured] if isinstance(configured, str) else configured)])
 
 
 def set_process_engine(engine: Engine | None) -> None:
-    """Set the process's default engine for `session_scope`."""
+    """Set the default engine of `session_scope` for this process."""
     global _process_engine
     _process_engine = engine
 
 
 def get_process_engine() -> Engine:
     if _process_engine is None:
-        raise RuntimeError("no database engine: call nac.kit.db.use_engine(make_engine(url)) at process start")
+        raise RuntimeError("no database engine: call nac.kit.db.set_process_engine(make_engine(url)) at process start")
     return _process_engine

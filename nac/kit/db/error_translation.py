@@ -1,4 +1,4 @@
-"""Translates driver errors into errors of nac.kit.errors."""
+"""Translation of database driver errors into errors of nac.kit.errors."""
 
 import logging
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _SILENT_REMEDY = "Try again in a few seconds. The change may have been stored: r
 
 
 def translate_error(exc: DBAPIError) -> AdmitError:
-    """Return the error for a driver error. Names of constraints are only logged."""
+    """Return Admit's error for a driver error. The name of a constraint appears only in the log."""
     cause = exc.orig
     match cause:
         case pg.UniqueViolation():
@@ -56,7 +56,7 @@ def translate_error(exc: DBAPIError) -> AdmitError:
 
 @contextmanager
 def report_missing_at(place: str) -> Iterator[None]:
-    """Report references to missing rows in this block at `place`, such as a list of rows or a file."""
+    """Set the place of errors about missing rows in this block, such as a list of rows or a file."""
     try:
         yield
     except DBAPIError as exc:
@@ -76,7 +76,7 @@ def _unique_error(cause: pg.Error) -> AlreadyExists:
 
 
 def _reference_error(cause: pg.Error) -> AdmitError:
-    """Return the error for deleting a row in use, or for referring to a deleted row."""
+    """Return the error for a delete of a row in use, or for a reference to a deleted row."""
     _log.info("constraint %s rejected a change", cause.diag.constraint_name)
     if _is_reference_missing(cause):
         named = find_reference(cause.diag.constraint_name or "")
@@ -87,16 +87,19 @@ def _reference_error(cause: pg.Error) -> AdmitError:
 
 
 def _is_reference_missing(cause: pg.Error) -> bool:
-    """Only the message distinguishes the two cases."""
+    """Return whether the row refers to a missing row.
+
+    Otherwise, it is in use. Only the message shows the difference.
+    """
     return (cause.diag.message_primary or "").startswith("insert or update")
 
 
 def _value_error(cause: pg.Error) -> InvalidInput:
-    """Return the error for a value that our own checks missed."""
+    """Return the error for a value that Admit's own checks did not reject."""
     refused_by, table = cause.diag.constraint_name or cause.diag.column_name, cause.diag.table_name or ""
     if refused_by:
         _log.warning("constraint %s of %s rejected a change", refused_by, table)
-        # A check's name usually contains its column.
+        # The name of a check constraint usually contains its column.
         place = f"{table}.{refused_by.removeprefix(f'ck_{table}_')}"
         return InvalidInput("The database rejects a value.", place=place)
     return InvalidInput(f"The database rejects a value: {str(cause).splitlines()[0]}.")

@@ -1,11 +1,11 @@
-"""Creates and upgrades the schema with Alembic."""
+"""Creation and upgrade of the database schema with Alembic."""
 
 from importlib.resources import files
 
 from alembic import command
 from alembic.config import Config
 
-# Creates the whole schema in an empty database. Databases of earlier revisions cannot be upgraded.
+# Oldest supported revision. It creates the whole schema in an empty database.
 BASELINE = "0081"
 
 
@@ -17,11 +17,12 @@ def alembic_config(owner_url: str = "") -> Config:
 
 
 def upgrade_schema(owner_url: str) -> None:
-    """Migrate to this version's schema as role admit_owner.
+    """Upgrade the schema to this version, as role admit_owner.
 
-    Raises SchemaTooNew if the database is newer, and SchemaTooOld if it is older than the baseline.
+    Raises SchemaTooNew if the database is newer than this version. Raises SchemaTooOld if it is older than the
+    baseline.
     """
     config = alembic_config(owner_url)
-    # Completes an empty database: migrations/env.py then stamps it with the last revision.
+    # In an empty database, this creates the complete schema. migrations/env.py then stamps the last revision.
     command.upgrade(config, BASELINE)
     command.upgrade(config, "head")

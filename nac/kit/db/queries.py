@@ -1,9 +1,9 @@
 """Helpers for queries.
 
-* `search_bounded`: pages of long lists whose filter has no index. Each page reads a bounded number of rows, so it can
-  be incomplete; the next page continues after the last row read.
-* `force_ctid_scan`, `force_index_order`, `analyse_if_grown`: plans for tables with outdated statistics. PostgreSQL
-  expects one row instead of 50,000, and compares all pairs.
+* `search_bounded`: pages of long lists whose filter has no index. A page reads a bounded number of rows, so it can have
+  fewer rows than its limit. The next page continues after the last row that was read.
+* `force_ctid_scan`, `force_index_order`, `analyse_if_grown`: query plans for tables with outdated statistics. Without
+  them, PostgreSQL may expect one row instead of 50,000, and compare all pairs of rows.
 * `in_array`, `contains_text`: conditions on columns.
 """
 
@@ -18,46 +18,46 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 from nac.kit.db.session import set_for_transaction
 from nac.kit.db.sort_orders import PageSpan, SortKey
 
-# Rows read per page if no index matches the filter.
+# Maximum rows read for a page if no index matches the filter.
 MAX_SCANNED_ROWS = 25_000
 
 Entity = TypeVar("Entity")
-# Returns conditions for an entity or its alias.
+# Function that returns conditions for an entity or for its alias.
 Conditions = Callable[[Any], Sequence[ColumnElement[bool]]]
 
 
 class BoundedPage(NamedTuple, Generic[Entity]):
     rows: Sequence[Entity]
-    # Key of the last row read; None at the end of the list.
+    # Key of the last row that was read, if the page ended before the filter found enough rows. Otherwise None.
     searched: SortKey | None
 
 
 def search_bounded(
     session: Session,
     entity: type[Entity],
-    whose: Sequence[ColumnElement[bool]],
-    told_apart: Conditions,
+    indexed: Sequence[ColumnElement[bool]],
+    unindexed: Conditions,
     span: PageSpan,
     *,
     in_full: bool = False,
 ) -> BoundedPage[Entity]:
-    """Return the first rows that match `whose` (indexed in the order of `span`) and `told_apart` (not indexed).
-    `in_full` reads any number of rows.
+    """Return the first rows that match `indexed` and `unindexed`. `in_full` reads any number of rows.
 
-    The subquery has a limit, so PostgreSQL reads no more rows, whatever its estimates.
+    `indexed` has conditions with an index in the order of `span`. `unindexed` has conditions without an index. The
+    limit of the subquery bounds the rows that PostgreSQL reads, even if its estimates are wrong.
     """
-    found = span.order.apply_to(select(entity).where(*whose)).execution_options(populate_existing=True)
+    found = span.order.apply_to(select(entity).where(*indexed)).execution_options(populate_existing=True)
     if span.after is not None:
         found = found.where(span.order.behind(span.after))
     with force_index_order(session):
-        if in_full or not told_apart(entity):
-            return BoundedPage(session.scalars(found.where(*told_apart(entity)).limit(span.limit)).all(), None)
-        # One statement, because rows could change between two. It returns the matching rows and the last row read,
-        # which marks the position.
+        if in_full or not unindexed(entity):
+            return BoundedPage(session.scalars(found.where(*unindexed(entity)).limit(span.limit)).all(), None)
+        # Use one statement, because rows could change between two statements. It returns the matching rows, and the
+        # last row that was read. The key of that row is the position for the next page.
         number = func.row_number().over(order_by=span.order.by())
         looked = found.add_columns(number.label("looked_through")).limit(MAX_SCANNED_ROWS).subquery()
         each = aliased(entity, looked)
-        fits, is_last = and_(*told_apart(each)), looked.c.looked_through == MAX_SCANNED_ROWS
+        fits, is_last = and_(*unindexed(each)), looked.c.looked_through == MAX_SCANNED_ROWS
         fitting = span.order.apply_to(select(each, fits, is_last), each).where(or_(fits, is_last)).limit(span.limit)
         rows = session.execute(fitting.execution_options(populate_existing=True)).all()
     fit = [row for row, does_fit, _ in rows if does_fit]
@@ -70,9 +70,10 @@ _OTHER_SCANS: Final = ("enable_seqscan", "enable_indexscan", "enable_bitmapscan"
 
 @contextmanager
 def force_ctid_scan(session: Session) -> Iterator[None]:
-    """Make statements in the block find rows only by ctid.
+    """Make statements in the block find rows only by ctid, the physical position of a row.
 
-    A row can be replaced in between, so the second statement must repeat the conditions or check the returned rows.
+    Another transaction can store a different row at a ctid. The statement must therefore repeat the conditions, or
+    check the returned rows.
     """
     set_for_transaction(session, **dict.fromkeys(_OTHER_SCANS, "off"))
     yield
@@ -81,9 +82,9 @@ def force_ctid_scan(session: Session) -> Iterator[None]:
 
 @contextmanager
 def force_index_order(session: Session) -> Iterator[None]:
-    """Make statements in the block read an index in its order, without sorting.
+    """Make statements in the block read an index in its order, without a sort.
 
-    Because of row-level security, the planner expects few rows even of nearly all, and would read and sort them.
+    Under row-level security the planner expects few rows, even if nearly all match. It would read and sort all of them.
     """
     set_for_transaction(session, enable_sort="off")
     yield
@@ -95,8 +96,10 @@ GROWING_TABLES: frozenset[str] = frozenset(get_args(GrowingTable))
 
 
 def analyse_if_grown(session: Session, table: str) -> None:
-    """Analyze a table of GROWING that counts as empty, before inserting rows that refer to it. Repeat it now and then,
-    because autovacuum can run at any time.
+    """Update the statistics of a table in GROWING_TABLES if they show it as empty, although it has rows.
+
+    Call this before inserts of rows that refer to the table. Repeat it at intervals, because autovacuum can run
+    meanwhile.
     """
     session.execute(select(func.note_growth(table)))
 
@@ -105,11 +108,11 @@ _TextColumn = InstrumentedAttribute[str] | InstrumentedAttribute[str | None]
 
 
 def in_array(column: Any, values: Iterable[Any]) -> ColumnElement[bool]:  # noqa: ANN401 -- a mapped column
-    """Like `column.in_(values)`."""
+    """Condition like `column.in_(values)`, with one array parameter."""
     is_among: ColumnElement[bool] = column == any_(cast(list(values), ARRAY(column.type)))
     return is_among
 
 
 def contains_text(text: str, *columns: _TextColumn) -> ColumnElement[bool]:
-    """Match `text` within one of the columns, ignoring case."""
+    """Condition that one of the columns contains `text`. Case is ignored."""
     return or_(*(column.icontains(text, autoescape=True) for column in columns))

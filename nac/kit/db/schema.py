@@ -1,6 +1,6 @@
-"""Checks that the database has the schema of this version.
+"""Check that the database has the schema of this version.
 
-Does not use Alembic, which takes a quarter of a second to load. Each migration is a file
+This module does not import Alembic, which takes a quarter of a second to load. Each migration is a file
 `migrations/versions/<revision>_<name>.py`, ordered by number.
 """
 
@@ -17,13 +17,13 @@ _VERSION_TABLE = table("alembic_version", column("version_num"))
 
 
 def list_revisions() -> list[str]:
-    """Return this version's revisions, oldest first."""
+    """Return the revisions of this version, oldest first."""
     names = (entry.name for entry in files("migrations").joinpath("versions").iterdir())
     return sorted(name.partition("_")[0] for name in names if name[:1].isdecimal())
 
 
 def require_current_schema(engine: Engine) -> None:
-    """Raise SchemaTooNew or SchemaTooOld unless the schema is exactly this version's.
+    """Raise SchemaTooNew or SchemaTooOld if the schema is not exactly that of this version.
 
     Raises DatabaseUnavailable if the database does not answer, and ConnectionsInUse if no connection is free.
     """
@@ -47,7 +47,7 @@ def require_current_schema(engine: Engine) -> None:
 
 
 def unknown_schema_error(revision: str) -> SchemaTooNew | SchemaTooOld:
-    """Return the error for a revision that this version does not have."""
+    """Return the error for a revision that this version does not know."""
     oldest = list_revisions()[0]
     if revision < oldest:
         return SchemaTooOld(

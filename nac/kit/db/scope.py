@@ -1,4 +1,4 @@
-"""Scopes: the rows that a transaction can see. `migrations/sql/policies` reads these settings."""
+"""Scopes: each scope selects the rows that a transaction can read. `migrations/sql/policies` uses these settings."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -38,7 +38,10 @@ class CellScope:
 
 @dataclass(frozen=True, slots=True)
 class AuthorityScope:
-    """A certificate authority found by its name: read access to its row and those of its certificates."""
+    """Scope of a certificate authority, which the caller finds by name.
+
+    Reads its row and the rows of its certificates.
+    """
 
     authority_id: UUID
 
@@ -48,7 +51,7 @@ class AuthorityScope:
 
 @dataclass(frozen=True, slots=True)
 class EnrolmentScope:
-    """An enrolment secret found by its public id: read access to its row."""
+    """Scope of an enrolment secret, which the caller finds by its public id. Reads the secret's row."""
 
     public_id: str
 
@@ -58,7 +61,7 @@ class EnrolmentScope:
 
 @dataclass(frozen=True, slots=True)
 class PersonScope:
-    """An administrator: the account, its memberships and its sign-ins."""
+    """Scope of a portal user: their account, memberships and sign-ins."""
 
     person_id: UUID
 
@@ -68,7 +71,7 @@ class PersonScope:
 
 @dataclass(frozen=True, slots=True)
 class CredentialScope:
-    """An API token or sign-in found by its public id: its row."""
+    """Scope of an API token or sign-in, which the caller finds by its public id. Accesses its row."""
 
     public_id: str
 

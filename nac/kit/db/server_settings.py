@@ -1,4 +1,4 @@
-"""Settings of a dedicated PostgreSQL, by the memory of its machine."""
+"""Settings of a PostgreSQL server that runs only for Admit. They depend on the machine's memory."""
 
 from typing import Final
 
@@ -8,8 +8,10 @@ _MAX_BUFFERS: Final = 4096 * _MEGABYTE
 
 
 def compute_server_settings(memory_bytes: int) -> dict[str, str]:
-    """Use an eighth of memory for buffers. Millions of live sessions change throughout their table and indexes, and
-    each page outside of the buffers costs a system call.
+    """Return the settings. Buffers get an eighth of the memory.
+
+    Millions of live sessions change rows everywhere in their table and indexes. Each page that is not in the buffers
+    costs a system call.
     """
     buffers = min(max(memory_bytes // 8, _MIN_BUFFERS), _MAX_BUFFERS)
     return {"shared_buffers": f"{buffers // _MEGABYTE}MB", "max_wal_size": "2GB", "wal_compression": "on"}

@@ -1,4 +1,4 @@
-"""Transactions. The only module that commits."""
+"""Database transactions. Only this module commits."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ _MSPS_TABLE = table("msps", column("id"))
 
 @lru_cache
 def _settings_query(number: int) -> Select[Any]:
-    """Return a query that sets `number` settings. Cached, because every transaction begins with it."""
+    """Return a query that sets `number` settings. It is cached, because every transaction begins with it."""
     return select(
         *(func.set_config(bindparam(f"name_{index}"), bindparam(f"value_{index}"), True) for index in range(number))
     )
@@ -49,14 +49,14 @@ def _scope_transaction(session: Session, transaction: SessionTransaction, connec
 
 
 def _send_settings(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Set settings of the transaction; begin it if needed.
+    """Set PostgreSQL settings of the transaction, and begin the transaction if it has not begun.
 
-    Sends one message instead of two, without the overhead of SQLAlchemy statements.
+    Sends one message instead of two, and avoids the overhead of SQLAlchemy statements.
     """
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     begins = driver.pgconn.transaction_status == TransactionStatus.IDLE
-    # SQLAlchemy resets the isolation level with its own statement if it was changed.
+    # After a change of the isolation level, SQLAlchemy must begin the transaction to reset the level.
     is_usual = driver.isolation_level in (None, psycopg.IsolationLevel.READ_COMMITTED)
     try:
         is_set = (is_usual or not begins) and _try_send_settings(driver, settings, begins=begins)
@@ -68,7 +68,7 @@ def _send_settings(connection: Connection, settings: Mapping[str, str]) -> None:
 
 
 def _try_send_settings(connection: psycopg.Connection, settings: Mapping[str, str], *, begins: bool) -> bool:
-    """Return False on failure. The next statement then raises the error through SQLAlchemy."""
+    """Send the settings. Returns False on failure: the next statement then raises the error through SQLAlchemy."""
     escaping = Escaping(connection.pgconn)
     commands = [b"BEGIN ISOLATION LEVEL READ COMMITTED"] if begins else []
     for name, value in settings.items():
@@ -84,8 +84,9 @@ def _try_send_settings(connection: psycopg.Connection, settings: Mapping[str, st
 
 
 def _plan_settings(scope: Scope, by_key: bool) -> dict[str, str]:
-    """Return plan settings. Lookups by key use one generic plan per connection and an index. Planning would take
-    several times as long, and the plan stays right while tables grow.
+    """Return settings of the query planner. A lookup by key uses an index, and one generic plan for each connection.
+
+    A new plan for each lookup would take several times as long. The generic plan stays right while tables grow.
     """
     if by_key:
         return {"plan_cache_mode": "auto", "enable_seqscan": "off"}
@@ -93,7 +94,7 @@ def _plan_settings(scope: Scope, by_key: bool) -> dict[str, str]:
 
 
 def set_for_transaction(session: Session, **settings: str) -> None:
-    """Set PostgreSQL settings until the transaction ends or changes them."""
+    """Set PostgreSQL settings until the transaction ends, or until a later call changes them."""
     _send_settings(session.connection(), settings)
 
 
@@ -101,10 +102,10 @@ def set_for_transaction(session: Session, **settings: str) -> None:
 def session_scope(
     scope: Scope, *, engine: Engine | None = None, is_snapshot: bool = False, by_key: bool = False
 ) -> Iterator[Session]:
-    """Open a session that sees the rows of `scope`. Commits at exit, rolls back on errors.
+    """Open a session that can read the rows of `scope`. Commits at exit, and rolls back after an error.
 
-    Driver errors become errors of `nac.kit.errors`. `is_snapshot`: all reads see the same moment. `by_key`: queries
-    look up few rows by an index.
+    Driver errors become errors of `nac.kit.errors`. With `is_snapshot`, all queries see the database at one moment. Use
+    `by_key` if queries look up few rows by an index.
     """
     chosen = engine or get_process_engine()
     if is_snapshot:
@@ -116,14 +117,17 @@ def session_scope(
             yield session
             session.commit()
     except DBAPIError as exc:
-        # Also an error of the rollback, if the connection broke.
+        # The rollback can also raise this error, if the connection broke.
         raise translate_error(exc) from exc
     except PoolTimeout as exc:
         raise ConnectionsInUse(remedy="Try again in a few seconds.") from exc
 
 
 def _ensure_connection(session: Session) -> None:
-    """Begin the transaction. Retries once if an idle connection was cut, because nothing has been done yet."""
+    """Begin the transaction.
+
+    Retries once if an idle connection was broken: the transaction has not changed anything.
+    """
     try:
         session.connection()
     except DBAPIError as exc:
@@ -134,10 +138,10 @@ def _ensure_connection(session: Session) -> None:
 
 
 def commit_intent(session: Session) -> None:
-    """Commit the intent of an irreversible operation, so that it is recorded even if the operation fails.
+    """Commit the intent of an irreversible operation. The record then stays, even if the operation fails.
 
-    Commits all changes so far. The scope continues in a new transaction, but locks do not, so earlier checks must be
-    repeated. Call it directly before the operation.
+    Commits all changes so far. The scope continues in a new transaction, but locks end. The caller must therefore
+    repeat earlier checks. Call this directly before the operation.
     """
     try:
         session.commit()
@@ -146,9 +150,9 @@ def commit_intent(session: Session) -> None:
 
 
 def lock_row(session: Session, row: object, *, keeps_key: bool = False) -> None:
-    """Lock and refresh a row until the transaction ends. Raises NotFound if it was deleted.
+    """Lock a row until the transaction ends, and refresh it. Raises NotFound if the row was deleted.
 
-    With `keeps_key`, checks of foreign keys to the row do not wait.
+    With `keeps_key`, other transactions can still insert rows that refer to this row.
     """
     try:
         session.refresh(row, with_for_update={"key_share": keeps_key})
@@ -157,11 +161,11 @@ def lock_row(session: Session, row: object, *, keeps_key: bool = False) -> None:
 
 
 def enter_tenant(session: Session, tenant_id: TenantId) -> None:
-    """Give a platform or MSP session access to the rows of one visible tenant."""
+    """Give a platform or MSP session access to the rows of one tenant that it can see."""
     if not isinstance(session.info.get("scope"), PlatformScope | MspScope):
         raise ScopeViolation("Only a platform or MSP scope can enter a tenant.")
     session.flush()
-    # Row-level security decides whether this scope sees the tenant.
+    # Row-level security controls whether this scope can see the tenant.
     if session.scalar(select(_TENANTS_TABLE.c.id).where(_TENANTS_TABLE.c.id == tenant_id)) is None:
         raise NotFound("The tenant does not exist.")
     session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.tenant_id": str(tenant_id)}
@@ -178,7 +182,7 @@ def enter_msp(session: Session, msp_id: MspId) -> None:
 
 
 def enter_person(session: Session, person_id: UUID) -> None:
-    """Give a platform session access to an account. The API has checked the caller."""
+    """Give a platform session access to a person's account. The caller must have checked permissions."""
     if not isinstance(session.info.get("scope"), PlatformScope):
         raise ScopeViolation("Only the platform can enter an account.")
     session.flush()
@@ -187,20 +191,20 @@ def enter_person(session: Session, person_id: UUID) -> None:
 
 
 def enter_platform(session: Session, *, msp_id: MspId | None = None, tenant_id: TenantId | None = None) -> None:
-    """Give an MSP's or tenant's session access to platform rows, such as slots of cells.
+    """Give the session of an MSP or tenant access to rows of the platform, such as slots of cells.
 
-    The caller must have checked permissions. Row-level security ensures that the MSP or tenant is the session's own.
+    The caller must have checked permissions. Row-level security ensures that the session belongs to this MSP or tenant.
     """
     session.flush()
-    row, wanted = (_TENANTS_TABLE, tenant_id) if msp_id is None else (_MSPS_TABLE, msp_id)
-    if session.scalar(select(row.c.id).where(row.c.id == wanted)) is None:
+    row, owner_id = (_TENANTS_TABLE, tenant_id) if msp_id is None else (_MSPS_TABLE, msp_id)
+    if session.scalar(select(row.c.id).where(row.c.id == owner_id)) is None:
         raise NotFound("The tenant or MSP does not exist.")
     session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.platform": "on"}
     _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
 
 
 def become_person(session: Session, person_id: UUID) -> None:
-    """Give a session that verified a person's credential access as that person."""
+    """Give a session access as this person, after it verified the person's credential."""
     if not isinstance(session.info.get("scope"), CredentialScope):
         raise ScopeViolation("Only a credential scope can become a person.")
     session.flush()
@@ -209,15 +213,15 @@ def become_person(session: Session, person_id: UUID) -> None:
 
 
 def driver_connection(session: Session) -> psycopg.Connection:
-    """Return the session's connection, inside its transaction."""
+    """Return the psycopg connection of the session, inside the session's transaction."""
     connection = session.connection().connection.driver_connection
     assert isinstance(connection, psycopg.Connection)
     return connection
 
 
 def lock_quota(session: Session, noun: str, owner: object) -> None:
-    """Lock the quota of an owner until the transaction ends. Later callers then count the new rows.
+    """Lock the quota of an owner until the transaction ends. Concurrent callers wait, and then count the new rows.
 
-    Call it before counting, and after the transaction's row locks.
+    Call this before you count, and after the transaction's row locks.
     """
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"quota {noun} {owner}", 0))))

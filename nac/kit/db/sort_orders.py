@@ -1,7 +1,7 @@
-"""Orders and pages of lists. A page begins after the key of a row, even if that row no longer exists.
+"""Sort orders and pages of lists. A page begins after the key of a row, even if that row was deleted.
 
-An order has one column and, for equal values, another unique one; both ascend or descend together, like an index. NULL
-is always last.
+An order has one column, and a unique column for rows with equal values. Both columns ascend, or both descend, like in
+an index. NULL is always last.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,16 +22,16 @@ _DEFAULT_LIMIT: Final = 1_000
 
 
 class PlainRow:
-    """A row of plain columns by name. Creating entities would take most of the time of reading many rows."""
+    """A row with plain columns as attributes. It is much faster to create than an entity, for long lists."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SortOrder:
-    # Name in requests; -name if descending.
+    # Name in requests; it begins with `-` if the order descends.
     name: str
-    # The last one is unique; only the first can be NULL.
+    # The last column is unique. Only the first column can be NULL.
     columns: tuple[SortColumn, ...]
 
     @property
@@ -39,7 +39,7 @@ class SortOrder:
         return self.name.startswith(DESCENDING_PREFIX)
 
     def row_key(self, row: Any) -> SortKey:  # noqa: ANN401 -- an entity, or several in a sequence
-        """Return the key for a page after this row."""
+        """Return the key of this row. The next page begins after it."""
         entities = row if isinstance(row, Sequence) else (row,)
         return tuple(
             next(getattr(each, column.key) for each in entities if isinstance(each, (column.parent.class_, PlainRow)))
@@ -47,7 +47,7 @@ class SortOrder:
         )
 
     def apply_to(self, query: Query, entity: Any = None) -> Query:  # noqa: ANN401 -- an alias, as SQLAlchemy makes them
-        """Sort a query; `entity` replaces the entity of the columns."""
+        """Sort a query. The columns are those of `entity`, if it is set."""
         return query.order_by(*self.by(entity))
 
     def by(self, entity: Any = None) -> list[ColumnElement[Any]]:  # noqa: ANN401 -- as above
@@ -76,11 +76,11 @@ class SortOrder:
 
 @dataclass(frozen=True, slots=True)
 class PageSpan:
-    """A number of rows of a list in an order."""
+    """Part of a list: the order, the start and the maximum number of rows."""
 
     order: SortOrder
     limit: int = _DEFAULT_LIMIT
-    # None: from the start.
+    # Key of the row before the first row; None for the start of the list.
     after: SortKey | None = None
 
     def of(self, query: Query) -> Query:
@@ -88,7 +88,7 @@ class PageSpan:
         return query if self.after is None else query.where(self.order.behind(self.after))
 
     def cut(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows of `of` from a complete short list. Columns must not be NULL."""
+        """Return the rows of this page from a complete short list. Columns must not be NULL."""
         key, down = self.order.row_key, self.order.goes_down
         found = sorted(rows, key=key, reverse=down)
         if self.after is not None:
@@ -97,8 +97,9 @@ class PageSpan:
 
 
 class SortOrders:
-    """The orders of one list. `names` has columns by name, each ascending and descending; the first name is the
-    default.
+    """Sort orders of one list. `names` has the columns by name; each name can ascend or descend.
+
+    The first name is the default order.
     """
 
     def __init__(self, names: Mapping[str, tuple[SortColumn, ...]], *, default: str = "") -> None:
@@ -114,11 +115,11 @@ class SortOrders:
         return self._orders[name]
 
     def first(self, limit: int = _DEFAULT_LIMIT) -> PageSpan:
-        """Return a span from the start, in the default order."""
+        """Return the first page in the default order."""
         return PageSpan(self._orders[self.default], limit)
 
     def behind(self, *key: object, limit: int = _DEFAULT_LIMIT) -> PageSpan:
-        """Return a span after a key, in the default order."""
+        """Return a page after the row with this key, in the default order."""
         return PageSpan(self._orders[self.default], limit, key)
 
     def pages(
@@ -129,7 +130,10 @@ class SortOrders:
         size: int = _DEFAULT_LIMIT,
         after: SortKey | None = None,
     ) -> Iterator[Sequence[Row]]:
-        """Yield all pages in the default order. `entity` returns the part of a row with the columns."""
+        """Yield all pages in the default order.
+
+        `entity` returns the entity that has the columns, from a fetched row.
+        """
         span = PageSpan(self._orders[self.default], size, after)
         while page := fetch(span):
             yield page

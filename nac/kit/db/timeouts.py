@@ -1,7 +1,7 @@
-"""Deadlines for PostgreSQL: each statement has one on the client's side.
+"""Time limits for PostgreSQL. The client limits the time of each statement.
 
-A frozen server, or one behind a dead network, sends nothing and closes nothing. Its kernel still acknowledges packets,
-so keepalives and tcp_user_timeout do not help; unix sockets have neither.
+A frozen server, or a server behind a broken network, sends nothing and closes nothing. The kernel of a frozen server
+still acknowledges packets: keepalives and tcp_user_timeout do not help. Unix sockets do not have these options.
 """
 
 import math
@@ -20,7 +20,7 @@ from sqlalchemy.util.queue import Queue
 
 STATEMENT_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 5.0
-# A healthy server answers within it. The driver's minimum for connecting is the same.
+# Time in which a healthy server answers. It is also the driver's minimum for a connection attempt.
 _MIN_SECONDS: Final = 2.0
 _INTERVAL_SECONDS: Final = 0.1
 _Value = TypeVar("_Value")
@@ -31,10 +31,10 @@ class ServerSilent(psycopg.OperationalError):
 
 
 class WaitBudget:
-    """Seconds that a request can still wait for a thread, a connection and an answer of PostgreSQL.
+    """Seconds that a request can still wait for a thread, for a connection, and for an answer of PostgreSQL.
 
-    Each answer restores the whole budget, so that requests with many statements can finish. After a timeout nothing is
-    left, so that further attempts fail at once.
+    Each answer restores the whole budget, so that a request with many statements can finish. A timeout uses up the
+    whole budget, so that further attempts fail at once.
     """
 
     __slots__ = ("_full", "left")
@@ -44,11 +44,11 @@ class WaitBudget:
 
     @property
     def spare(self) -> float:
-        """Seconds that can be spent before a statement."""
+        """Seconds that remain for a thread or a connection. A minimum stays reserved for the statement."""
         return max(0.0, self.left - _MIN_SECONDS)
 
     def spend(self, seconds: float) -> None:
-        """Deduct time spent on anything but PostgreSQL's answer, and leave a minimum for the answer."""
+        """Deduct seconds that passed without a wait for PostgreSQL's answer. A minimum remains for the answer."""
         if self.left:
             self.left = max(_MIN_SECONDS, self.left - seconds)
 
@@ -64,7 +64,10 @@ _budget: ContextVar[WaitBudget | None] = ContextVar("wait_budget", default=None)
 
 @contextmanager
 def limit_waiting(seconds: float, *, spent: float = 0) -> Iterator[None]:
-    """Limit all waiting for PostgreSQL in this block, instead of the engines' limits; `spent` has already passed."""
+    """Limit the wait for PostgreSQL in this block.
+
+    It replaces the engine's limit. `spent` seconds have already passed.
+    """
     budget = WaitBudget(seconds)
     budget.spend(spent)
     token = _budget.set(budget)
@@ -75,13 +78,14 @@ def limit_waiting(seconds: float, *, spent: float = 0) -> Iterator[None]:
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection that gives up after `statement_seconds` without an answer, or when the budget is spent."""
+    """Connection that fails after `statement_seconds` without an answer, or when the budget is used up."""
 
     statement_seconds = STATEMENT_SECONDS
 
     def wait(self, gen: PQGen[_Value], interval: float = _INTERVAL_SECONDS, timeout: float | None = None) -> _Value:
-        """Wait for an answer. Raises ServerSilent. A `timeout` is for events that may never occur, such as
-        notifications.
+        """Wait for an answer.
+
+        Raises ServerSilent. Set `timeout` for events that may never occur, such as notifications.
         """
         if timeout is not None:
             return super().wait(gen, interval, timeout)
@@ -103,7 +107,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 
 def connect(*arguments: Any, statement_seconds: float = STATEMENT_SECONDS, **parameters: Any) -> BoundedConnection:  # noqa: ANN401
-    """Like `psycopg.connect`. Raises ServerSilent or another OperationalError."""
+    """Connect like `psycopg.connect`. Raises ServerSilent or another OperationalError."""
     budget = _budget.get()
     seconds = CONNECT_SECONDS if budget is None else min(CONNECT_SECONDS, budget.left)
     if not seconds:
@@ -113,7 +117,7 @@ def connect(*arguments: Any, statement_seconds: float = STATEMENT_SECONDS, **par
     except ConnectionTimeout as exc:
         if budget is not None:
             budget.exhaust()
-        # The frames hold the socket, and PostgreSQL would keep a session until garbage collection.
+        # Release the socket, which the frames hold. Otherwise PostgreSQL keeps the session until garbage collection.
         clear_frames(exc.__traceback__)
         raise _silent_error(seconds) from None
     connection.statement_seconds = statement_seconds
@@ -141,6 +145,6 @@ class _IdleQueue(Queue[ConnectionPoolEntry]):
 
 
 class BoundedPool(QueuePool):
-    """A pool that waits for a connection no longer than the budget allows."""
+    """Connection pool. A caller waits for a connection at most as long as the budget allows."""
 
     _queue_class = _IdleQueue

@@ -1,4 +1,4 @@
-"""Column types with the product's own Python representation."""
+"""Column types with their own Python representation."""
 
 from sqlalchemy import Dialect
 from sqlalchemy.dialects.postgresql import INET, MACADDR
@@ -9,7 +9,7 @@ from nac.kit.mac import normalise_mac
 
 
 class Mac(TypeDecorator[str]):
-    """macaddr; 12 lower-case hex digits in Python."""
+    """PostgreSQL type macaddr. In Python it is text of 12 lower-case hex digits."""
 
     impl = MACADDR
     cache_ok = True
@@ -19,7 +19,7 @@ class Mac(TypeDecorator[str]):
 
 
 class HostAddress(TypeDecorator[str]):
-    """inet of a single host; text without a prefix length in Python."""
+    """PostgreSQL type inet for a single host. In Python it is text without a prefix length."""
 
     impl = INET
     cache_ok = True
@@ -29,7 +29,7 @@ class HostAddress(TypeDecorator[str]):
 
 
 class Xid8(UserDefinedType[str]):
-    """A 64-bit transaction id without wraparound; decimal digits in Python."""
+    """PostgreSQL type xid8, a 64-bit transaction id without wraparound. In Python it is text of decimal digits."""
 
     cache_ok = True
 
@@ -38,7 +38,7 @@ class Xid8(UserDefinedType[str]):
 
 
 class PgSnapshot(UserDefinedType[str]):
-    """A snapshot of finished transactions; only for casts."""
+    """PostgreSQL type pg_snapshot, a set of finished transactions. Used only in casts."""
 
     cache_ok = True
 
@@ -46,6 +46,6 @@ class PgSnapshot(UserDefinedType[str]):
         return "pg_snapshot"
 
 
-# Prevents a warning of reflection (`alembic check`) about unknown types.
+# Prevents a warning about unknown types when `alembic check` reads the database.
 ischema_names["xid8"] = Xid8
 ischema_names["pg_snapshot"] = PgSnapshot

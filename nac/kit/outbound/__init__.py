@@ -1,1 +1,1 @@
-"""Connections to servers that customers configure: permitted addresses, and HTTP limited to them."""
+"""Connections to servers that tenants configure: the permitted addresses, and an HTTP client that uses only these."""

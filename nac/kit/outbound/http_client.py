@@ -1,4 +1,4 @@
-"""HTTP requests to permitted addresses of tenants' servers, with responses limited in size and time."""
+"""HTTP requests to tenants' servers. Addresses must be permitted, and responses are limited in size and time."""
 
 import asyncio
 import ssl
@@ -14,15 +14,15 @@ from nac.kit.outbound.reach import AddressRefused, OutboundReach
 from nac.kit.outbound.tls import describe_tls_error
 from nac.kit.validation import is_web_address
 
-# ValueError: an invalid name (idna) or redirect target (urllib).
+# idna raises ValueError for an invalid host name, urllib for an invalid redirect target.
 _FAILURES: Final = (TimeoutError, httpx.HTTPError, httpx.InvalidURL, AddressRefused, ValueError)
 _REDIRECTS = (301, 302, 303, 307, 308)
-# For a response whose body is ignored.
+# Time limit for a response body that is not used.
 _BODY_SECONDS = 1.0
 
 
 class _ReachNetwork(httpcore.AsyncNetworkBackend):
-    """Connects only to checked addresses. Upper layers verify names and certificates."""
+    """Network backend that connects only to permitted addresses. Upper layers verify names and certificates."""
 
     def __init__(self, reach: OutboundReach) -> None:
         self._reach = reach
@@ -50,7 +50,7 @@ class _ReachNetwork(httpcore.AsyncNetworkBackend):
 
 
 class OutboundTransport(httpx.AsyncHTTPTransport):
-    """A transport with our network backend. httpx has no other way to set it."""
+    """HTTP transport with `_ReachNetwork`. httpx has no public option for a network backend."""
 
     def __init__(self, reach: OutboundReach, *, tls: ssl.SSLContext, connections: int) -> None:
         super().__init__(verify=tls, trust_env=False)
@@ -67,10 +67,10 @@ class OutboundTransport(httpx.AsyncHTTPTransport):
 
 
 class FetchFailed(Exception):
-    """The response is missing or unusable. The message is for administrators.
+    """A response is missing or unusable. The message is for administrators.
 
-    `why` omits the URL, which can contain a secret. `is_slow`: the server possibly received the request and needs more
-    time. `refused` is the body of a 4xx response.
+    `why` omits the URL, which can contain a secret. `is_slow` means that the server probably received the request, but
+    needs more time. `refused` is the body of a 4xx response.
     """
 
     def __init__(self, url: str, why: str, *, is_slow: bool = False, refused: bytes | None = None) -> None:
@@ -81,19 +81,19 @@ class FetchFailed(Exception):
 
 
 def build_client(transport: httpx.AsyncBaseTransport, *, seconds: float) -> httpx.AsyncClient:
-    """Return a client with `transport` as the only way out: no proxies, no automatic redirects."""
+    """Return a client that connects only with `transport`: without proxies and automatic redirects."""
     return httpx.AsyncClient(
         transport=transport,
         timeout=seconds,
         trust_env=False,
         follow_redirects=False,
-        # Compressed data could exceed the size limit when inflated.
+        # Request no compression: after decompression, a body could exceed the size limit.
         headers={"Accept-Encoding": "identity"},
     )
 
 
 async def read_body(response: httpx.Response, *, most_bytes: int) -> bytes:
-    """Return the body of a streamed response. Raises FetchFailed if it is too long or compressed."""
+    """Return the body of a streamed response. Raises FetchFailed if the body is too long or compressed."""
     url = str(response.url)
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise FetchFailed(url, "Unsupported content encoding in the response.")
@@ -106,14 +106,17 @@ async def read_body(response: httpx.Response, *, most_bytes: int) -> bytes:
 
 
 class HttpResponse(NamedTuple):
-    """A response without its body."""
+    """Status and headers of a response."""
 
     status: int
     headers: Mapping[str, str]
 
 
 class HttpClient:
-    """HTTP client. `step_seconds` limits connecting, sending and each read; `total_seconds` the whole request."""
+    """HTTP client.
+
+    `step_seconds` limits connecting, sending and each read. `total_seconds` limits the whole request.
+    """
 
     def __init__(
         self,
@@ -131,7 +134,7 @@ class HttpClient:
     async def fetch(
         self, url: str, *, most_bytes: int, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> bytes:
-        """Return the body of a 200 response to GET, or to POST if there is a body. Raises FetchFailed."""
+        """Send a GET, or a POST if `body` is set. Returns the body of a 200 response. Raises FetchFailed."""
         try:
             async with asyncio.timeout(self._total_seconds):
                 return await self._follow(url, most_bytes, body, headers)
@@ -139,9 +142,11 @@ class HttpClient:
             raise self._failed(url, exc) from exc
 
     async def post(self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int) -> HttpResponse:
-        """Return the response to a POST, whatever its status, without redirects. Raises FetchFailed if there is none.
+        """Send a POST and return the response, with any status.
 
-        Reads up to `most_bytes` of the body, so that the connection can be reused.
+        Follows no redirects. Raises FetchFailed without a response.
+
+        Reads up to `most_bytes` of the response body, so that the connection can be reused.
         """
         if not is_web_address(url):
             raise FetchFailed(url[:200], "Invalid URL.")
@@ -170,7 +175,8 @@ class HttpClient:
                 return FetchFailed(url, _error_text(exc))
 
     async def _follow(self, url: str, most_bytes: int, body: bytes | None, headers: Mapping[str, str] | None) -> bytes:
-        # One client per request, so that no cookies are kept. It is not closed, because the caller owns the transport.
+        # A new client for each request has no cookies. It is not closed, because this would close the caller's
+        # transport.
         client = build_client(self._transport, seconds=self._step_seconds)
         method = "GET" if body is None else "POST"
         for _ in range(self._redirects_most + 1):
@@ -187,7 +193,7 @@ class HttpClient:
 
 
 def _error_text(exc: BaseException) -> str:
-    """Return a TLS failure in words. The libraries' messages name functions of OpenSSL."""
+    """Return a message for a failed TLS connection. The libraries' messages contain names of OpenSSL functions."""
     cause: BaseException | None = exc
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

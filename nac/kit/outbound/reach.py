@@ -1,7 +1,7 @@
-"""Permitted addresses of outbound connections for a tenant.
+"""Permitted addresses for outbound connections of a tenant.
 
-A tenant's administrator configures hosts (identity sources, webhooks, CRL servers). Connections come from inside the
-platform's network, so some addresses must be refused.
+A tenant's administrator configures hosts, such as identity sources, webhooks and CRL servers. Connections to them start
+in the platform's network. Admit must therefore refuse addresses of internal services.
 """
 
 import ipaddress
@@ -20,19 +20,20 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 PLATFORM_REMEDY = (
     "The platform's operator can allow it with ADMIT_OUTBOUND_NETWORKS (docs/reference/outbound-connections.md)."
 )
-# RFC 6052 2.1: the last 32 bits are an IPv4 address.
+# The last 32 bits of such an address are an IPv4 address (RFC 6052 2.1).
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-# Networks without customers' servers. IPv4 addresses within IPv6 addresses are checked themselves.
+# Networks that contain no servers of tenants. For an IPv6 address that contains an IPv4 address, the IPv4 address is
+# checked.
 _FORBIDDEN_TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a loopback address", ("127.0.0.0/8", "::1")),
     ("a link-local address", ("169.254.0.0/16", "fe80::/10")),
-    # Those that are not link-local: Alibaba, Oracle, Azure; AWS, Google.
+    # Metadata addresses outside the link-local networks: Alibaba, Oracle, Azure, AWS, Google.
     (
         "a cloud's metadata address",
         ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::/32", "fd20:ce::/32"),
     ),
     ("a multicast address", ("224.0.0.0/4", "ff00::/8")),
-    # "This network", reserved, IPv4-compatible, IPv4-translated, local NAT64, Teredo, 6to4, site-local.
+    # In this order: "this network", reserved, IPv4-compatible, IPv4-translated, local NAT64, Teredo, 6to4, site-local.
     (
         "not a server's address",
         (
@@ -56,12 +57,12 @@ class AddressRefused(Exception):
 
 class Destination(NamedTuple):
     family: int
-    # Argument of connect().
+    # Argument for connect().
     address: tuple[Any, ...]
 
 
 class AddressRefusal(NamedTuple):
-    """Refusal of all addresses of a host."""
+    """Reason and remedy, if all addresses of a host are refused."""
 
     why: str
     remedy: str
@@ -69,23 +70,24 @@ class AddressRefusal(NamedTuple):
 
 @dataclass(frozen=True)
 class OutboundReach:
-    """The permitted addresses.
+    """Networks to which Admit may connect.
 
-    `refused` ones are never permitted, `allowed` ones always. Others must be public or private unicast, and not this
-    machine's own. `only` restricts permitted addresses further, if set.
+    Addresses in `refused` are never permitted. Addresses in `allowed` are always permitted. Other addresses must be
+    public or private unicast addresses, and must not belong to this machine. If `only` is set, a permitted address must
+    also be in it.
     """
 
     allowed: tuple[Network, ...] = ()
     refused: tuple[Network, ...] = ()
-    # A tenant's restriction, and its remedy; not part of the text form.
+    # Restriction by the tenant, and its remedy. The text form does not include them.
     only: tuple[Network, ...] = ()
     only_remedy: str = ""
-    # Owner of the hosts, which limits its concurrent lookups.
+    # Owner of the hosts. Its concurrent lookups are limited.
     owner: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "OutboundReach":
-        """Parse "10.1.0.0/16 !10.1.9.0/24", where ! refuses a network. Raises ValueError."""
+        """Parse text such as "10.1.0.0/16 !10.1.9.0/24". A `!` refuses a network. Raises ValueError."""
         words = text.split()
         return cls(
             tuple(ipaddress.ip_network(word) for word in words if not word.startswith("!")),
@@ -96,11 +98,14 @@ class OutboundReach:
         return " ".join((*map(str, self.allowed), *(f"!{network}" for network in self.refused)))
 
     def within(self, networks: Iterable[str], *, remedy: str, owner: str = "") -> "OutboundReach":
-        """Return the same, restricted to these networks if there are any. Raises ValueError for an invalid network."""
+        """Return a copy that is restricted to these networks, if there are any.
+
+        Raises ValueError for an invalid network.
+        """
         return replace(self, only=tuple(map(ipaddress.ip_network, networks)), only_remedy=remedy, owner=owner)
 
     def why_not(self, text: str) -> str:
-        """Return why the address is refused, or "". Raises ValueError for an invalid address."""
+        """Return the reason why the address is refused, or "". Raises ValueError for an invalid address."""
         address = _embedded_ipv4(ipaddress.ip_address(text))
         if what := self._what(address):
             return f"{text} is {what}; Admit does not connect to it"
@@ -109,7 +114,7 @@ class OutboundReach:
         return ""
 
     def _remedy(self, text: str) -> str:
-        """Return the remedy for a refused address, by the platform or the tenant."""
+        """Return the remedy for a refused address. Either the platform or the tenant refuses it."""
         return PLATFORM_REMEDY if self._what(_embedded_ipv4(ipaddress.ip_address(text))) else self.only_remedy
 
     def _what(self, address: Address) -> str:
@@ -121,20 +126,21 @@ class OutboundReach:
         return usual or ("this machine's own address" if is_own_address(address) else "")
 
     def refusal(self, texts: Sequence[str]) -> AddressRefusal | None:
-        """Return the refusal of a host with these addresses; None if one of them is permitted."""
+        """Return the refusal of a host with these addresses. Returns None if one of the addresses is permitted."""
         whys = [why for text in texts if (why := self.why_not(text))]
         if len(whys) < len(texts):
             return None
-        # The platform's first, because the tenant's can be an Advice, which ends with its next steps.
+        # The platform's remedy comes first: the tenant's remedy can be an Advice, which must end with its next steps.
         remedies = sorted(set(map(self._remedy, texts)), key=lambda remedy: remedy != PLATFORM_REMEDY)
         return AddressRefusal("; ".join(whys), reduce(add_advice, remedies))
 
     def find_literal_refusal(self, host: str) -> AddressRefusal | None:
-        """Return the refusal of a host written as an address in any form; None for a name, which is checked when
-        connecting.
+        """Return the refusal of a host that is an address in any notation. Returns None for a name.
+
+        `places` checks the addresses of a name when Admit connects.
         """
         try:
-            # A trailing dot is allowed after names; without it, an address is recognized.
+            # Remove a trailing dot, which is valid after a name. Otherwise getaddrinfo would not recognise an address.
             found = socket.getaddrinfo(
                 host.removesuffix("."), None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
             )
@@ -143,9 +149,11 @@ class OutboundReach:
         return self.refusal([str(address[0]) for *_, address in found])
 
     async def places(self, host: str, port: int) -> list[Destination]:
-        """Resolve and return permitted addresses. Do not resolve again: the result could differ.
+        """Resolve a host and return its permitted addresses.
 
-        Raises AddressRefused if all addresses are refused, and OSError if there are none.
+        Connect to these: a second lookup could give other addresses.
+
+        Raises AddressRefused if all addresses are refused. Raises OSError if the host has no address.
         """
         found = await RESOLVER.look_up(host, port, owner=self.owner)
         refusal = self.refusal([str(address[0]) for *_, address in found])
@@ -158,7 +166,7 @@ DEFAULT_REACH = OutboundReach()
 
 
 def _embedded_ipv4(address: Address) -> Address:
-    """Return the IPv4 address within an IPv6 address."""
+    """Return the IPv4 address that an IPv6 address contains. Returns other addresses unchanged."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
@@ -180,7 +188,7 @@ def _is_in(address: Address, networks: Iterable[Network]) -> bool:
 
 
 def is_own_address(address: Address) -> bool:
-    """Return whether the address belongs to this machine, where local services may trust the caller. Sends nothing."""
+    """Return whether the address belongs to this machine, whose services may trust local callers. Sends no packet."""
     with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as trial:
         try:
             trial.connect((str(address), 9))

@@ -1,8 +1,8 @@
-"""DNS lookups of customers' servers. Unanswered lookups do not delay others.
+"""DNS lookups of tenants' servers. A lookup without an answer does not delay other lookups.
 
-The system's lookup takes half a minute or more without an answer and cannot be cancelled, so it continues in its own
-thread. The number of threads is bounded, with a much lower bound per owner. Concurrent lookups of a name share one
-thread.
+Without an answer, the system's lookup takes half a minute or more, and it cannot be cancelled. Each lookup therefore
+has its own thread. The number of threads is limited, with a much lower limit for each owner. Concurrent lookups of a
+name share one thread.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ class NameResolver:
         self._running: dict[_LookupKey, Future[AddressInfos]] = {}
 
     async def look_up(self, host: str, port: int, *, owner: str = "") -> AddressInfos:
-        """Return TCP addresses. `owner` configured the host; "" is not limited.
+        """Return the TCP addresses of a host. `owner` configured the host; the limit for owners does not apply to "".
 
-        Waits as long as the system does, and for a free thread; the caller must limit the time. Raises OSError.
+        Waits for a free thread and for the system's lookup. The caller must limit the time. Raises OSError.
         """
         try:
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
@@ -45,35 +45,35 @@ class NameResolver:
             await asyncio.sleep(_POLL_SECONDS)
         return await asyncio.wrap_future(lookup)
 
-    def _begin(self, asked: _LookupKey) -> Future[AddressInfos] | None:
-        """Return the running lookup or a new one; None if all threads are busy."""
+    def _begin(self, key: _LookupKey) -> Future[AddressInfos] | None:
+        """Return the running lookup or a new lookup. Returns None if no thread is free."""
         with self._lock:
-            if asked in self._running:
-                return self._running[asked]
-            of_one = sum(other.owner == asked.owner for other in self._running)
-            if len(self._running) >= self._most or (asked.owner and of_one >= self._most_of_one):
+            if key in self._running:
+                return self._running[key]
+            of_one = sum(other.owner == key.owner for other in self._running)
+            if len(self._running) >= self._most or (key.owner and of_one >= self._most_of_one):
                 return None
             lookup: Future[AddressInfos] = Future()
-            # Callers that give up must not cancel it for the others.
+            # Prevent a caller that stops waiting from cancelling the lookup for other callers.
             lookup.set_running_or_notify_cancel()
-            self._running[asked] = lookup
-        threading.Thread(target=self._run, args=(asked, lookup), name="lookup", daemon=True).start()
+            self._running[key] = lookup
+        threading.Thread(target=self._run, args=(key, lookup), name="lookup", daemon=True).start()
         return lookup
 
-    def _run(self, asked: _LookupKey, lookup: Future[AddressInfos]) -> None:
+    def _run(self, key: _LookupKey, lookup: Future[AddressInfos]) -> None:
         try:
-            found = socket.getaddrinfo(asked.host, asked.port, type=socket.SOCK_STREAM)
+            found = socket.getaddrinfo(key.host, key.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as exc:
-            self._end(asked)
+            self._end(key)
             lookup.set_exception(exc if isinstance(exc, OSError) else OSError(str(exc)))
         else:
-            self._end(asked)
+            self._end(key)
             lookup.set_result(found)
 
-    def _end(self, asked: _LookupKey) -> None:
+    def _end(self, key: _LookupKey) -> None:
         with self._lock:
-            del self._running[asked]
+            del self._running[key]
 
 
-# Shared by the process.
+# Resolver that the whole process shares.
 RESOLVER = NameResolver()

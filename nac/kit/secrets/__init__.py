@@ -1,4 +1,4 @@
-"""Encryption of stored secrets with a key outside the database. Depends only on `cryptography`."""
+"""Encryption of stored secrets with a key outside the database. Of external libraries, imports only `cryptography`."""
 
 from nac.kit.secrets.keys import (
     KeyEncryptionKey,

@@ -1,4 +1,4 @@
-"""Keys that encrypt data keys, in a file. A KMS or PKCS#11 token could implement `KeyEncryptionKey`."""
+"""Key encryption keys. The master key is in a file. A KMS or PKCS#11 token could implement `KeyEncryptionKey`."""
 
 import hashlib
 import os
@@ -40,7 +40,7 @@ class SealedValueRefused(SecretsError):
 
 
 class KeyEncryptionKey(Protocol):
-    """Encrypts short data keys. `key_id` (at most 255 bytes) identifies the key without revealing it."""
+    """Key that encrypts short data keys. `key_id` (at most 255 bytes) identifies the key without revealing it."""
 
     @property
     def key_id(self) -> bytes: ...
@@ -48,11 +48,11 @@ class KeyEncryptionKey(Protocol):
     def wrap(self, data_key: bytes) -> bytes: ...
 
     def unwrap(self, wrapped: bytes) -> bytes:
-        """Decrypt a data key. Raises SealedValueRefused if `wrapped` is from another key or was changed."""
+        """Decrypt a data key. Raises SealedValueRefused if another key encrypted it, or if it was changed."""
 
 
 class RawKey:
-    """A key of 32 bytes in memory; AES-256-GCM with a random nonce."""
+    """Key of 32 bytes in memory. Encrypts with AES-256-GCM and a random nonce."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
@@ -80,17 +80,17 @@ class RawKey:
 
 
 class MasterKeyFile(RawKey):
-    """A key in a file of 64 hex digits, readable only by its owner or by a group of a root-owned file."""
+    """Key in a file of 64 hex digits. Only the owner can read the file, or also a group if root owns the file."""
 
     def __init__(self, path: Path) -> None:
-        # A core dump would contain this key and decrypted secrets.
+        # Disable core dumps, which would contain this key and decrypted secrets.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         super().__init__(_read_key_file(path))
         self.path = path
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """Create a file with a random key. Never overwrites a file, because everything sealed with it would be lost."""
+        """Create a file with a random key. Never overwrites a file: all values sealed with its key would be lost."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -129,7 +129,7 @@ def _read_key_file(path: Path) -> bytes:
     try:
         key = bytes.fromhex(text.decode("ascii").strip())
     except ValueError:
-        # Not chained: the original message can contain the key.
+        # Do not chain the exception: its message can contain the key.
         key = b""
     if len(key) != KEY_BYTES:
         raise KeyFileRefused(f"The master key must be {2 * KEY_BYTES} hex digits.", place=str(path))
@@ -140,7 +140,7 @@ def _require_private(found: os.stat_result, path: Path) -> None:
     mode = found.st_mode
     if not stat.S_ISREG(mode):
         raise KeyFileRefused("The master key must be a regular file.", place=str(path))
-    # Root can allow a group, so that several system users share the key.
+    # If root owns the file, a group may read it. Several system users can then share the key.
     if mode & (0o037 if found.st_uid == 0 else 0o077):
         raise KeyFileRefused(
             f"Other users can access the master key (mode {stat.S_IMODE(mode):04o}).",

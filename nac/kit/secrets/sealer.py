@@ -1,14 +1,14 @@
-"""Envelope encryption: each value has a random data key, which a key encryption key encrypts.
+"""Envelope encryption. A random data key encrypts each value. A key encryption key encrypts the data key.
 
-A sealed value, format 1:
+A sealed value has format 1:
 
     1 byte   0x01
     1 byte   length of the key id, then the key id
     2 bytes  length of the wrapped data key (big-endian), then the wrapped data key
     12 bytes nonce, then AES-256-GCM ciphertext and tag
 
-The context ("slot:<id>") is authenticated but not stored, so a value moved to another row cannot be opened. The header
-is not authenticated, so that the data key can be rewrapped without opening the value.
+The context (such as "slot:<id>") is authenticated but not stored. A value that was moved to another row can therefore
+not be opened. The header is not authenticated: `rewrap` can replace the wrapped data key without decrypting the value.
 """
 
 import secrets
@@ -39,7 +39,7 @@ class _SealedParts(NamedTuple):
 
 
 class Sealer:
-    """Seals with `key`; opens values of `key` and of the `retired` keys."""
+    """Encrypts values with `key`. Decrypts values of `key` and of the `retired` keys."""
 
     def __init__(self, key: KeyEncryptionKey, *, retired: tuple[KeyEncryptionKey, ...] = ()) -> None:
         self._key = key
@@ -76,7 +76,7 @@ class Sealer:
 
 
 def rewrap(sealed: bytes, *, old: KeyEncryptionKey, new: KeyEncryptionKey) -> bytes:
-    """Return the value for a new master key. Only the data key is decrypted, not the value."""
+    """Return the sealed value for a new master key. Decrypts only the data key, not the value."""
     parts = _decode_parts(sealed)
     if parts.key_id == new.key_id:
         return sealed

@@ -1,4 +1,4 @@
-"""Error-Causes of NASes (RFC 5176 3.5), with advice for a technician."""
+"""Error-Cause codes that NASes send (RFC 5176 3.5), with advice for a technician."""
 
 ERROR_CAUSES = {
     201: "The NAS removed the rest of the session.",
@@ -10,9 +10,9 @@ ERROR_CAUSES = {
     405: "The NAS does not offer this service. Turn on dynamic authorization for it on the NAS.",
     406: "The NAS does not support this request. Update its software, or correct its registered vendor.",
     407: "The NAS does not support a value in the request. Usually it lacks the VLAN or role.",
-    501: "The configuration of the NAS forbids it. Allow this server there as a dynamic authorization client.",
+    501: "The NAS forbids the request. Add this server to its dynamic authorization clients.",
     502: "A proxy does not know where to send the request.",
-    503: "The NAS does not know this session. It has ended, or the NAS has another name for it.",
+    503: "The NAS does not know this session. The session has ended, or the NAS uses another id for it.",
     504: "The NAS cannot end this session.",
     505: "A proxy could not process the request.",
     506: "The NAS has no resources for the request. Try again later.",
@@ -23,7 +23,7 @@ SESSION_NOT_FOUND = 503
 
 
 def explain_error_cause(code: int) -> str:
-    """Explain an Error-Cause; `code` 0 is none."""
+    """Return an explanation of an Error-Cause. `code` is 0 if the NAS sent none."""
     if not code:
         return "The NAS sent no Error-Cause."
     return (

@@ -12,7 +12,7 @@ from nac.models import CoaRequest
 from nac.sessions import repository as sessions
 
 ORDERS = SortOrders({"id": (CoaRequest.id,)}, default="-id")
-# An index finds the few rows, but not in page order.
+# An index on these columns finds few rows, but not in the order of the page.
 _SELECTIVE_COLUMNS = {"session_row", "redecision_id"}
 
 
@@ -27,7 +27,7 @@ def search_requests(
     span: PageSpan,
     in_full: bool = False,
 ) -> BoundedPage[CoaRequest]:
-    """Search requests. `equal` has values by column; `nas_said` is the identifier of an unregistered NAS."""
+    """Search requests. `equal` has required values by column. `nas_said` is the identifier of an unregistered NAS."""
 
     def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- requests, or an alias of them
         conditions = [getattr(each, name) == value for name, value in equal.items() if name != "nas_id"]

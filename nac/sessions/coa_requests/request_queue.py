@@ -1,4 +1,4 @@
-"""The queue of requests to NASes about live sessions (RFC 5176), one row each. The cell's agent sends them."""
+"""Queue of requests to NASes about live sessions (RFC 5176). Each request is a row. The cell's agent sends them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,13 +15,14 @@ from nac.kit.ids import TenantId
 from nac.models import CoaRequest
 from nac.models.coa_request import CoaKind, CoaState
 
-# Manual requests per tenant. Requests after a revocation or block are always accepted: at most one per live session.
+# Maximum waiting requests of a tenant, for manual requests. Requests after a revocation or block are always accepted,
+# because there is at most one for each live session.
 MAX_WAITING = 20_000
 WAITING_STATES: tuple[CoaState, ...] = ("queued", "sending")
-# Reasons besides those of certificates.
+# Reasons of requests. Other reasons come from certificates.
 BLOCKED_REASON, REQUESTED_REASON, REDECIDED_REASON = "endpoint-blocked", "requested", "redecided"
 
-# Requests after a revocation or block expire after a day: a controller with 20,000 sessions takes half an hour.
+# Requests after a revocation or block expire after a day, because a controller with 20,000 sessions needs half an hour.
 _INSERT_SQL = """
 INSERT INTO coa_requests (
     tenant_id, session_row, session_id, nas_id, nas_address, nas_key, nas_port, mac, identity, framed_ip,
@@ -38,11 +39,12 @@ ON CONFLICT (tenant_id, session_row, kind, reason) WHERE state = 'queued' AND ki
     certificate_serial = excluded.certificate_serial, redecision_id = excluded.redecision_id
 RETURNING id
 """
-# Requests of re-decisions come after all others.
+# Requests of re-decisions have the lowest priority.
 REDECIDED_PRIORITY = 1_000_000
 
 
-# The certificate of the device's last admission. It cannot be more than a day older than the oldest live session.
+# Devices whose last admission used one of these certificates. A relevant admission is at most a day older than the
+# oldest live session.
 _SHOWN_CTE = """
     WITH shown AS MATERIALIZED (
         SELECT DISTINCT a.mac FROM auth_log a
@@ -107,10 +109,10 @@ WHERE c.tenant_id = :tenant AND c.session_row = wanted.session_row AND c.state =
 def queue_disconnects(
     session: Session, *, tenant_id: TenantId, serials: Sequence[bytes], reason: str, asked_by: str = ""
 ) -> int:
-    """Queue Disconnects for live sessions opened with these certificates. Returns their number.
+    """Queue Disconnect-Requests for live sessions of devices that used these certificates. Returns their number.
 
-    `reason` is a code of `REASONS`. Devices without an accounting Start are not found; Admit rejects them at the
-    next login. Sent once the cell has applied this transaction.
+    `reason` is a code of `REASONS`. Devices without an accounting Start have no session here; Admit rejects them when
+    they next authenticate. The agent sends the requests after the cell has applied this transaction.
     """
     parameters = {"tenant": tenant_id, "serials": [serial.hex() for serial in serials]}
     return len(
@@ -119,7 +121,7 @@ def queue_disconnects(
 
 
 def queue_block_disconnects(session: Session, *, tenant_id: TenantId, macs: Sequence[str], asked_by: str) -> int:
-    """Queue Disconnects for the live sessions of blocked devices (12 hexadecimal digits)."""
+    """Queue Disconnect-Requests for live sessions of blocked devices. `macs` have 12 hexadecimal digits."""
     parameters = {"tenant": tenant_id, "macs": list(macs), "reason": BLOCKED_REASON, "asked_by": asked_by}
     return len(_insert_requests(session, _INSERT_FOR_DEVICES, parameters))
 
@@ -136,14 +138,11 @@ def queue_session_requests(
     redecision: int | None = None,
     after: str | None = None,
 ) -> Sequence[int]:
-    """Queue a request for the live ones among the sessions `rows`, to send at once. Returns the request ids.
+    """Queue a request for each session in `rows` that is live, to send at once. Returns the ids of the requests.
 
-    A waiting request with the same `reason` is renewed; changes are queued one after the other.
-
-    `redecision` is the re-decision that causes it, if any (nac.redecisions); `after` is a transaction that the cell
-    must apply first.
-
-    Raises Conflict if the queue is full.
+    If a request with the same `reason` already waits, it is renewed. Change requests are never merged: the agent sends
+    them one after the other. `redecision` is the re-decision that causes the requests (nac.redecisions). `after` is a
+    transaction that the cell must apply before the agent sends them. Raises Conflict if the queue is full.
     """
     waiting = session.scalar(
         select(func.count()).where(
@@ -168,7 +167,7 @@ def _insert_requests(session: Session, statement: TextClause, parameters: Mappin
 
 
 def withdraw_redecision(session: Session, *, tenant_id: TenantId, redecision: int, detail: str) -> int:
-    """Withdraw unanswered requests of a re-decision. Returns their number."""
+    """Withdraw all requests of a re-decision that have no answer yet. Returns their number."""
     result = session.execute(
         update(CoaRequest)
         .where(
@@ -183,9 +182,10 @@ def withdraw_redecision(session: Session, *, tenant_id: TenantId, redecision: in
 
 
 def withdraw_outdated(session: Session, *, tenant_id: TenantId, wanted: Mapping[int, str]) -> None:
-    """Withdraw queued requests of re-decisions for these sessions (`sessions.id`) that are not of the wanted kind.
+    """Withdraw queued requests of re-decisions that have a kind other than the new kind.
 
-    "" wants none. Manual requests and those after a block or revocation stay.
+    `wanted` has the new kind by `sessions.id`; "" withdraws all queued requests of re-decisions for the session. Manual
+    requests, and requests after a block or revocation, stay.
     """
     parameters = {"tenant": tenant_id, "rows": list(wanted), "kinds": list(wanted.values())}
     if wanted:
@@ -193,13 +193,13 @@ def withdraw_outdated(session: Session, *, tenant_id: TenantId, wanted: Mapping[
 
 
 def withdraw_for_certificates(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes]) -> None:
-    """Withdraw unanswered requests, because the certificates are valid again."""
+    """Withdraw requests without an answer, because their certificates are valid again."""
     recorded = cast([serial.hex() for serial in serials], ARRAY(Text))
     _withdraw_where(session, tenant_id, CoaRequest.certificate_serial == any_(recorded))
 
 
 def withdraw_block_disconnects(session: Session, *, tenant_id: TenantId, macs: Sequence[str]) -> None:
-    """Withdraw unanswered requests for devices (12 hexadecimal digits) that are no longer blocked."""
+    """Withdraw requests without an answer, because their devices are unblocked. `macs` have 12 hexadecimal digits."""
     _withdraw_where(
         session, tenant_id, (CoaRequest.mac == any_(cast(macs, ARRAY(MACADDR)))) & (CoaRequest.reason == BLOCKED_REASON)
     )

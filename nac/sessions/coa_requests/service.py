@@ -1,6 +1,6 @@
-"""Service for requests to NASes about live sessions (RFC 5176): disconnect, reauthenticate, bounce, change.
+"""Requests to NASes about live sessions (RFC 5176): disconnect, reauthenticate, bounce, change.
 
-The result comes later, in the request's row.
+A request waits in a queue. The agent stores the result later in the row of the request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from nac.sessions.coa_requests.request_queue import WAITING_STATES
 from nac.tenancy.cells import service as cells
 from nac.tenancy.nases import service as nases
 
-# Per call. Narrow the filter for more.
+# Maximum sessions of one call.
 MAX_SESSIONS = 1_000
 
 
@@ -50,19 +50,19 @@ def create_requests(
     nas: str = "",
     attributes: Sequence[Mapping[str, Any]] = (),
 ) -> Sequence[CoaRequest]:
-    """Queue a request for each matching live session: `row` its id, `mac` in any notation, `nas` a registered name.
+    """Queue a request for each matching live session. Returns the requests, including those that already waited.
 
-    `attributes` of a change: mappings of attribute, value and optionally tag. Returns the requests, including those
-    that waited already.
+    `row` is the id of a session, `mac` is in any notation, and `nas` is the name of a registered NAS. `attributes` are
+    for a change; each is a mapping with `attribute`, `value` and an optional `tag`.
 
-    Raises InvalidInput without a filter, or for an attribute that the cell's dictionaries do not know. Raises
-    NoLiveSession if no session matches. Raises Conflict if the queue is full or more than MOST_SESSIONS sessions
+    Raises InvalidInput without a filter, or if the cell's dictionaries do not contain an attribute. Raises
+    NoLiveSession if no session matches. Raises Conflict if the queue is full, or if more than MAX_SESSIONS sessions
     match.
     """
     if row is None and not (mac or user or nas):
         raise InvalidInput("A session is required.", place="session", remedy="Set its id, a MAC, a user or a NAS.")
     if (kind == "change") != bool(attributes):
-        raise InvalidInput("Only a change has attributes, and needs at least one.", place="attributes")
+        raise InvalidInput("A change needs at least one attribute. Other requests have none.", place="attributes")
     _require_sendable(session, tenant_id, attributes)
     rows = _find_session_rows(session, tenant_id, row=row, mac=mac, user=user, nas=nas)
     ids = request_queue.queue_session_requests(
@@ -86,7 +86,7 @@ def _find_session_rows(
     session: Session, tenant_id: TenantId, *, row: int | None, mac: str, user: str, nas: str
 ) -> Sequence[int]:
     if row is not None:
-        # Distinguishes an unknown session from an ended one.
+        # Raises SessionNotFound for an unknown session, as opposed to an ended session.
         sessions.get_session(session, tenant_id=tenant_id, row=row)
     found = sessions.list_sessions(
         session, tenant_id=tenant_id, row=row, mac=mac, user=user, nas=nas, limit=MAX_SESSIONS + 1
@@ -117,32 +117,32 @@ def _require_sendable(session: Session, tenant_id: TenantId, attributes: Sequenc
 
 
 class CoaRequestFilter(TypedDict, total=False):
-    """Filters, all of which must match."""
+    """Filter of requests. All values must match."""
 
     states: Sequence[str]
-    # Id of a session.
+    # Id of the session.
     row: int | None
-    # In any notation.
+    # MAC address in any notation.
     mac: str
     user: str
-    # Registered name, or identifier of an unregistered NAS.
+    # Name of a registered NAS, or identifier of an unregistered NAS.
     nas: str
     reason: str
-    # Re-decision that caused it.
+    # Id of the re-decision that caused the request.
     redecision: int | None
 
 
 def list_requests(
     session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, **wanted: Unpack[CoaRequestFilter]
 ) -> Sequence[CoaRequest]:
-    """List requests, newest first unless `span` differs. Raises InvalidInput, or NasNotFound for an unknown NAS."""
+    """List requests, by default newest first. Raises InvalidInput, or NasNotFound for an unknown NAS."""
     return _search_requests(session, tenant_id, span or ORDERS.first(), in_full=True, **wanted).rows
 
 
 def search_requests(
     session: Session, *, tenant_id: TenantId, span: PageSpan, **wanted: Unpack[CoaRequestFilter]
 ) -> BoundedPage[CoaRequest]:
-    """Search like `list_requests`, within the time of one response (nac.kit.db.queries)."""
+    """Search requests like `list_requests`. The page ends early when the time for one response is over."""
     return _search_requests(session, tenant_id, span, in_full=False, **wanted)
 
 
@@ -179,7 +179,7 @@ def _search_requests(
 
 
 def require_request(session: Session, *, tenant_id: TenantId, request_id: int) -> CoaRequest:
-    """Find a request. Raises CoaRequestNotFound."""
+    """Return the request with this id. Raises CoaRequestNotFound."""
     requests = repository.list_by_ids(session, tenant_id, [request_id])
     if not requests:
         raise _not_found_error(request_id)
@@ -187,8 +187,11 @@ def require_request(session: Session, *, tenant_id: TenantId, request_id: int) -
 
 
 def retry_request(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
-    """Queue the same request again and return it. Raises CoaRequestNotFound, NoLiveSession if its session has ended,
-    and Conflict if it still waits or succeeded."""
+    """Queue a copy of a request, and return the copy.
+
+    Raises CoaRequestNotFound. Raises NoLiveSession if the session has ended. Raises Conflict if the request still waits
+    or succeeded.
+    """
     request = require_request(session, tenant_id=tenant_id, request_id=request_id)
     if request.state in (*WAITING_STATES, "acknowledged"):
         raise Conflict(f"Request {request_id} cannot be retried. Its state is {request.state}.", place="request")
@@ -204,7 +207,10 @@ def retry_request(session: Session, *, actor: str, tenant_id: TenantId, request_
 
 
 def withdraw_request(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
-    """Withdraw a request: no further packet is sent. Raises CoaRequestNotFound, or Conflict if it has ended."""
+    """Withdraw a request. The agent then sends no more packets for it.
+
+    Raises CoaRequestNotFound, or Conflict if the request has ended.
+    """
     request = repository.lock_request(session, tenant_id, request_id)
     if request is None:
         raise _not_found_error(request_id)

@@ -1,7 +1,7 @@
-"""Recorded requests in bulk, for replays.
+"""Recorded requests of a tenant, for replays. They can be millions.
 
-PostgreSQL extracts only the needed attributes, so equal requests are equal bytes. Readers cache results by these
-bytes and decode JSON a few thousand times for millions of rows.
+PostgreSQL returns only the attributes that the replay needs. Equal requests then have equal bytes. Readers cache
+results by these bytes, and therefore decode JSON only a few thousand times.
 """
 
 import re
@@ -24,9 +24,9 @@ from nac.models import AuthLog
 Scalar = str | int | bool
 RecordedAttributes = Mapping[str, tuple[Scalar, ...]]
 
-# Always recorded if a policy decided.
+# Attribute that every request has if a policy decided it.
 _METHOD_ATTRIBUTE = "method"
-# 1,000,000 requests take about 25 s.
+# Time limit of a query. 1,000,000 requests take about 25 s.
 MAX_SECONDS = 900
 _SET_TIMEOUT = "SELECT set_config('statement_timeout', %s, true)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,41 +52,41 @@ _decode = msgspec.json.Decoder(list[tuple[Scalar, ...] | None]).decode
 
 
 class RecordedRow(NamedTuple):
-    # Epoch microseconds and log id, in digits.
+    # Time in epoch microseconds, as digits.
     at: bytes
     number: bytes
-    # MAC address or, without one, identity; only to distinguish devices.
+    # MAC address, or identity if there is no MAC address. It only distinguishes devices.
     device: bytes
-    # Input of `RecordedRequests.read`; equal bytes are equal requests.
+    # Argument for `RecordedRequests.read`. Equal requests have equal bytes.
     rest: bytes
 
 
 class RecordedOutcome(NamedTuple):
-    """The recorded decision about a request."""
+    """Recorded decision about a request."""
 
     site_id: str
-    # Reason if no policy decided, otherwise "".
+    # Reason code if no policy decided. Otherwise "".
     refused: str
     verdict: str
     rule_id: str
     rule_name: str
     vlan: str
-    # "rule" or "site" in monitor mode: admitted whatever the verdict.
+    # "rule" or "site" if monitor mode admitted the device whatever the verdict. Otherwise "".
     monitored: str
-    # Equal rejects that were not recorded individually.
+    # Number of equal rejects that the cell did not record separately.
     suppressed: int
-    # Whether a passphrase that the reply needs was not stored.
+    # Whether the reply needed a passphrase that Admit had not stored.
     lacks_passphrase: bool
 
 
 def count_rows_up_to(session: Session, *, tenant_id: TenantId, since: datetime, most: int) -> int:
-    """Count decisions at all sites, up to `most`."""
+    """Count decisions of the tenant since this time, up to `most`."""
     some = select(AuthLog.id).where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since).limit(most).subquery()
     return session.scalars(select(func.count()).select_from(some)).one()
 
 
 class RecordedRequests:
-    """Requests of a tenant at some sites, from `since` to before `until` (aware), in no order."""
+    """Requests of a tenant at some sites, in any order, from `since` to before `until`. Times have time zones."""
 
     def __init__(
         self, *, tenant_id: TenantId, since: datetime, until: datetime, site_ids: Iterable[UUID], names: Iterable[str]
@@ -100,15 +100,15 @@ class RecordedRequests:
             sites=sql.Literal(list(site_ids)),
             self_test=sql.Literal(SELF_TEST_NAS),
         )
-        # Few combinations of site, verdict and rule, many requests.
+        # Cached, because many requests share few combinations of site, verdict and rule.
         self._recorded = lru_cache(maxsize=10_000)(_parse_outcome)
 
     def rows(self, session: Session) -> Iterator[RecordedRow]:
-        """Stream the rows, with few in memory."""
+        """Yield the rows. Only few of them are in memory at a time."""
         cursor = driver_connection(session).cursor()
         before = cursor.execute("SHOW statement_timeout").fetchone()
         assert before is not None
-        # One statement that lasts as long as the reader.
+        # The whole read is one statement, so it needs a longer time limit.
         cursor.execute(_SET_TIMEOUT, (f"{MAX_SECONDS}s",))
         with cursor.copy(self._query) as copy:
             for line in copy:
@@ -116,7 +116,10 @@ class RecordedRequests:
         cursor.execute(_SET_TIMEOUT, before)
 
     def read(self, rest: bytes) -> tuple[RecordedOutcome, RecordedAttributes | None]:
-        """Decode a row and the requested attributes it has; None if this version cannot read them."""
+        """Decode a row: the recorded decision, and the attributes of the request.
+
+        The attributes are None if this version cannot decode them.
+        """
         head, values = rest.rsplit(b"\t", 1)
         return self._recorded(head), self._attributes(values)
 
@@ -124,7 +127,7 @@ class RecordedRequests:
         if values == _NO_VALUES:
             return None
         try:
-            # In JSON, COPY escapes only the backslash.
+            # COPY escapes only backslashes in JSON.
             read = _decode(values.replace(b"\\\\", b"\\"))
         except msgspec.ValidationError:
             return None
@@ -140,7 +143,7 @@ def _parse_outcome(head: bytes) -> RecordedOutcome:
 
 _REFERENCE = re.compile(r"([0-9]{1,16})-([0-9]{1,18})")
 _NO_VALUES = b"\\N\n"
-# COPY's escapes in text columns.
+# Escapes of COPY in text columns.
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -154,16 +157,16 @@ def _unescape_part(part: str) -> str:
 
 
 def from_microseconds(at: int) -> datetime:
-    """Convert epoch microseconds exactly, without float."""
+    """Convert epoch microseconds to a time. The result is exact, because no float is involved."""
     return _EPOCH + timedelta(microseconds=at)
 
 
 def to_microseconds(moment: datetime) -> int:
-    """Convert to epoch microseconds."""
+    """Convert a time to epoch microseconds."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def parse_reference(reference: str) -> tuple[datetime, int] | None:
-    """Parse the public id of a log row (microseconds and id); None if it is invalid."""
+    """Parse the public id of a log row into time and row id. Returns None if it is invalid."""
     parts = _REFERENCE.fullmatch(reference)
     return (from_microseconds(int(parts[1])), int(parts[2])) if parts else None

@@ -13,49 +13,49 @@ from nac.kit.mac import normalise_mac
 from nac.models import AuthLog, Certificate, Nas, Site
 from nac.sessions.log_search import LogStretch, restrict_to_stretch
 
-# Devices control the content of the log.
+# Encoded form of a serial number. A check is necessary, because devices control the content of the log.
 _HEX_OCTETS = re.compile(r"(?:[0-9a-f]{2})+")
 _SERIAL_HEX = func.encode(Certificate.serial, "hex")
-# All other rows have an enforced permit, with a reason of ADMITTED_BY.
+# Rows that are not ordinary admissions. An ordinary admission has an enforced permit.
 _NOT_ADMITTED = or_(~AuthLog.permitted, AuthLog.verdict.in_(("quarantine", "deny")), AuthLog.monitored != "")
 _ADMITTING_REASONS = frozenset({"rule-permitted", "fallback-permitted"})
 Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
-# Maximum serial numbers to search for a common name.
+# Maximum number of serial numbers in a search for a common name.
 _MAX_SERIALS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionFilter:
-    """Filters, all of which must match; "" and None mean any."""
+    """Filter of decisions. All values must match; "" and None match every decision."""
 
-    # 12 lower-case hexadecimal digits.
+    # MAC address, 12 lower-case hexadecimal digits.
     mac: str = ""
-    # User-Name, EAP identity, common name or serial number (hexadecimal) of the certificate, case-insensitive. A MAC
-    # address matches the device, too.
+    # User-Name, EAP identity, or the certificate's common name or serial number (hexadecimal). Case is
+    # ignored. A MAC address also matches the device.
     user: str = ""
     reason: str = ""
-    # Such as eap-tls or mab.
+    # Authentication method, such as eap-tls or mab.
     method: str = ""
-    # Name of the registered NAS, NAS-Identifier or address.
+    # Name of the registered NAS, NAS-Identifier or address of the NAS.
     nas: str = ""
     site_id: UUID | None = None
     rejects: bool = False
-    # Decided in monitor mode.
+    # Only decisions in monitor mode.
     monitored: bool = False
     since: datetime | None = None
-    # permit, quarantine or deny, by policy.
+    # Verdict of the policy: permit, quarantine or deny.
     verdict: str = ""
 
     @property
     def reads_rows(self) -> bool:
-        """Whether no index fits: rows are read from the newest until enough match."""
+        """Whether the search must read rows from the newest until enough match, because no index fits."""
         return bool(self.nas or self.site_id or self.reason or self.method or self.verdict) and not (
             self.mac or self.user or self.is_refusals_only
         )
 
     @property
     def is_refusals_only(self) -> bool:
-        """Whether the filter excludes all ordinary admissions."""
+        """Whether no ordinary admission matches the filter."""
         return (
             self.rejects
             or self.monitored
@@ -65,7 +65,7 @@ class DecisionFilter:
 
 
 def _join_nas_and_site(query: Query) -> Query:
-    """Add the names of NAS and site."""
+    """Add the names of NAS and site to a query."""
     return query.outerjoin(Nas, (Nas.tenant_id == AuthLog.tenant_id) & (Nas.id == AuthLog.nas_id)).outerjoin(
         Site, (Site.tenant_id == AuthLog.tenant_id) & (Site.id == AuthLog.site_id)
     )
@@ -94,7 +94,7 @@ _SELECT_LISTED = _join_nas_and_site(
         AuthLog.verdict,
         AuthLog.monitored,
         AuthLog.reply,
-        # As text: creating objects would take two thirds of the time, and lists rarely need it.
+        # As text: decoding the JSON would take two thirds of the time, and lists rarely need its content.
         cast(AuthLog.request, Text).label("request"),
         Nas.name.label("nas_name"),
         Site.slug.label("site_slug"),
@@ -105,14 +105,14 @@ _SELECT_LISTED = _join_nas_and_site(
 def list_page(
     session: Session, tenant_id: TenantId, wanted: DecisionFilter, *, before: tuple[datetime, int] | None, limit: int
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
-    """List newest first, with the current names of NAS and site."""
+    """List decisions, newest first, with the current names of NAS and site."""
     query = (
         _apply_filter(session, _SELECT_WITH_NAMES, tenant_id, wanted)
         .order_by(AuthLog.at.desc(), AuthLog.id.desc())
         .limit(limit)
     )
     if before is not None:
-        # The condition on `at` alone excludes partitions.
+        # PostgreSQL uses only the condition on `at` to exclude partitions.
         query = query.where(AuthLog.at <= before[0], tuple_(AuthLog.at, AuthLog.id) < before)
     return session.execute(query).all()
 
@@ -120,7 +120,7 @@ def list_page(
 def list_stretch(
     session: Session, tenant_id: TenantId, wanted: DecisionFilter, stretch: LogStretch, limit: int
 ) -> Sequence[Row[*tuple[Any, ...]]]:
-    """List a stretch in its order, with the columns for lists: `request` as text, `nas_name` and `site_slug`."""
+    """List decisions of a stretch in its order, with the columns of lists: `request`, `nas_name` and `site_slug`."""
     query = restrict_to_stretch(_apply_filter(session, _SELECT_LISTED, tenant_id, wanted), AuthLog, stretch).limit(
         limit
     )
@@ -159,15 +159,15 @@ def _apply_filter(session: Session, query: Query, tenant_id: TenantId, wanted: D
 def list_by_keys(
     session: Session, tenant_id: TenantId, keys: Collection[tuple[datetime, int]]
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
-    """Return the rows of these keys, like `list_page`."""
+    """Return the decisions with these keys, with the columns of `list_page`."""
     moments = [at for at, _ in keys]
-    # The conditions on `at` alone exclude partitions.
+    # PostgreSQL uses only the conditions on `at` to exclude partitions.
     within = AuthLog.at.between(min(moments), max(moments)), tuple_(AuthLog.at, AuthLog.id).in_(keys)
     return session.execute(_SELECT_WITH_NAMES.where(AuthLog.tenant_id == tenant_id, *within)).all()
 
 
 def _user_clause(session: Session, tenant_id: TenantId, name: str) -> ColumnElement[bool]:
-    # For a certificate rejected by status, the log has only the serial number.
+    # If the certificate status caused the reject, the log has only the serial number.
     issued = select(_SERIAL_HEX).where(
         Certificate.tenant_id == tenant_id, Certificate.common_name_key == func.lower(name)
     )
@@ -182,18 +182,21 @@ def _user_clause(session: Session, tenant_id: TenantId, name: str) -> ColumnElem
 
 
 def _verdict_expression() -> ColumnElement[str]:
-    """Return the verdict expression; old rows have none stored."""
+    """Return the SQL expression for the verdict. Old rows store no verdict, so it uses other columns for them."""
     return case((AuthLog.verdict != "", AuthLog.verdict), (AuthLog.permitted, "permit"), else_="deny")
 
 
 def get_time_of_row(session: Session, tenant_id: TenantId, number: int) -> datetime | None:
-    """Return the time of the `number`-th newest row, or None. Uses only the index."""
+    """Return the time of row `number`, counted from the newest row.
+
+    None if there are fewer rows. Reads only the index.
+    """
     query = select(AuthLog.at).where(AuthLog.tenant_id == tenant_id).order_by(AuthLog.at.desc(), AuthLog.id.desc())
     return session.scalar(query.offset(number - 1).limit(1))
 
 
 def certificate_names_by_serial(session: Session, tenant_id: TenantId, serials: Collection[str]) -> Mapping[str, str]:
-    """Return common names of the tenant's certificates by serial number (hexadecimal)."""
+    """Return common names of the tenant's certificates, by serial number (hexadecimal)."""
     numbers = [bytes.fromhex(serial) for serial in serials if _HEX_OCTETS.fullmatch(serial)]
     query = select(_SERIAL_HEX, Certificate.common_name).where(
         Certificate.tenant_id == tenant_id, Certificate.serial.in_(numbers)

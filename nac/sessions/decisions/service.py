@@ -1,4 +1,4 @@
-"""Service for the auth log: decisions with explanations for a help desk."""
+"""Log of decisions, with explanations for a help desk."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +21,7 @@ from nac.sessions.decisions.recorded_requests import parse_reference, to_microse
 from nac.sessions.log_search import LogKey, LogSearchResult, search_log
 from nac.tenancy import sites
 
-# Weeks of a small tenant, an hour of a large one.
+# Maximum rows that a search without an index reads. A small tenant writes them in weeks, a large tenant in an hour.
 MAX_SEARCHED_ROWS = 100_000
 
 
@@ -29,16 +29,16 @@ class DecisionNotFound(NotFound):
     """The decision does not exist in the log."""
 
 
-# Lists load only the columns they display, with `request` as text.
+# A decision as an entity, or a row with only the columns of lists. The row has `request` as text.
 DecisionLogRow = AuthLog | Row[*tuple[Any, ...]]
 
 
 class _RequestFacts(msgspec.Struct):
-    """The parts of a request that lists display."""
+    """The attributes of a stored request that lists show."""
 
     users: list[Any] = msgspec.field(name="radius.User-Name", default_factory=list)
     common_names: list[Any] = msgspec.field(name="certificate.common_name", default_factory=list)
-    # With a certificate its name, even without a common name.
+    # With a certificate, the name in the certificate, even if the certificate has no common name.
     identities: list[Any] = msgspec.field(name="identity", default_factory=list)
 
 
@@ -48,18 +48,18 @@ _FACTS_DECODER: Final = msgspec.json.Decoder(_RequestFacts)
 @dataclass(frozen=True, slots=True)
 class LoggedDecision:
     log: DecisionLogRow
-    # Name of the NAS, or identifier or address of an unregistered one.
+    # Name of the NAS, or identifier or address of an unregistered NAS.
     nas: str
-    # Slug; "" if it has no site or the site was deleted.
+    # Slug of the site. "" if the decision has no site, or the site was deleted.
     site: str
-    # Common or alternative name; "" if there was no certificate or its name is unknown.
+    # Common or alternative name of the certificate. "" if the request had no certificate, or its name is unknown.
     certificate: str
-    # Identity outside the tunnel.
+    # Identity in the EAP exchange outside the TLS tunnel.
     outer_user: str
 
     @property
     def key(self) -> tuple[datetime, int]:
-        """Return the key to continue after this decision."""
+        """Return the key of this decision. The next page begins after it."""
         return self.log.at, self.log.id
 
     @property
@@ -69,7 +69,7 @@ class LoggedDecision:
 
     @property
     def verdict(self) -> str:
-        """Return permit, quarantine or deny by policy; in monitor mode it was not enforced."""
+        """Return the verdict of the policy: permit, quarantine or deny. Monitor mode does not enforce it."""
         return self.log.verdict or ("permit" if self.log.permitted else "deny")
 
     @property
@@ -96,10 +96,10 @@ def list_decisions(
     before: tuple[datetime, int] | None = None,
     limit: int = 100,
 ) -> Sequence[LoggedDecision]:
-    """List decisions, newest first. Continue with the last key as `before`.
+    """List decisions, newest first. For the next page, pass the last `key` as `before`.
 
-    `mac` in any notation, `site` a slug, the others like `repository.Filter`. Without `since`, filters without an
-    index search only the newest MAX_SEARCHED_ROWS.
+    `mac` is in any notation, and `site` is a slug. `repository.DecisionFilter` describes the other filters. If no index
+    fits a filter and `since` is None, only the newest MAX_SEARCHED_ROWS are searched.
     """
     wanted = _build_filter(
         session, tenant_id, mac=mac, user=user, reason=reason, nas=nas, site=site, rejects=rejects, monitored=monitored
@@ -117,14 +117,14 @@ class _CommonFilterOptions(TypedDict, total=False):
     reason: str
     method: str
     nas: str
-    # permit, quarantine or deny
+    # permit, quarantine or deny.
     verdict: str
     rejects: bool
     monitored: bool
 
 
 class DecisionFilterOptions(_CommonFilterOptions, total=False):
-    """Filters of `list_decisions`."""
+    """Filters of `list_decisions`, `search_decisions` and `get_search_start`."""
 
     mac: str
     site: str
@@ -140,8 +140,10 @@ def search_decisions(
     oldest_first: bool = False,
     **given: Unpack[DecisionFilterOptions],
 ) -> LogSearchResult[LoggedDecision]:
-    """Search like `list_decisions`, from `before` to `until`, within the time of one response. A
-    short page may have more after it."""
+    """Search decisions like `list_decisions`, from `before` to `until`, within the time of one response.
+
+    A page with fewer than `limit` decisions need not be the last: see `LogSearchResult.next`.
+    """
     wanted = _build_filter(session, tenant_id, **given)
     found = search_log(
         session,
@@ -173,13 +175,13 @@ def _build_filter(
 def find_decisions(
     session: Session, *, tenant_id: TenantId, keys: Collection[tuple[datetime, int]]
 ) -> Mapping[tuple[datetime, int], LoggedDecision]:
-    """Return those of these keys that are in the log."""
+    """Return the decisions that have these keys and are in the log, by key."""
     found = _build_from_rows(session, tenant_id, repository.list_by_keys(session, tenant_id, keys)) if keys else ()
     return {logged.key: logged for logged in found}
 
 
 def require_decision(session: Session, *, tenant_id: TenantId, reference: str) -> LoggedDecision:
-    """Find a decision by `LoggedDecision.reference`. Raises DecisionNotFound."""
+    """Return the decision with this `LoggedDecision.reference`. Raises DecisionNotFound."""
     key = parse_reference(reference)
     keys = [key] if key else []
     decisions = find_decisions(session, tenant_id=tenant_id, keys=keys)
@@ -218,7 +220,7 @@ def _build_decisions(
 
 
 def _decode_facts(request: dict[str, Any] | str) -> _RequestFacts:
-    """Parse the stored request. Devices control its content, and JSON parsers may disagree about it."""
+    """Parse the stored request. Devices control its content, which some JSON parsers may reject."""
     if isinstance(request, str):
         try:
             return _FACTS_DECODER.decode(request)
@@ -233,7 +235,7 @@ def _decode_facts(request: dict[str, Any] | str) -> _RequestFacts:
 def _certificate_names(
     session: Session, tenant_id: TenantId, logs: Sequence[tuple[DecisionLogRow, _RequestFacts]]
 ) -> Mapping[str, str]:
-    """Return names by serial number: from the request, otherwise from the issued certificate."""
+    """Return certificate names by serial number, from the request or from the certificate that Admit issued."""
     known = {
         log.certificate_serial: str(names[0])
         for log, said in logs

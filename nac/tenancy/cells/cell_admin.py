@@ -1,4 +1,4 @@
-"""Cells from the platform operator's view. Needs PlatformScope."""
+"""Administration of cells by the platform's operator. Needs PlatformScope."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,12 +35,12 @@ class CellState:
     version: str
     # Number of slots by status.
     slots: dict[str, int] = field(default_factory=dict)
-    # Lowest and highest port of its slots; None without slots.
+    # Lowest and highest port of the cell's slots. None if the cell has no slots.
     ports: tuple[int, int] | None = None
 
     @property
     def is_agent_reporting(self) -> bool:
-        """Whether its agent reported recently."""
+        """Whether the agent of the cell reported recently."""
         return is_reporting(self.cell)
 
 
@@ -89,8 +89,9 @@ def update_cell(
     labels: Sequence[str] | None = None,
     address: str | None = None,
 ) -> CellState:
-    """Change the values that are not None. A draining cell gets no new tenants; existing ones stay until they are
-    moved.
+    """Change the values that are not None. A cell with status `draining` gets no new tenants.
+
+    Tenants stay in a draining cell until the operator moves them.
     """
     cell = _lock_cell(session, name)
     if cell is None:
@@ -114,7 +115,7 @@ def update_cell(
 
 
 def _require_address(text: str) -> str:
-    """Check a host name or address for NASes; "" means the cell's listening address."""
+    """Return the host name or address of a cell for NASes. "" means the listening address of the cell."""
     if len(text) > _MAX_ADDRESS_LENGTH or not text.isascii() or not text.isprintable() or " " in text or "/" in text:
         raise InvalidInput(
             "Invalid host name or address.", place="address", remedy="Use a host name or an address, without a port."

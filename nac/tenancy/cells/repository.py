@@ -12,9 +12,9 @@ from nac.models import Cell, Slot
 def lock_free_slot(
     session: Session, *, label: str = "", cell_id: CellId | None = None, seen_since: datetime
 ) -> Slot | None:
-    """Lock a free slot of the active cell with the most free ones; concurrent callers get different slots.
+    """Lock a free slot in the active cell with the most free slots. Concurrent callers get different slots.
 
-    Limited to cells with this label, or this cell. Cells whose agent has not reported since `seen_since` come last.
+    `label` and `cell_id` select cells. A cell whose agent has not reported since `seen_since` comes last.
     """
     other = aliased(Slot)
     free_slots = (
@@ -37,7 +37,7 @@ def lock_free_slot(
 
 
 def count_retired(session: Session) -> int:
-    """Count slots of active cells that wait for a new secret."""
+    """Count slots of active cells that wait for a new RADIUS secret."""
     query = select(func.count()).join_from(Slot, Cell).where(Slot.status == "retired", Cell.status == "active")
     return session.scalars(query).one()
 
@@ -47,7 +47,7 @@ def get_slot_of_tenant(session: Session, tenant_id: TenantId) -> Slot | None:
 
 
 def list_slots_held_for(session: Session, tenant_id: TenantId) -> Sequence[Slot]:
-    """Return the tenant's slot and one that it is moving to or from."""
+    """Return the slot of the tenant. During a move, also return the slot of the other cell."""
     return session.scalars(select(Slot).where(or_(Slot.tenant_id == tenant_id, Slot.reserved_for == tenant_id))).all()
 
 
@@ -69,12 +69,12 @@ def get_current_xact(session: Session) -> str:
 
 
 def notify_cells(session: Session) -> None:
-    """Notify cells of changes when the transaction ends."""
+    """Send a notification of changes to all cells when the transaction ends."""
     session.execute(select(func.pg_notify("replica_changes", "")))
 
 
 def is_visible_in_cell(session: Session, tenant_id: TenantId, xact: str) -> bool | None:
-    """Return whether the cell has the transaction's changes; None if the tenant has no slot."""
+    """Return whether the tenant's cell has applied transaction `xact`. Returns None if the tenant has no slot."""
     row = session.execute(
         select(
             func.coalesce(func.pg_visible_in_snapshot(cast(xact, Xid8), cast(Cell.replica_position, PgSnapshot)), False)

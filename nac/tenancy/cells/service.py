@@ -1,4 +1,4 @@
-"""Cells, their slots, and whether a change is live in them."""
+"""Cells and their slots. This module also checks whether a cell has applied a change."""
 
 import hashlib
 import secrets
@@ -21,27 +21,30 @@ from nac.kit.sealing import Seal
 from nac.models import Cell, Dictionary, SecretRotation, Slot
 from nac.tenancy.cells import repository
 
-# Scope of an unregistered agent, which sees nothing (ids start at 1).
+# Scope of an agent without a registered cell. It has no rows, because ids start at 1.
 UNREGISTERED_CELL = CellId(0)
 
-# 190 bits. Only letters and digits: people paste it into switches, and radiusd's configuration needs no quoting.
+# 190 random bits. Only letters and digits: users can paste it into switches, and radiusd needs no quotes for it.
 _SECRET_ALPHABET = string.ascii_letters + string.digits
 _SECRET_LENGTH = 32
 _POLL_SECONDS = 0.05
-# A change that the cell noticed is live by then.
+# Time after which a waiting caller notifies the cell. A cell that received a notification has applied the change by
+# then.
 _NOTIFY_AFTER_SECONDS = 0.3
-# Longer interval after this time, because very many callers can wait for a cell that is down.
+# After this time, poll less often. Very many callers can wait for a cell that is down.
 _LATE_SECONDS, _LATE_POLL_SECONDS = 1.0, 0.25
-# Must match SQL function register_cell. An agent reports every 5 s.
+# A cell without a report for this time is silent. Must equal the time in SQL function register_cell. An agent reports
+# every 5 s.
 SILENT_SECONDS = 60
-# Advisory lock with a cell's id. Shippers hold it shared while they write and read tenants' assignments under it.
+# Advisory lock, used with the id of a cell. The agent holds it shared while it writes records of tenants.
 SHIPPING_LOCK = 0x41444D
 
 
 def register_cell(session: Session, *, name: str, host: str) -> CellId:
-    """Return the id of the cell with this name; create it if new. Needs role admit_cell and CellScope(NO_CELL).
+    """Return the id of the cell with this name. Creates the cell if it is new.
 
-    Raises CellTaken if an agent on another host reported within SILENT_SECONDS and has not left.
+    Raises CellTaken if an agent on another host reported within SILENT_SECONDS and has not left the cell. Needs role
+    admit_cell and CellScope(UNREGISTERED_CELL).
     """
     registered = select(func.register_cell(name, host).table_valued(column("cell_id"), column("held_by")))
     cell_id, held_by = session.execute(registered).one()
@@ -59,10 +62,10 @@ def report_cell(
     alarms: Sequence[Mapping[str, str]],
     shipped_until: datetime | None = None,
 ) -> None:
-    """Record a report of the cell's agent on `host`. Journal records before `shipped_until` are in the database; None
-    is unknown.
+    """Store a report of the cell's agent on `host`. Needs database role admit_cell.
 
-    Needs role admit_cell. Raises CellTaken if another host has taken over the cell.
+    All journal records before `shipped_until` are in the database. None means that the agent does not know the time.
+    Raises CellTaken if an agent on another host now serves the cell.
     """
     reported = session.execute(
         update(Cell)
@@ -81,7 +84,10 @@ def report_cell(
 
 
 def leave_cell(session: Session, *, cell_id: CellId, host: str) -> None:
-    """Release the cell when its agent ends, so that another host can take it over at once. Needs role admit_cell."""
+    """Release the cell when its agent stops.
+
+    Another host can then serve it immediately. Needs database role admit_cell.
+    """
     session.execute(update(Cell).where(Cell.id == cell_id, Cell.host == host).values(host=""))
 
 
@@ -94,7 +100,10 @@ def _cell_taken_error(name: str, host: str) -> CellTaken:
 
 
 def upload_dictionary(session: Session, *, cell_id: CellId, content: bytes, server_version: str) -> bytes:
-    """Store the dictionaries of the cell's radiusd (JSON); return the SHA-256 of the stored content."""
+    """Store the attribute dictionaries of the cell's radiusd (JSON).
+
+    Returns the SHA-256 digest of the compressed content.
+    """
     compressed = zlib.compress(content)
     digest = hashlib.sha256(compressed).digest()
     session.execute(
@@ -107,7 +116,7 @@ def upload_dictionary(session: Session, *, cell_id: CellId, content: bytes, serv
 
 
 def load_dictionary(session: Session, *, tenant_id: TenantId) -> bytes | None:
-    """Return the dictionaries of the tenant's cell (JSON); None if it has uploaded none."""
+    """Return the attribute dictionaries of the tenant's cell (JSON). None if the cell has not uploaded any."""
     content = session.scalar(
         select(Dictionary.content)
         .join(Cell, Cell.dictionary_sha256 == Dictionary.sha256)
@@ -122,9 +131,9 @@ def generate_secret() -> str:
 
 
 def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: int, seal: Seal) -> None:
-    """Create slots 0 to `count` - 1, with two ports each from `first_port`; retire others. Needs role admit_cell.
+    """Create slots 0 to `count` - 1, each with two ports from `first_port`. Retire all other slots.
 
-    Raises Conflict if a slot from `count` on has a tenant.
+    Needs database role admit_cell. Raises Conflict if a slot with number `count` or higher has a tenant.
     """
     slots = {slot.number: slot for slot in repository.list_slots_of_cell(session, cell_id)}
     for number in range(count):
@@ -147,10 +156,10 @@ def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: i
 
 
 def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: Seal) -> list[SlotNumber]:
-    """Generate new secrets for retired slots below `count`. Needs role admit_cell; call it before radiusd starts with
-    them.
+    """Generate new secrets for retired slots with numbers below `count`. Needs database role admit_cell.
 
-    The slots stay retired until `free_slots`, because radiusd does not answer with the new secrets yet.
+    Call this before radiusd starts with these secrets. The slots stay retired until `mark_slots_free`, because radiusd
+    does not use the new secrets yet.
     """
     retired = [
         slot
@@ -164,7 +173,7 @@ def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: 
 
 
 def mark_slots_free(session: Session, *, cell_id: CellId, numbers: Collection[SlotNumber]) -> None:
-    """Free retired slots once radiusd answers with their new secrets. Needs role admit_cell."""
+    """Mark retired slots as free after radiusd started with their new secrets. Needs database role admit_cell."""
     for slot in repository.list_slots_of_cell(session, cell_id):
         if slot.number in numbers and slot.status == "retired":
             slot.status = "free"
@@ -172,8 +181,9 @@ def mark_slots_free(session: Session, *, cell_id: CellId, numbers: Collection[Sl
 
 
 def mark_slots_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) -> None:
-    """Mark reserved slots, identified by their sealed secrets, as ready: radiusd answers with these. Needs role
-    admit_cell.
+    """Mark reserved slots as ready after radiusd started with their secrets. Needs database role admit_cell.
+
+    `sealed` are the encrypted secrets that identify the slots.
     """
     session.execute(
         update(Slot)
@@ -183,14 +193,20 @@ def mark_slots_ready(session: Session, *, cell_id: CellId, sealed: Collection[by
 
 
 def mark_slot_not_ready(session: Session, *, tenant_id: TenantId) -> None:
-    """Require a new configuration of radiusd before the tenant can move to a slot reserved for it."""
+    """Mark a slot that is reserved for the tenant as not ready.
+
+    A move then waits until radiusd has a new configuration.
+    """
     session.execute(
         update(Slot).where(Slot.reserved_for == tenant_id, Slot.status == "ready").values(status="reserved")
     )
 
 
 def mark_rotations_open(session: Session, *, tenant_ids: Collection[TenantId | None]) -> None:
-    """Mark rotations of these tenants as open: radiusd answers with both secrets. Needs role admit_cell."""
+    """Mark rotations of these tenants as open after radiusd started with both secrets.
+
+    Needs database role admit_cell.
+    """
     session.execute(
         update(SecretRotation)
         .where(
@@ -207,18 +223,18 @@ def _renew_secret(slot: Slot, seal: Seal) -> None:
 
 
 def slot_secret_context(slot: Slot) -> str:
-    """Return the context in which the slot's secret is sealed."""
+    """Return the encryption context of the slot's secret."""
     return f"slot:{slot.id}"
 
 
 def is_reporting(cell: Cell) -> bool:
-    """Return whether its agent reported within SILENT_SECONDS."""
+    """Return whether the agent of the cell reported within SILENT_SECONDS."""
     seen = cell.agent_seen_at
     return seen is not None and (utc_now() - seen).total_seconds() < SILENT_SECONDS
 
 
 def assign_slot(session: Session, *, tenant_id: TenantId, label: str = "") -> Slot:
-    """Assign a free slot to a tenant, in a cell with this label if set. Needs PlatformScope."""
+    """Assign a free slot to the tenant. A `label` selects cells. Needs PlatformScope."""
     slot = require_free_slot(session, label=label)
     slot.tenant_id = tenant_id
     slot.status = "assigned"
@@ -227,7 +243,7 @@ def assign_slot(session: Session, *, tenant_id: TenantId, label: str = "") -> Sl
 
 
 def require_free_slot(session: Session, *, label: str = "", cell_id: CellId | None = None) -> Slot:
-    """Return a locked free slot. Raises NoFreeSlot."""
+    """Return a free slot and lock it. Raises NoFreeSlot."""
     seen_since = utc_now() - timedelta(seconds=SILENT_SECONDS)
     slot = repository.lock_free_slot(session, label=label, cell_id=cell_id, seen_since=seen_since)
     if slot is None:
@@ -249,8 +265,9 @@ def _no_free_slot_error(session: Session, label: str, cell_id: CellId | None) ->
 
 
 def release_slot(session: Session, *, tenant_id: TenantId) -> None:
-    """Release the slots of the tenant, also one reserved for a move. They wait for a new secret, because the old one is
-    known outside.
+    """Release the slot of the tenant, and a slot that is reserved for its move.
+
+    The slots get a new secret before their next use, because the tenant knows the current secret.
     """
     for slot in repository.list_slots_held_for(session, tenant_id):
         slot.tenant_id = slot.reserved_for = None
@@ -266,7 +283,7 @@ def require_slot(session: Session, *, tenant_id: TenantId) -> Slot:
 
 
 def advertised_address(session: Session, *, slot: Slot, usual: str) -> str:
-    """Return the address for the tenant's NASes: that of the cell, or `usual`."""
+    """Return the cell's address for NASes of the tenant. The default is `usual`."""
     return require_cell(session, cell_id=slot.cell_id).address or usual
 
 
@@ -282,12 +299,12 @@ def list_cells(session: Session) -> Sequence[Cell]:
 
 
 def get_current_xact(session: Session) -> str:
-    """Return the id of this transaction, for `is_live` after its commit."""
+    """Return the id of the current transaction. After the commit, pass it to `is_live`."""
     return repository.get_current_xact(session)
 
 
 def is_live(session: Session, *, tenant_id: TenantId, xact: str) -> bool:
-    """Return whether transaction `xact` is live in the tenant's cell. Raises TenantHasNoCell."""
+    """Return whether the tenant's cell has applied transaction `xact`. Raises TenantHasNoCell."""
     visible = repository.is_visible_in_cell(session, tenant_id, xact)
     if visible is None:
         raise TenantHasNoCell
@@ -297,9 +314,9 @@ def is_live(session: Session, *, tenant_id: TenantId, xact: str) -> bool:
 def wait_until_live(
     scope: Scope, *, tenant_id: TenantId, xact: str, timeout_seconds: float, engine: Engine | None = None
 ) -> None:
-    """Wait until transaction `xact` is live in the tenant's cell. Raises NotLiveYet after the timeout.
+    """Wait until the tenant's cell has applied transaction `xact`. Raises NotLiveYet after the timeout.
 
-    Call it after the commit; it opens short transactions.
+    Call this after the commit. It opens its own short transactions.
     """
     began = time.monotonic()
     nudged = False
@@ -309,7 +326,7 @@ def wait_until_live(
             if is_live(session, tenant_id=tenant_id, xact=xact):
                 return
             if waited > _NOTIFY_AFTER_SECONDS and not nudged:
-                # A change that does not affect the replica sends no notification.
+                # Changes that do not affect the replica send no notification, so send one now.
                 repository.notify_cells(session)
                 nudged = True
         if waited > timeout_seconds:

@@ -32,7 +32,7 @@ def list_page(
     only: Collection[MspId] | None = None,
     has_two_factors: bool = True,
 ) -> Sequence[Msp]:
-    """List MSPs. `only` limits to these, if they are active."""
+    """List MSPs. `only` selects active MSPs by id."""
     query = span.of(select(Msp))
     if only is not None:
         query = query.where(in_array(Msp.id, only), Msp.status == "active")
@@ -46,20 +46,20 @@ def list_page(
 
 
 def count_tenants(session: Session, msp_id: MspId) -> tuple[int, int]:
-    """Number of tenants, and of those being deleted."""
+    """Count all tenants of the MSP, and its tenants that are being deleted."""
     leaving = func.count().filter(Tenant.status == "deleting")
     row = session.execute(select(func.count(), leaving).select_from(Tenant).where(Tenant.msp_id == msp_id)).one()
     return row[0], row[1]
 
 
 def suspend_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
-    """Suspend the active tenants, at platform level."""
+    """Suspend the active tenants of the MSP at platform level."""
     values = {"status": "suspended", "suspended_with_msp": True, "suspension_level": PermissionLevel.PLATFORM}
     return _update_tenants(session, msp_id, Tenant.status == "active", **values)
 
 
 def resume_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
-    """Resume the tenants that were suspended with the MSP."""
+    """Resume the tenants that Admit suspended together with the MSP."""
     values = {"status": "active", "suspended_with_msp": False, "suspension_level": None}
     return _update_tenants(session, msp_id, Tenant.suspended_with_msp.is_(True), **values)
 
@@ -68,7 +68,7 @@ def _update_tenants(
     session: Session, msp_id: MspId, which: ColumnElement[bool], **values: object
 ) -> Sequence[TenantRow]:
     query = select(Tenant.id, Tenant.slug).where(Tenant.msp_id == msp_id, which)
-    # Lock in order of id to avoid deadlocks.
+    # Lock tenants in the order of their ids, to avoid deadlocks.
     rows = [TenantRow(*row) for row in session.execute(query.order_by(Tenant.id).with_for_update())]
     changed = update(Tenant).where(in_array(Tenant.id, [row.id for row in rows])).values(**values)
     session.execute(changed, execution_options={"synchronize_session": False})

@@ -1,4 +1,4 @@
-"""Managed service providers. Use in PlatformScope, except where stated."""
+"""Managed service providers (MSPs). Use in PlatformScope, if a docstring names no other scope."""
 
 from collections.abc import Collection, Sequence
 
@@ -46,7 +46,7 @@ def require_by_slug(session: Session, *, slug: str) -> Msp:
 def list_msps(
     session: Session, *, span: PageSpan | None = None, text: str = "", statuses: Collection[str] = ()
 ) -> Sequence[Msp]:
-    """List MSPs; all without `span`. `text` is a part of slug or name; `statuses` filters by status."""
+    """List MSPs. Without `span`, list all. `text` is a part of the slug or name. `statuses` selects by status."""
     return repository.list_page(session, span=span or ORDERS.first(1_000_000), text=text, statuses=statuses)
 
 
@@ -59,9 +59,9 @@ def list_visible(
     statuses: Collection[str] = (),
     has_two_factors: bool,
 ) -> Sequence[Msp]:
-    """List MSPs; `only` limits to these, None for all. Use in any scope that sees them.
+    """List MSPs that the scope can read. `only` selects MSPs by id; None means all.
 
-    Without `has_two_factors`, MSPs that require two factors are left out.
+    Without `has_two_factors`, the list excludes MSPs that require two factors.
     """
     return repository.list_page(
         session, span=span, text=text, statuses=statuses, only=only, has_two_factors=has_two_factors
@@ -69,7 +69,7 @@ def list_visible(
 
 
 def require_msp(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
-    """MSP with this id. Use in any scope that sees it. Raises MspNotFound."""
+    """Return the MSP with this id. Use in a scope that can read it. Raises MspNotFound."""
     msp = session.get(Msp, msp_id, with_for_update=lock, populate_existing=lock)
     if msp is None:
         raise MspNotFound
@@ -77,7 +77,7 @@ def require_msp(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
 
 
 def require_active(session: Session, *, msp_id: MspId) -> None:
-    """Lock the MSP against suspension and deletion until the transaction ends. Raises MspNotFound and MspSuspended."""
+    """Prevent suspension and deletion of the MSP until the transaction ends. Raises MspNotFound and MspSuspended."""
     msp = session.get(Msp, msp_id, with_for_update={"read": True}, populate_existing=True)
     if msp is None:
         raise MspNotFound
@@ -88,7 +88,7 @@ def require_active(session: Session, *, msp_id: MspId) -> None:
 def update_msp(
     session: Session, *, actor: str, msp_id: MspId, name: str | None = None, deletion_days: int | None = None
 ) -> Msp:
-    """Change an MSP. Tenants that are being deleted keep their date."""
+    """Change an MSP. Tenants that are already being deleted keep their purge date."""
     msp = require_msp(session, msp_id=msp_id, lock=True)
     wanted: dict[str, object] = {} if name is None else {"name": require_name(name)}
     if deletion_days is not None:

@@ -1,4 +1,4 @@
-"""Bulk import of NASes: compares rows with the stored NASes, then stores all of them."""
+"""Bulk import of NASes. It compares all rows with the stored NASes, and then stores all rows or none."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -33,10 +33,10 @@ from nac.tenancy.nases import mab, repository, service
 from nac.tenancy.policy_references import list_referenced_names
 
 FLAGS = ("require_message_authenticator", "behind_nat", "signs_coa_answers", "mab_by_name")
-# Never returned.
+# Fields that no response contains.
 SECRETS = ("secret", "mab_password_text")
 _TEXT_FIELDS = ("name", "identifier", "address", "vendor", "mab_password", *SECRETS)
-# NASes between two progress reports.
+# Number of NASes between two progress reports.
 _BATCH_ROWS = 1_000
 _PLAIN_FIELDS = ("name", "identifier", "address", "vendor", "mab_password", *FLAGS)
 COLUMNS = ("name", "site", "identifier", "address", "vendor", "mab_password", *SECRETS, *FLAGS)
@@ -50,32 +50,35 @@ class NasBulkOptions:
 
 @dataclass(slots=True)
 class NasBulkPlan:
-    """The planned change of each row. Must not be stored if it has mistakes."""
+    """Planned changes of an import. Do not store a plan that has mistakes."""
 
     mistakes: list[RowMistake]
     planned: list[PlannedRow]
     fresh: list[Nas]
-    # Each stored NAS, its new state, and its new SECRETS.
+    # Each stored NAS, a NAS with its new values, and its new SECRETS by field.
     changed: list[tuple[Nas, Nas, dict[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class _ExistingNases:
-    """The stored objects of the tenant."""
+    """Stored NASes and sites of the tenant."""
 
     by_key: Mapping[tuple[str, str], Nas]
     sites: Mapping[str, UUID]
     default_site: UUID
     # Number of NASes by name.
     names: Counter[str]
-    # Names that policies refer to.
+    # Function that returns the NAS names in policies.
     named: Callable[[], frozenset[str]]
 
 
 def plan_nases(
     session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: NasBulkOptions, seal: Seal
 ) -> NasBulkPlan:
-    """Plan the changes. A row matches a NAS by identifier or address. Locks all NASes until the transaction ends."""
+    """Plan the import.
+
+    A row updates the NAS with its identifier or address. Locks all NASes until the transaction ends.
+    """
     reader = RowReader()
     made = NasBulkPlan(reader.mistakes, [], [], [])
     lines = list(lines)
@@ -198,7 +201,7 @@ def store_nases(
     seal: Seal,
     tell: ProgressCallback = ignore_progress,
 ) -> None:
-    """Store the plan, with an audit entry for each row. Calls `tell` with the number of rows done."""
+    """Store the plan, with an audit entry for each row. `tell` receives the number of stored rows."""
     tell_stored, tell_noted = split_progress(tell, len(plan.fresh) + len(plan.changed))
     for start in range(0, len(plan.fresh), _BATCH_ROWS):
         part = plan.fresh[start : start + _BATCH_ROWS]
@@ -211,7 +214,7 @@ def store_nases(
         for name in (*_PLAIN_FIELDS, "site_id"):
             if name != "mab_password":
                 setattr(nas, name, getattr(wanted, name))
-        # Sealed for the id of the stored row.
+        # Encrypt the secrets again: their context is the id of the stored NAS.
         mab.set_mab_password(nas, form=wanted.mab_password, text=secrets.get("mab_password_text"), seal=seal)
         if "secret" in secrets:
             nas.secret_sealed = service.seal_secret(nas, secrets["secret"], seal)

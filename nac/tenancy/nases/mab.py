@@ -1,4 +1,4 @@
-"""The password that a NAS sends for MAC addresses (MAB)."""
+"""MAB password: the password that a NAS sends when it authenticates a device by its MAC address."""
 
 from typing import Literal, get_args
 
@@ -7,15 +7,15 @@ from nac.kit.errors import InvalidInput
 from nac.kit.sealing import Seal
 from nac.models import Nas
 
-# The MAC address, a fixed text, the RADIUS secret, or no password.
+# The NAS sends the MAC address, a fixed text, the RADIUS secret, or no password.
 MabPassword = Literal["mac", "fixed", "secret", "empty"]
 MAB_PASSWORD_FORMS: tuple[str, ...] = get_args(MabPassword)
-# RFC 2865 5.2.
+# Maximum length of a User-Password (RFC 2865 5.2).
 _MAX_OCTETS = 128
 
 
 def set_mab_password(nas: Nas, *, form: str | None, text: str | None, seal: Seal) -> None:
-    """Set the form and text of the MAB password. None leaves them unchanged. Raises InvalidInput."""
+    """Set the form and the text of the MAB password. None leaves the value unchanged. Raises InvalidInput."""
     if form is None and text is None:
         return
     form = require_mab_password_form(nas.mab_password if form is None else form)

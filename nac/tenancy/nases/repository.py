@@ -22,12 +22,12 @@ ORDERS = SortOrders(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NasFilter:
-    """Filter of a NAS list. Empty fields match everything."""
+    """Filter of NASes. An empty field matches all NASes."""
 
     # Slug of the site.
     site: str = ""
     vendor: str = ""
-    # Part of the name or identifier, ignoring case.
+    # Part of the name or identifier. Case is ignored.
     text: str = ""
     address: str = ""
 
@@ -53,7 +53,7 @@ def get_by_id(session: Session, tenant_id: TenantId, nas_id: UUID) -> Nas | None
 
 
 def lock_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
-    """Lock all NASes in the order of nac.core.locking."""
+    """Lock all NASes of the tenant in the order that nac.core.locking describes."""
     query = select(Nas).where(Nas.tenant_id == tenant_id).order_by(Nas.id).with_for_update()
     return session.scalars(query.execution_options(populate_existing=True)).all()
 

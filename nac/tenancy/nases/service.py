@@ -1,7 +1,7 @@
-"""NASes of a tenant: switches, access points, controllers.
+"""NASes of a tenant: switches, access points and controllers.
 
-NAS-Identifier or source address identifies the NAS of a request. Registration is optional: other NASes belong to the
-default site and use the tenant's secret.
+Admit finds the NAS of a request by NAS-Identifier or source address. Registration is optional. Unregistered NASes
+belong to the default site and use the tenant's secret.
 """
 
 import ipaddress
@@ -40,17 +40,18 @@ class NasOptions(TypedDict, total=False):
     identifier: str | None
     address: str | None
     vendor: str
-    # Overrides the tenant's secret. This and require_message_authenticator=False need `address`.
+    # Secret of this NAS instead of the tenant's secret. It requires `address`, and so does
+    # require_message_authenticator=False.
     secret: str | None
     require_message_authenticator: bool
-    # Requests about sessions (RFC 5176) cannot reach it.
+    # The NAS is behind NAT. Disconnect-Requests and CoA-Requests (RFC 5176) cannot reach it.
     behind_nat: bool
-    # Its responses to them count only with a Message-Authenticator.
+    # Admit accepts responses to Disconnect-Requests and CoA-Requests only with a Message-Authenticator.
     signs_coa_answers: bool
-    # Form of its MAB password (nac.tenancy.nases.mab), and the text if fixed.
+    # Form of the MAB password (nac.tenancy.nases.mab), and the text of a fixed password.
     mab_password: str
     mab_password_text: str | None
-    # A request without Calling-Station-Id and Service-Type is about the device in User-Name.
+    # User-Name is the MAC address of the device, if a request has neither Calling-Station-Id nor Service-Type.
     mab_by_name: bool
 
 
@@ -64,7 +65,7 @@ def create_nas(
     seal: Seal,
     **told: Unpack[NasOptions],
 ) -> Nas:
-    """Create a NAS. Raises InvalidInput, SeveralMistakes, or AlreadyExists if identifier or address is in use."""
+    """Create a NAS. Raises InvalidInput or SeveralMistakes. Raises AlreadyExists if identifier or address is in use."""
     require_not_reserved("nas", name)
     nas = build_nas(tenant_id=tenant_id, site_id=site_id, name=name, seal=seal, **told)
     _require_unused(session, nas)
@@ -84,7 +85,7 @@ def build_nas(
     kept_mab_password: bytes | None = None,
     **told: Unpack[NasOptions],
 ) -> Nas:
-    """Return a checked NAS that is not stored. Raises InvalidInput or SeveralMistakes."""
+    """Return a NAS with checked settings, without storing it. Raises InvalidInput or SeveralMistakes."""
     secret = told.get("secret")
     nas = Nas(
         id=uuid4(),
@@ -116,7 +117,7 @@ def build_nas(
 
 
 def check_nas(nas: Nas) -> None:
-    """Check and normalize the plain settings. Raises InvalidInput or SeveralMistakes."""
+    """Check and normalise all settings except secrets. Raises InvalidInput or SeveralMistakes."""
     mistakes = MistakeCollector()
     with mistakes.noted():
         nas.name = require_name(nas.name)
@@ -152,9 +153,10 @@ def update_nas(
     mab_password_text: str | None = None,
     mab_by_name: bool | None = None,
 ) -> Nas:
-    """Change the values that are not None. "" removes identifier, address, vendor or `secret`.
+    """Change the values that are not None. "" removes the identifier, address, vendor or secret.
 
-    `reference` is as for `require_nas`, the rest as for `add_nas`. Raises InUse if a policy refers to the old name.
+    `reference` is an id, identifier, address or name. Raises the errors of `create_nas` and `require_nas`. Raises InUse
+    if a policy refers to the old name.
     """
     found = require_nas(session, tenant_id=tenant_id, reference=reference)
     namesakes: Sequence[Nas] = ()
@@ -211,7 +213,7 @@ def update_nas(
 
 
 def delete_nas(session: Session, *, actor: str, tenant_id: TenantId, reference: str | UUID) -> None:
-    """Delete a NAS. `reference` is as for `require_nas`."""
+    """Delete a NAS. `reference` is an id, identifier, address or name."""
     nas = require_nas(session, tenant_id=tenant_id, reference=reference)
     session.delete(nas)
     session.flush()
@@ -223,7 +225,7 @@ def list_nases(session: Session, *, tenant_id: TenantId) -> Sequence[Nas]:
 
 
 def parse_filter(*, site: str, vendor: str, text: str, address: str) -> NasFilter:
-    """Parse a filter. Raises InvalidInput."""
+    """Parse the filter of a NAS list. Raises InvalidInput."""
     return NasFilter(
         site=site,
         vendor=_require_vendor(vendor),
@@ -239,7 +241,10 @@ def list_nas_page(
 
 
 def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID) -> Nas:
-    """Return a NAS by id, identifier, address or name. Raises NasNotFound, or Conflict if several have the name."""
+    """Return the NAS with this id, identifier, address or name.
+
+    Raises NasNotFound, or Conflict if several NASes have this name.
+    """
     nas_id = reference if isinstance(reference, UUID) else parse_id(reference)
     nas = repository.get_by_id(session, tenant_id, nas_id) if nas_id is not None else None
     reference = str(reference)
@@ -258,7 +263,7 @@ def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID)
 
 
 def describe(nas: Nas) -> dict[str, str | bool | None]:
-    """Return the values that can be shown and logged."""
+    """Return the values of the NAS for users and logs. Secrets are excluded."""
     return {
         "name": nas.name,
         "site_id": str(nas.site_id),
@@ -275,18 +280,18 @@ def describe(nas: Nas) -> dict[str, str | bool | None]:
 
 
 def describe_changed_secrets(secret: str | None, mab_password_text: str | None) -> dict[str, str]:
-    """Return the audit log's record of changed secrets, without their texts."""
+    """Return the values for the audit log that show which secrets changed. They do not contain the secrets."""
     given = {"secret": secret, "mab_password_text": mab_password_text}
     return {name: "another" for name, text in given.items() if text}
 
 
 def parse_host(text: str) -> str | None:
-    """Return the address in canonical form, or None if it is invalid."""
+    """Return the IP address in canonical form. Returns None if the text is not an IP address."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
         return None
-    # The database types hold no zone ids (RFC 4007 11).
+    # PostgreSQL types cannot store zone ids (RFC 4007 11).
     return None if "%" in text else str(found)
 
 
@@ -307,7 +312,7 @@ def _require_vendor(vendor: str) -> str:
 
 
 def secret_context(nas: Nas) -> str:
-    """Return the context in which the NAS's own secret is sealed."""
+    """Return the encryption context of the NAS's own secret."""
     return f"nas:{nas.id}"
 
 

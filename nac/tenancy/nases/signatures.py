@@ -1,6 +1,6 @@
-"""Tracks whether a NAS that is exempt from Message-Authenticator sends it now.
+"""NASes without the duty to send Message-Authenticator: whether their requests now contain it.
 
-Only requests without EAP count: those with EAP always have one (RFC 3579 3.2).
+Only requests without EAP count, because requests with EAP always contain it (RFC 3579 3.2).
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,24 +15,24 @@ from nac.kit.advice import Advice, NextStep
 from nac.kit.ids import TenantId
 from nac.models import Nas, NasSignature
 
-# A NAS that signed every request for this time no longer needs its exemption.
+# Admit recommends to end the exemption of a NAS that signed every request for this time.
 SAFE_AFTER = timedelta(days=7)
-# After the end of an exemption, warn about unsigned requests for this time.
+# After an exemption ends, Admit warns about unsigned requests for this time.
 RECENT_WINDOW = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
 class SigningHistory:
-    """Requests seen from an exempt NAS."""
+    """Times of signed and unsigned requests from an exempt NAS."""
 
     last_unsigned_at: datetime | None
-    # Time of the first signed request after the last unsigned one.
+    # Time of the first signed request after the last unsigned request.
     signs_since: datetime | None
     last_signed_at: datetime | None
 
     @property
     def is_safe(self) -> bool:
-        """Whether the exemption can be turned off."""
+        """Whether you can end the exemption, because the NAS signs all its requests."""
         if self.signs_since is None or self.last_signed_at is None:
             return False
         return self.last_signed_at - self.signs_since >= SAFE_AFTER
@@ -48,24 +48,24 @@ def _format_minute(moment: datetime | None) -> str:
 
 
 def is_safe_to_enforce() -> ColumnElement[bool]:
-    """Return `Signing.is_safe` as SQL over NasSignature."""
+    """Return `SigningHistory.is_safe` as an SQL condition on NasSignature."""
     return NasSignature.last_signed_at - NasSignature.signs_since >= SAFE_AFTER
 
 
 def find_signing_histories(
     session: Session, *, tenant_id: TenantId, nases: Iterable[Nas]
 ) -> Mapping[UUID, SigningHistory]:
-    """Return by id the NASes that are exempt and sent requests. Queries nothing if none is exempt."""
+    """Return histories by NAS id, for exempt NASes that sent requests. Sends no query if no NAS is exempt."""
     return _find(session, tenant_id, [nas.id for nas in nases if not nas.require_message_authenticator])
 
 
 def get_signing_history(session: Session, nas: Nas) -> SigningHistory | None:
-    """Return the record of a NAS, even if its exemption was turned off. A NAS without an address has none."""
+    """Return the history of a NAS, even after its exemption ended. Returns None if the NAS has no address."""
     return _find(session, nas.tenant_id, [nas.id]).get(nas.id) if nas.address else None
 
 
 def list_signing_notes(nas: Nas, signing: SigningHistory | None, *, now: datetime) -> list[str]:
-    """Return notes for a person who can turn the exemption off or has done so."""
+    """Return notes for a user who can end the exemption, or who has ended it."""
     if signing is None:
         return []
     if not nas.require_message_authenticator:

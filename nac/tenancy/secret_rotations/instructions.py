@@ -1,4 +1,4 @@
-"""Instructions for a rotation: how to change each NAS, and in which order."""
+"""Instructions for a rotation: how a user changes each NAS, and in which order."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,14 +10,14 @@ from nac.tenancy.secret_rotations.service import RotationStatus
 ChangeWay = Literal["alone", "together", "watched"]
 
 _TOGETHER = (
-    "It shares its source address with other NASes. radiusd remembers one secret per address for a"
-    " second, so packets with the other secret in that second are dropped and must be repeated. Change"
-    " all NASes of this address within minutes."
+    "It shares its source address with other NASes. radiusd accepts only one secret from an address within a second."
+    " It drops packets with the other secret, and the NAS must send them again. Change all NASes of this address"
+    " within minutes."
 )
 _WATCHED = (
-    "Its requests need no Message-Authenticator. Requests with a password reveal their secret, CHAP"
-    " requests do not. Admit answers those with the secret last seen, for example in accounting. Change"
-    " it while you watch the log, and have it send accounting or, better, Message-Authenticator."
+    "Its requests need no Message-Authenticator. From a CHAP request, Admit cannot detect which secret the NAS uses."
+    " Admit then answers with the secret of an earlier request, for example of an accounting request. Configure the NAS"
+    " to send Message-Authenticator, or at least accounting. Check the log while you change its secret."
 )
 _ALONE = "Change it at any time within the window. Admit answers its next packet with the new secret."
 
@@ -25,7 +25,7 @@ _ALONE = "Change it at any time within the window. Admit answers its next packet
 @dataclass(frozen=True, slots=True)
 class RotationAdvice:
     way: ChangeWay
-    told: str
+    text: str
 
 
 def advise_nas(nas: RotationNas) -> RotationAdvice:
@@ -37,9 +37,9 @@ def advise_nas(nas: RotationNas) -> RotationAdvice:
 
 
 def list_steps(status: RotationStatus, state: str) -> list[str]:
-    """Return the steps for a person, in order."""
+    """Return the steps for the user, in order."""
     if state in ("finished", "cancelled"):
-        return ["Nothing to do: only one secret is in force."]
+        return ["Nothing to do: radiusd accepts only one secret."]
     whose = f"NAS {status.nas.name}" if status.nas else "the tenant"
     of = {"nas": status.nas.name} if status.nas else {}
     at_end = (
@@ -54,15 +54,15 @@ def list_steps(status: RotationStatus, state: str) -> list[str]:
     return [
         *waits,
         Advice(f"Get the next secret of {whose}.", NextStep("revealRadiusSecret", {**of, "next": "true"})),
-        "NASes of the way `alone`: change each at any time; no packet is dropped. Change the secrets for"
+        "NASes of the way `alone`: change each NAS at any time. No packet is dropped. Change the secrets for"
         " authentication, accounting and dynamic authorization (CoA) together.",
-        "NASes of the way `together`: change all with the same address at once. Admit learns from"
-        " requests which these are.",
+        "NASes of the way `together`: change all NASes with the same address at once. Admit learns from"
+        " requests which NASes share an address.",
         "NASes of the way `watched`: change them one by one, and check their next decision in the log.",
         "NASes with RadSec need no change: TLS identifies them, and their secret is 'radsec' (RFC 6614).",
         Advice(
-            "A NAS that is `unseen` has sent nothing with either secret: check it. Repeat until no NAS is `old` or"
-            " `back`. List them.",
+            "A NAS in state `unseen` has not sent any request: check it. Repeat these steps until no NAS is `old` or"
+            " `back`. List the NASes.",
             NextStep("listSecretRotationNases", of),
         ),
         Advice(f"{at_end} Finish.", NextStep("finishSecretRotation", of)),

@@ -22,22 +22,22 @@ _EXPIRED = text("SELECT tenant_id, id FROM secret_rotations_over(:most)")
 
 
 class RotationNas(NamedTuple):
-    """A NAS affected by a rotation."""
+    """A NAS whose secret a rotation replaces."""
 
     key: str
     nas_id: UUID | None
     name: str
     signs: bool
-    # Last source address.
+    # Source address of the last request.
     source: str | None
-    # Registered address.
+    # Registered address of the NAS.
     address: str | None
     old_at: datetime | None
     new_at: datetime | None
     new_since: datetime | None
-    # unseen | old | new | back (used the new secret, then the old one again)
+    # One of: unseen, old, new, back. `back` means: the NAS used the new secret, and later the old secret.
     state: str
-    # Other NASes sent from the same address.
+    # Whether other NASes sent requests from this address.
     is_shared: bool
 
 
@@ -67,7 +67,7 @@ def count_by_state(session: Session, rotation: SecretRotation) -> dict[str, int]
 
 
 def list_expired(session: Session, *, most: int) -> Sequence[tuple[TenantId, UUID]]:
-    """Return rotations of all tenants whose window is over. Needs role admit_worker."""
+    """Return rotations of all tenants whose time window has ended. Needs database role admit_worker."""
     return [(TenantId(row[0]), row[1]) for row in session.execute(_EXPIRED, {"most": most})]
 
 

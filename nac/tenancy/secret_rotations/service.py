@@ -1,7 +1,8 @@
-"""Rotations of a tenant's secret, or of a NAS's own. Need PlatformScope or TenantScope unless noted otherwise.
+"""Rotations of a tenant's RADIUS secret, or of a NAS's own secret.
 
-From `begin` on, radiusd accepts both secrets from every NAS and answers with the one that it used
-(radius/module/secret_lookup.py). `finish` keeps only the new one, `cancel` only the old one.
+After `start_rotation`, radiusd accepts the old and the new secret from every NAS. It answers with the secret that the
+request used (radius/module/secret_lookup.py). `finish_rotation` keeps only the new secret, `cancel_rotation` only the
+old. Use in PlatformScope or TenantScope, if a docstring names no other scope.
 """
 
 import logging
@@ -32,7 +33,7 @@ from nac.tenancy.secret_rotations.repository import RotationNas
 from nac.tenancy.tenants.service import RESTORED_ROTATION, TenantNotFound
 
 MIN_WINDOW, DEFAULT_WINDOW, MAX_WINDOW = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
-# Maximum NASes named in a message.
+# Maximum number of NASes that an error names.
 _MAX_NAMED = 5
 _audit = tenant_recorder("secret")
 EXPIRY_ACTOR = "system:secret-rotation"
@@ -51,9 +52,9 @@ class NasesLeftBehind(Conflict):
 @dataclass(frozen=True, slots=True)
 class RotationStatus:
     rotation: SecretRotation
-    # The NAS with its own secret; None for the tenant's secret.
+    # NAS with its own secret, or None for the tenant's secret.
     nas: Nas | None
-    # Number of NASes by state: unseen, old, new, back.
+    # Number of NASes by state: unseen, old, new or back.
     counts: dict[str, int]
 
 
@@ -68,10 +69,9 @@ def start_rotation(
     hours: int | None = None,
     at_end: RotationEndAction = "finish",
 ) -> RotationStatus:
-    """Begin a rotation. `nas` is as for nases.require_nas, "" for the tenant's secret. Without `secret`, one is
-    generated.
+    """Start a rotation. `nas` refers to a NAS as in `nases.require_nas`; "" means the tenant's secret.
 
-    Raises Conflict if a rotation is in progress.
+    Generates a new secret if `secret` is None. Raises Conflict if a rotation is in progress.
     """
     tenant = _enter(session, tenant_id)
     if tenant.status == "deleting":
@@ -110,7 +110,7 @@ def start_rotation(
     )
     session.add(rotation)
     session.flush()
-    # A tenant that is moving must wait until the other cell accepts both secrets.
+    # During a move, the next step must wait until the new cell accepts both secrets.
     cells.mark_slot_not_ready(session, tenant_id=tenant_id)
     after = {"of": found.name if found else "tenant", "ends_at": rotation.ends_at.isoformat(), "at_end": at_end}
     _audit(session, actor, tenant, "begin-rotation", after=after)
@@ -120,7 +120,7 @@ def start_rotation(
 def finish_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, nas: str = "", leave_behind: bool = False
 ) -> RotationStatus:
-    """Keep only the new secret. Raises NasesLeftBehind if NASes still use the old one, unless `leave_behind`."""
+    """Keep only the new secret. Raises NasesLeftBehind if a NAS still uses the old secret; `leave_behind` allows it."""
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:
@@ -132,7 +132,7 @@ def finish_rotation(
 def cancel_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, nas: str = "", leave_behind: bool = False
 ) -> RotationStatus:
-    """Keep only the old secret. Raises NasesLeftBehind if NASes already use the new one, unless `leave_behind`."""
+    """Keep only the old secret. Raises NasesLeftBehind if a NAS uses the new secret; `leave_behind` allows it."""
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:
@@ -141,7 +141,7 @@ def cancel_rotation(
 
 
 def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> RotationStatus:
-    """Return the last rotation. Works in any scope that sees the tenant."""
+    """Return the last rotation of the secret. Use in any scope that can read the tenant. Raises RotationNotFound."""
     status = _find_last(session, tenant_id, nas)
     if status is None:
         raise RotationNotFound(place="rotation")
@@ -149,7 +149,7 @@ def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> R
 
 
 def lock_last_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> RotationStatus | None:
-    """Return the last rotation or None. No rotation begins or ends until the transaction ends."""
+    """Return the last rotation of the secret, or None. Until the transaction ends, no rotation can start or end."""
     _enter(session, tenant_id)
     return _find_last(session, tenant_id, nas)
 
@@ -163,13 +163,19 @@ def _find_last(session: Session, tenant_id: TenantId, nas: str) -> RotationStatu
 def list_page(
     session: Session, *, tenant_id: TenantId, nas: str = "", state: str = "", after: str = "", limit: int = 1000
 ) -> Sequence[RotationNas]:
-    """Return the affected NASes by key. Works in any scope that sees the tenant."""
+    """Return a page of the NASes whose secret a rotation replaces, ordered by key.
+
+    Use in any scope that can read the tenant.
+    """
     status = require_status(session, tenant_id=tenant_id, nas=nas)
     return repository.list_page(session, status.rotation, state=state, after=after, limit=limit)
 
 
 def open_next_secret(session: Session, *, tenant_id: TenantId, nas: Nas | None, unseal: Unseal) -> str:
-    """Return the next secret. Raises RotationNotFound without a rotation. Works in any scope that sees the tenant."""
+    """Return the new secret of a rotation in progress. Use in any scope that can read the tenant.
+
+    Raises RotationNotFound if no rotation is in progress.
+    """
     nas_id = nas.id if nas is not None and nas.secret_sealed is not None else None
     rotation = repository.find_running(session, tenant_id, nas_id)
     if rotation is None or rotation.next_sealed is None:
@@ -182,9 +188,9 @@ def open_next_secret(session: Session, *, tenant_id: TenantId, nas: Nas | None, 
 def finish_expired_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, rotation_id: UUID, sealer: Sealer
 ) -> None:
-    """Finish a rotation whose window is over. The audit log records how many NASes still use the old secret.
+    """Finish a rotation whose time window has ended. The audit log shows how many NASes still use the old secret.
 
-    A rotation of a tenant that is being deleted is extended: nobody can change its NASes meanwhile.
+    If the tenant is being deleted, extend the rotation: nobody can change the tenant's NASes meanwhile.
     """
     tenant = _enter(session, tenant_id)
     rotation = repository.lock_rotation(session, tenant_id, rotation_id)
@@ -202,8 +208,10 @@ RotationStage = Literal["preparing", "open", "overdue", "finished", "cancelled"]
 
 
 def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
-    """Return the stage. preparing: radiusd does not accept the new secret yet. overdue: the window is over, and a
-    person must finish.
+    """Return the stage of a rotation.
+
+    `preparing`: radiusd does not accept the new secret yet. `overdue`: the time window has ended, and a user must
+    finish the rotation.
     """
     if rotation.state == "finished":
         return "finished"
@@ -215,7 +223,10 @@ def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
 
 
 def finish_expired(sealer: Sealer, *, engine: Engine | None = None) -> None:
-    """Finish each rotation whose window is over, so that only the new secret works. Needs role admit_worker."""
+    """Finish all rotations whose time window has ended.
+
+    Then only the new secrets work. Needs database role admit_worker.
+    """
     with session_scope(PlatformScope(), engine=engine) as session:
         over = repository.list_expired(session, most=_EXPIRY_BATCH_SIZE)
     for tenant_id, rotation_id in over:
@@ -226,7 +237,7 @@ def finish_expired(sealer: Sealer, *, engine: Engine | None = None) -> None:
                 )
         except DatabaseUnavailable:
             raise
-        except Exception:  # house-rule: a fault of one tenant must not stop the others
+        except Exception:  # house-rule: an error of one tenant does not stop other tenants
             _log.exception("cannot finish the secret rotation of tenant %s", tenant_id)
 
 
@@ -288,11 +299,11 @@ def _put_secret_in_force(session: Session, rotation: SecretRotation, nas: Nas | 
     assert rotation.next_sealed is not None
     secret = sealer.open(rotation.next_sealed, rotation_context(rotation.id))
     if nas is not None:
-        # Skipped if the NAS has returned to the tenant's secret meanwhile.
+        # Do nothing if the NAS now uses the tenant's secret.
         if nas.secret_sealed is not None:
             nas.secret_sealed = sealer.seal(secret, nases.secret_context(nas))
         return
-    # Includes the slot of the cell that the tenant is moving to.
+    # During a move, also change the slot in the other cell.
     for slot in slots.list_slots_held_for(session, rotation.tenant_id):
         slot.secret_sealed = sealer.seal(secret, cells.slot_secret_context(slot))
 

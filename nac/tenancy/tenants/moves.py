@@ -1,9 +1,9 @@
-"""Moves a tenant to another cell: prepared, switched, then finished or cancelled. Needs PlatformScope.
+"""Move of a tenant to another cell, in states: prepared, switched, then finished or cancelled. Needs PlatformScope.
 
-Two cells never decide for one tenant. The new slot is configured in advance with the tenant's secret, and one
-transaction moves the tenant from slot to slot. The old cell then stops answering, so NASes that know both addresses
-change over automatically. Its slot is kept until the move is finished, for a quick way back. The new cell ships the old
-one's remaining records (SQL function `hand_over_record`).
+Only one cell decides for a tenant at any time. Preparation configures a slot of the new cell with the tenant's secret.
+The switch moves the tenant to that slot in one transaction. The old cell then stops answering, so NASes that know both
+addresses use the new one automatically. The old slot stays reserved until the move is finished, for a quick return.
+The new cell ships the remaining records of the old cell (SQL function `hand_over_record`).
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _audit = tenant_recorder("tenant")
 _INSTRUCTIONS: Mapping[str, str] = {
     "prepared": "Add the new address and ports as the second RADIUS server, with the same secret. Permit the new"
     " address to send Disconnect- and CoA-Requests. It does not answer yet.",
-    "switched": "The new address answers; the old one does not. Make the new one the first RADIUS server.",
+    "switched": "The new address answers, and the old address does not. Make the new address the first RADIUS server.",
     "finished": "Remove the old address.",
     "cancelled": "Remove the new address. The tenant stays in its cell.",
 }
@@ -47,12 +47,12 @@ class NotReadyYet(Conflict):
 
 
 class CellSilent(Conflict):
-    """The cell's agent does not report, so the cell would not learn to stop answering the tenant."""
+    """The cell's agent does not report, so the cell would not stop answering the tenant."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellAddress:
-    """Address and ports for NASes. `address` is "" if it is the cell's listening address."""
+    """Address and ports of a cell for NASes. `address` "" means the cell's listening address."""
 
     cell: str
     address: str
@@ -65,17 +65,17 @@ class MoveStatus:
     move: TenantMove
     before: CellAddress
     after: CellAddress
-    # Whether the next step is possible.
+    # Whether the next step of the move is possible.
     is_ready: bool
 
     @property
-    def told(self) -> str:
-        """The next step at the NASes."""
+    def next_step(self) -> str:
+        """Next step for the user to do on the NASes."""
         return _INSTRUCTIONS[self.move.state]
 
 
 def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str, sealer: Sealer) -> MoveStatus:
-    """Reserve a free slot of the cell and configure it with the tenant's secret. NASes are not affected."""
+    """Reserve a free slot in the cell, and give it the tenant's secret. This does not affect NASes."""
     tenant = _enter_tenant(session, tenant_id)
     if tenant.status == "deleting":
         raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore it first.")
@@ -114,9 +114,9 @@ def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str
 def switch_move(
     session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, although_silent: bool = False
 ) -> MoveStatus:
-    """Make the new cell decide and the old one stop answering.
+    """Switch the tenant to the new cell. The new cell then decides, and the old cell stops answering.
 
-    Raises NotReadyYet, and CellSilent if the agent of the old cell does not report, unless `although_silent`.
+    Raises NotReadyYet. Raises CellSilent if the agent of the old cell does not report; `although_silent` allows it.
     """
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "prepared")
@@ -143,7 +143,7 @@ def switch_move(
 
 
 def finish_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveStatus:
-    """Return the old slot to its cell. Afterwards, only another move leads back."""
+    """Return the old slot to its cell. Only another move can then return the tenant to the old cell."""
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "switched")
     _retire_slot(session, _lock_slots(session, move)[0])
@@ -151,7 +151,7 @@ def finish_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveSta
 
 
 def cancel_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveStatus:
-    """Cancel a move. A tenant that was switched returns at once to its old cell."""
+    """Cancel a move. If the tenant was already switched, it returns to its old cell immediately."""
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "prepared", "switched")
     old, new = _lock_slots(session, move)
@@ -162,7 +162,10 @@ def cancel_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveSta
 
 
 def require_move(session: Session, *, tenant_id: TenantId) -> MoveStatus:
-    """Return the tenant's last move. Works in any scope that sees the tenant; cells outside of it have no name."""
+    """Return the last move of the tenant. Use in any scope that can read the tenant.
+
+    A cell outside the scope has no name in the result.
+    """
     move = _find_last_move(session, tenant_id)
     if move is None:
         raise MoveNotFound(place="move")
@@ -170,7 +173,7 @@ def require_move(session: Session, *, tenant_id: TenantId) -> MoveStatus:
 
 
 def lock_last_move(session: Session, *, tenant_id: TenantId) -> MoveStatus | None:
-    """Return the last move, or None, locked until the transaction ends."""
+    """Return the last move of the tenant, or None. Locks it until the transaction ends."""
     _enter_tenant(session, tenant_id)
     return _find_last_move(session, tenant_id)
 
@@ -206,7 +209,7 @@ def _require_open_move(session: Session, tenant_id: TenantId, *states: MoveState
 
 
 def _lock_slots(session: Session, move: TenantMove) -> tuple[Slot, Slot]:
-    """Return the old and the new slot, locked in the order of their ids."""
+    """Return the old and the new slot. Locks them in the order of their ids."""
     query = select(Slot).where(Slot.id.in_((move.from_slot_id, move.to_slot_id))).order_by(Slot.id)
     found = {
         slot.id: slot for slot in session.scalars(query.with_for_update().execution_options(populate_existing=True))
@@ -219,16 +222,16 @@ def _require_reporting(session: Session, old: Slot, new: Slot, *, although_silen
     silent = {cell.id: cell.name for cell in found if not cells.is_reporting(cell)}
     if new.cell_id in silent:
         raise NotReadyYet(
-            f"Cell {silent[new.cell_id]!r} does not report: nothing would answer the tenant.",
+            f"Cell {silent[new.cell_id]!r} does not report, so no cell would answer the tenant.",
             place="move",
             remedy="Start its agent, or cancel this move.",
         )
     if old.cell_id in silent and not although_silent:
         raise CellSilent(
-            f"Cell {silent[old.cell_id]!r} does not report: its radiusd would continue to answer, beside the new one.",
+            f"Cell {silent[old.cell_id]!r} does not report: it would continue to answer, like the new cell.",
             place="although_silent",
             remedy=Advice(
-                "Start its agent. If it is lost for good, stop its radiusd and continue although it is silent.",
+                "Start its agent. If you cannot start it, stop radiusd of this cell and switch although it is silent.",
                 NextStep(parameters={"although_silent": "true"}),
             ),
         )
@@ -239,9 +242,10 @@ def _open_secret(sealer: Sealer, slot: Slot) -> bytes:
 
 
 def _hand_over(session: Session, tenant_id: TenantId, giver: Slot, taker: Slot) -> None:
-    """Wait until both cells have written the tenant's records, then reassign the slot.
+    """Assign the tenant to the slot `taker`, after both cells have written the tenant's records.
 
-    Sessions have one writer at a time. Quarantined records move with the tenant (SQL function `take_records_along`).
+    Only one cell at a time writes a session. Quarantined records move with the tenant (SQL function
+    `take_records_along`).
     """
     for cell_id in sorted((giver.cell_id, taker.cell_id)):
         session.execute(select(func.pg_advisory_xact_lock(cells.SHIPPING_LOCK, cell_id)))
@@ -249,7 +253,7 @@ def _hand_over(session: Session, tenant_id: TenantId, giver: Slot, taker: Slot) 
     session.flush()
     taker.tenant_id, taker.reserved_for, taker.status = tenant_id, None, "assigned"
     session.flush()
-    # It still has the tenant's secret, ready for the way back.
+    # The slot keeps the tenant's secret, so that a cancelled move can return to it.
     giver.reserved_for, giver.status = tenant_id, "ready"
     session.flush()
 

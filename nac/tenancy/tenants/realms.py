@@ -1,6 +1,6 @@
-"""Realms and NetBIOS domains that are removed from user names: CORP\anna and anna@corp.example become anna.
+"""Realms and NetBIOS domains that Admit removes from user names: CORP\anna and anna@corp.example become anna.
 
-Only realms in the tenant's list are removed. A user of another realm stays unknown.
+Admit removes only realms in the tenant's list. A user name with another realm keeps it, and is unknown.
 """
 
 import re
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from nac.kit.errors import InvalidInput, MistakeCollector
 
 MAX_REALMS = 50
-# Excludes separators of realms in names and in lists.
+# Characters that separate a realm from the name or from other realms are not allowed.
 _REALM = re.compile(r"[^\s\\@,]{1,253}")
 
 
 def parse_realms(realms: Sequence[str]) -> list[str]:
-    """Return realms in lower case, each once, in order. Raises InvalidInput or SeveralMistakes."""
+    """Return the realms in lower case, without duplicates, in their order. Raises InvalidInput or SeveralMistakes."""
     if len(realms) > MAX_REALMS:
         raise InvalidInput(
             f"{len(realms)} realms exceed the limit.", place="realms", remedy=f"Use at most {MAX_REALMS} realms."

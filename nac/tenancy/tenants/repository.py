@@ -89,7 +89,7 @@ def _narrow(query: Select[Tenant], text: str, statuses: Collection[str]) -> Sele
 
 
 def list_due(session: Session, *, now: datetime, limit: int) -> Sequence[Tenant]:
-    """Return tenants due for purging."""
+    """Return tenants whose purge date has passed."""
     return session.scalars(select(Tenant).where(Tenant.purge_at <= now).order_by(Tenant.purge_at).limit(limit)).all()
 
 
@@ -98,7 +98,7 @@ def filter_existing(session: Session, tenant_ids: Collection[TenantId]) -> set[T
 
 
 def has_complete_authorities(session: Session, tenant_id: TenantId) -> bool:
-    """Whether the tenant once had its own authority and a server certificate for EAP, whatever their status."""
+    """Whether the tenant has ever had its own certificate authority and a server certificate for EAP."""
     authority = exists().where(CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.kind != "external")
     server = exists().where(
         Certificate.tenant_id == tenant_id,
@@ -109,13 +109,13 @@ def has_complete_authorities(session: Session, tenant_id: TenantId) -> bool:
 
 
 def has_hold(session: Session, tenant_id: TenantId) -> bool:
-    """Whether a legal hold keeps logs of the tenant. Works in the tenant's scope."""
+    """Whether a legal hold prevents the deletion of the tenant's logs. Works in the tenant's scope."""
     in_force = select(RetentionHold.id).where(RetentionHold.tenant_id == tenant_id, RetentionHold.cleared_at.is_(None))
     return session.scalar(in_force.limit(1)) is not None
 
 
 def extend_rotations(session: Session, tenant_id: TenantId, *, until: datetime) -> None:
-    """Let no secret rotation of the tenant end before `until`. Needs the tenant's scope."""
+    """Extend secret rotations of the tenant so that none ends before `until`. Needs the tenant's scope."""
     session.execute(
         update(SecretRotation)
         .where(SecretRotation.tenant_id == tenant_id, SecretRotation.state == "running", SecretRotation.ends_at < until)
@@ -124,7 +124,7 @@ def extend_rotations(session: Session, tenant_id: TenantId, *, until: datetime) 
 
 
 def delete_tenant_rows(session: Session, tenant_id: TenantId) -> None:
-    """Delete the tenant and its rows, except logs, which are deleted later in batches."""
+    """Delete the tenant and its rows, except logs. A later job deletes logs in batches."""
     for unreferenced in (
         *(RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits),
         ExternalCertificate,

@@ -1,4 +1,4 @@
-"""Tenants. Creation and purging need PlatformScope; the rest works in any scope that sees the tenant."""
+"""Tenants. Creation and purging need PlatformScope. Other functions work in any scope that can read the tenant."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -27,16 +27,18 @@ from nac.tenancy.tenants import repository
 from nac.tenancy.tenants.realms import parse_realms
 from nac.tenancy.tenants.repository import ORDERS as ORDERS
 
-# A publication waits for the replay.
+# Limit of days to replay, because the publication of a policy waits for the replay.
 MAX_REPLAY_DAYS = 90
-# Shorter values cause constant reauthentication; longer ones end no session in practice.
+# Bounds of the Session-Timeout. Lower values cause constant reauthentication, higher values never end a session.
 NAT_SESSION_SECONDS = (60, 86_400)
-# A single late report must not end a session. An ended session can resume for the same time (session_keeping).
+# Bounds of missed reports. One late report must not end a session. An ended session can resume within the same time
+# (session_keeping).
 SILENT_REPORTS = (2, 100)
 SILENT_DAYS = (1, 60)
 FAILURE_LIMIT = (1, 1_000_000)
 FAILURE_WINDOW_SECONDS = (1, 3_600)
-# A restored tenant gets this time before a secret ends: nobody updated NASes while it was deleted.
+# Minimum time until a secret rotation ends after a tenant was restored. While it was deleted, nobody could change
+# NASes.
 RESTORED_ROTATION = timedelta(days=1)
 
 audit_change = tenant_recorder("tenant")
@@ -47,13 +49,13 @@ class TenantNotFound(NotFound):
 
 
 class SuspendedFromAbove(Forbidden):
-    """A higher level suspended this tenant."""
+    """The MSP or the platform suspended this tenant."""
 
 
 def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, name: str = "", label: str = "") -> Tenant:
-    """Create a tenant with a slot and its first site. It denies everything until a policy is assigned.
+    """Create a tenant with a slot and its first site. The site denies all requests until it has a policy.
 
-    Enters the tenant. `provision_tenant` calls this and creates its certificate authorities.
+    The session enters the tenant. `provision_tenant` calls this function, and then creates the certificate authorities.
     """
     require_slug(slug)
     msps.require_active(session, msp_id=msp_id)
@@ -73,8 +75,9 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
 
 
 def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> AlreadyExists:
-    """Return an error with the tenant's state to its own MSP, which can have lost an earlier response. Other MSPs get
-    no details.
+    """Return an error with the tenant's state, if the caller's MSP owns the tenant. Other MSPs get no details.
+
+    The MSP may not have received the response to an earlier request.
     """
     if there.msp_id != msp_id:
         return AlreadyExists(f"Tenant {there.slug!r} already exists.", place="slug", remedy="Choose another slug.")
@@ -108,12 +111,12 @@ def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> Alr
 def suspend_tenant(
     session: Session, *, actor: str, tenant_id: TenantId, level: PermissionLevel = PermissionLevel.PLATFORM
 ) -> Tenant:
-    """Deny everything for the tenant until a person of this `level` or above resumes it."""
+    """Reject all requests of the tenant until a user of this `level` or a higher one resumes it."""
     tenant = _update_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="suspend", allowed=("active",)
     )
     if level is PermissionLevel.PLATFORM:
-        # This suspension is independent of the MSP's.
+        # A later resumption of the MSP must not resume this tenant.
         tenant.suspended_with_msp = False
         session.flush()
     before = tenant.suspension_level
@@ -140,9 +143,10 @@ def resume_tenant(
     is_deletion: bool = True,
     level: PermissionLevel = PermissionLevel.PLATFORM,
 ) -> Tenant:
-    """End a suspension; with `is_deletion` also cancel a pending deletion.
+    """End a suspension. With `is_deletion`, also cancel a pending deletion.
 
-    A tenant that was suspended above `level` before its deletion is suspended again. Raises SuspendedFromAbove.
+    If a level above `level` had suspended the tenant before its deletion, the tenant is suspended again. Raises
+    SuspendedFromAbove.
     """
     tenant = require_locked(session, tenant_id)
     above = tenant.suspension_level
@@ -173,9 +177,9 @@ _LEVEL_TITLES = {PermissionLevel.MSP: "Its MSP", PermissionLevel.PLATFORM: "The 
 def delete_tenant(
     session: Session, *, actor: str, tenant_id: TenantId, purge_at: datetime | None = None, is_new: bool = False
 ) -> Tenant:
-    """Stop the tenant at once. Its data stays until the worker calls `purge_tenant` after `purge_at`.
+    """Reject all requests of the tenant immediately. The worker purges its data (`purge_tenant`) after `purge_at`.
 
-    Has no effect if it is already being deleted; with `is_new` raises Conflict.
+    If the tenant is already being deleted, this has no effect; with `is_new` it raises Conflict.
     """
     allowed: tuple[TenantStatus, ...] = ("active", "suspended")
     return _update_status(
@@ -229,7 +233,7 @@ def _update_status(
 
 
 def _enter_tenant(session: Session, tenant_id: TenantId) -> None:
-    # In the tenant's own scope there is nothing to enter.
+    # A session in the tenant's own scope raises ScopeViolation and needs no access to another tenant.
     with suppress(ScopeViolation):
         enter_tenant(session, tenant_id)
 
@@ -253,10 +257,9 @@ def update_failure_limits(
     password_limit: int | None = None,
     password_window_seconds: int | None = None,
 ) -> Tenant:
-    """Set the limits of failures per device and wrong passwords per user name, above which requests are rejected
-    unprocessed.
+    """Set the limits of failures for each device, and of wrong passwords for each user name.
 
-    None leaves a value unchanged.
+    Above a limit, cells reject requests without processing them. None leaves a value unchanged.
     """
     given = {
         "failure_limit": (limit, FAILURE_LIMIT),
@@ -268,7 +271,7 @@ def update_failure_limits(
 
 
 def update_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: int | None) -> Tenant:
-    """Set the days of requests to replay before a policy is published; None requires no replay."""
+    """Set how many days of requests Admit replays before it publishes a policy. None requires no replay."""
     require_replay_days(days)
     return _update_columns(session, actor, tenant_id, replay_days=days)
 
@@ -284,20 +287,20 @@ def require_replay_days(days: int | None) -> None:
 
 
 def update_renewal(session: Session, *, actor: str, tenant_id: TenantId, keeps_key: bool) -> Tenant:
-    """Set whether a certificate can be renewed with its current key."""
+    """Set whether a renewed certificate may keep its key."""
     return _update_columns(session, actor, tenant_id, renewal_keeps_key=keeps_key)
 
 
 def update_realms(session: Session, *, actor: str, tenant_id: TenantId, realms: Sequence[str]) -> Tenant:
-    """Set the realms and NetBIOS domains that are removed from user names."""
+    """Set the realms and NetBIOS domains that Admit removes from user names."""
     return _update_columns(session, actor, tenant_id, realms=parse_realms(realms))
 
 
 def update_method_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: MethodOffer) -> Tenant:
-    """Set the methods and TLS versions for the tenant's devices.
+    """Set the authentication methods and TLS versions for devices of the tenant.
 
-    The cell enforces them as soon as they are live. radiusd negotiates a new set of TLS versions only after its restart
-    in a quiet moment; until then, others are rejected after the handshake.
+    The cell enforces them when it has applied the change. radiusd offers a changed set of TLS versions only after its
+    restart in a quiet moment. Until then, the cell rejects other versions after the handshake.
     """
     given = {"methods": offer.methods, "tls_versions": offer.tls_versions}
     return _update_columns(
@@ -306,12 +309,15 @@ def update_method_offer(session: Session, *, actor: str, tenant_id: TenantId, of
 
 
 def update_status_failure(session: Session, *, actor: str, tenant_id: TenantId, to: StatusFailureMode) -> Tenant:
-    """Set the handling of external authorities' certificates without a fresh status."""
+    """Set how Admit handles certificates of external authorities if it has no fresh status of them."""
     return _update_columns(session, actor, tenant_id, status_failure=to)
 
 
 def update_nat_session(session: Session, *, actor: str, tenant_id: TenantId, seconds: int) -> Tenant:
-    """Set the Session-Timeout of sessions at NASes behind NAT, which no Disconnect-Request reaches; 0 for none."""
+    """Set the Session-Timeout for sessions at NASes behind NAT; 0 sets none.
+
+    Disconnect-Requests cannot reach these NASes.
+    """
     require_nat_session(seconds)
     return _update_columns(session, actor, tenant_id, nat_session_seconds=seconds)
 
@@ -330,8 +336,9 @@ def require_nat_session(seconds: int) -> None:
 def update_silence(
     session: Session, *, actor: str, tenant_id: TenantId, reports: int | None = None, days: int | None = None
 ) -> Tenant:
-    """Set the number of missed reports, or days without any, after which a session counts as ended. None leaves it
-    unchanged.
+    """Set after how many missed reports, or days without a report, a session counts as ended.
+
+    None leaves a value unchanged.
     """
     return _update_bounded(session, actor, tenant_id, _silence_values(reports, days))
 
@@ -356,7 +363,7 @@ def _update_bounded(session: Session, actor: str, tenant_id: TenantId, given: _B
 
 
 def _require_within(given: _BoundedValues) -> None:
-    """Check each value against its bounds. Raises InvalidInput or SeveralMistakes."""
+    """Check that each value is within its bounds. Raises InvalidInput or SeveralMistakes."""
     mistakes = [
         InvalidInput(f"{value} is out of range.", place=place, remedy=f"Use {least} to {most}.")
         for place, (value, (least, most)) in given.items()
@@ -367,7 +374,7 @@ def _require_within(given: _BoundedValues) -> None:
 
 
 def _update_columns(session: Session, actor: str, tenant_id: TenantId, **columns: object) -> Tenant:
-    """Set columns. An unchanged tenant gets no audit entry."""
+    """Set columns of the tenant. Writes an audit entry if a value changed."""
     tenant = require_locked(session, tenant_id)
     before = {name: getattr(tenant, name) for name in columns}
     if columns != before:
@@ -386,7 +393,7 @@ def list_tenants(
     text: str = "",
     statuses: Collection[TenantStatus] = (),
 ) -> Sequence[Tenant]:
-    """List tenants, limited to `only` if set. `text` is part of the slug or name."""
+    """List tenants. `only` selects tenants by id. `text` is a part of the slug or name."""
     span = span or ORDERS.first()
     return repository.list_page(session, span=span, only=only, text=text, statuses=statuses)
 
@@ -401,10 +408,10 @@ def list_visible(
     statuses: Collection[TenantStatus] = (),
     has_two_factors: bool = True,
 ) -> Sequence[Tenant]:
-    """List tenants within `reach`, of any MSP. Needs the platform's scope or that of the reach's owner.
+    """List tenants within `reach`, of all MSPs. Needs PlatformScope or the scope of the caller's owner.
 
-    Includes tenants that require two factors only with `has_two_factors`. `msp` is a slug or id, `text` part of the
-    slug or name.
+    Without `has_two_factors`, the list excludes tenants that require two factors. `msp` is a slug or id. `text` is a
+    part of the tenant's slug or name.
     """
     place = find_msp(session, msp) if msp else None
     if msp and place is None:
