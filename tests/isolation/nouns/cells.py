@@ -1,0 +1,18 @@
+"""Cells and the status of the platform."""
+
+from nac.core.access.effects import Effect
+from tests.isolation.noun import Noun, Operation
+
+NOUN = Noun(
+    operations={
+        "listCells": Operation(3),
+        "getCell": Operation(3),
+        "updateCell": Operation(9, {"labels": ["frankfurt"]}),
+        "getPlatformStatus": Operation(3),
+    },
+    things={"cell": "cell-1"},
+    effects={
+        "cells": (Effect.PLATFORM,),
+        "slots": (Effect.TRUST, Effect.PLATFORM, Effect.TENANTS),
+    },
+)
