@@ -1,1 +1,1 @@
-"""Parts of /openapi.json that routes do not define: words, permissions, headers, closed sets, examples."""
+"""Parts of /openapi.json that routes do not define: words, permissions, headers, examples."""
