@@ -19,7 +19,7 @@ from api import cookies
 from api.application_state import get_settings
 from api.credential_rate_limit import has_known_credential, hash_credential, record_credential
 from api.query_parameters import require_known_query
-from api.request_ids import request_id_of
+from api.response_headers import request_id_of
 from api.thread_limits import LimitedRoute, run_in_thread
 from nac.accounts import operator_tokens
 from nac.accounts.api_tokens import service as tokens

@@ -1,14 +1,23 @@
-"""Limits on concurrent connections or requests of a source."""
+"""Limits on concurrent connections or requests of a source, and on tests of servers that tenants configure."""
 
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Final
 
+from nac.kit.errors import AdmitError
+from nac.kit.ids import TenantId
 from nac.kit.request_sources import get_source
 
 _log = logging.getLogger("admit.api")
 _LOG_INTERVAL_SECONDS = 60
+_MAX_TESTS_PER_TENANT: Final = 2
+_MAX_TESTS: Final = 4
+_running_tests: Counter[TenantId] = Counter()
+_tests_lock = Lock()
 
 
 class ConcurrencySlot:
@@ -64,3 +73,26 @@ class ConcurrencyLimit:
         if now - self._logged_at >= _LOG_INTERVAL_SECONDS:
             self._logged_at = now
             _log.warning("%s", sentence)
+
+
+class TooManyTests(AdmitError):
+    """Too many tests are running."""
+
+    status = 429
+    retry_after_seconds = 5
+
+
+@contextmanager
+def limit_server_tests(tenant_id: TenantId) -> Iterator[None]:
+    """Hold a place for a test, because each holds a thread until the server responds. Raises TooManyTests."""
+    with _tests_lock:
+        if _running_tests[tenant_id] >= _MAX_TESTS_PER_TENANT or _running_tests.total() >= _MAX_TESTS:
+            raise TooManyTests(remedy="Wait until they finish and try again.")
+        _running_tests[tenant_id] += 1
+    try:
+        yield
+    finally:
+        with _tests_lock:
+            _running_tests[tenant_id] -= 1
+            if not _running_tests[tenant_id]:
+                del _running_tests[tenant_id]

@@ -5,21 +5,18 @@ from typing import Final
 
 from fastapi import FastAPI, Request, Response
 
-from api import browser_errors, errors, openapi_document
+from api import browser_errors, errors, new_password_pages, openapi_document, sign_up_pages
 from api.application import create_application
 from api.application_state import MAX_THREADS, prepare_request_limit, prepare_signing, prepare_usage_cache
 from api.caller import authenticate_before_body, needs_caller
 from api.change import IdempotentReplay, NotModified, render_not_modified, render_replay
 from api.credential_rate_limit import CredentialRateLimit
 from api.json_input import JsonInput, list_body_rules
-from api.new_password import routes as new_password_pages
 from api.openapi_document import install_openapi
 from api.pages import render_error_page
-from api.request_ids import RequestIds
-from api.response_headers import DeprecationHeaders, ResponseHeaders
+from api.response_headers import DeprecationHeaders, RequestIds, ResponseHeaders
 from api.route_index import RouteIndex
 from api.routes import add_routes
-from api.sign_up import routes as sign_up_pages
 from api.start import factor_routes as factor_pages
 from api.start import sign_in_routes as start_pages
 from api.start import tenant_routes as tenant_pages

@@ -12,12 +12,17 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter, FastAPI, Request, Response
 
 from api.described.described_routes import DescribedRoute, collect_routes
-from api.described.descriptions import add_field_descriptions, add_summary
+from api.described.descriptions import (
+    add_field_descriptions,
+    add_info,
+    add_number_formats,
+    add_permission,
+    add_security_schemes,
+    add_summary,
+)
 from api.described.examples import add_examples
-from api.described.field_values import add_closed_sets, add_number_formats
 from api.described.headers import add_if_match, add_if_none_match, add_response_headers, build_error_headers
 from api.described.headers import build_header_components as headers
-from api.described.info import add_info, add_permission, add_security_schemes
 from api.routes import NounRouter
 
 _PROBLEM = "Problem"
@@ -128,7 +133,6 @@ def _complete_document(document: dict[str, Any], routes: Mapping[tuple[str, str]
             add_summary(operation)
             add_permission(operation, route)
     components["schemas"] = dict(sorted(schemas.items()))
-    add_closed_sets(components["schemas"])
     add_field_descriptions(components["schemas"])
     add_examples(document)
     components["headers"] = headers()

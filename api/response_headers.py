@@ -1,12 +1,15 @@
-"""Response headers: security, caching, and the deprecation of routes (docs/reference/api.md)."""
+"""Response headers: request ids, security, caching, and the deprecation of routes (docs/reference/api.md)."""
 
+import secrets
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from email.utils import format_datetime
 from typing import Any
 
+from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+_REQUEST_ID = b"x-request-id"
 _NO_SNIFF = (b"x-content-type-options", b"nosniff")
 # Responses are for one caller and may contain secrets.
 _NO_STORE = (b"cache-control", b"no-store")
@@ -14,6 +17,33 @@ _NO_STORE = (b"cache-control", b"no-store")
 _STRICT_TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 _SINCE_KEY, _SUNSET_KEY = "x-deprecated-since", "x-sunset"
 _DEPRECATION_POLICY_PATH = "/docs/reference/api.md"
+
+
+class RequestIds:
+    """Middleware that creates the ids of requests. Ids of clients are ignored, so that each is unique."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = secrets.token_hex(8)
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (_REQUEST_ID, request_id.encode())]
+            await send(message)
+
+        await self._app(scope, receive, named)
+
+
+def request_id_of(request: Request) -> str:
+    """Id of the request: 16 hex digits."""
+    name: str = request.state.request_id
+    return name
 
 
 class DeprecationHeaders:

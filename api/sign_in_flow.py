@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from api import cookies
 from api.application_state import get_signing
-from api.request_ids import request_id_of
+from api.response_headers import request_id_of
 from nac.accounts.account_mails import service as account_mails
 from nac.accounts.people import repository as people
 from nac.accounts.people import service as accounts

@@ -13,7 +13,7 @@ from fastapi.responses import RedirectResponse
 from api import cookies
 from api.errors import build_retry_headers, redact_error
 from api.pages import render_page
-from api.request_ids import request_id_of
+from api.response_headers import request_id_of
 from api.sign_in_flow import SignInFlow, require_active_person
 from nac.accounts.sign_in import attempts, sign_ins
 from nac.accounts.sign_in.challenges import OpenedChallenge, SignOnChallenge

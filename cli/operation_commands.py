@@ -8,85 +8,43 @@ from typing import Any
 from nac.kit.advice import Advice, NextStep
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
-# Usage by operation id. A key with a parameter is for a step that sets this parameter; without an operation id, it is
-# the option of the failed command. Words in capitals are values, such as of the parameter with this name.
+# Usage by operation id, if it is not the first short command of commands.toml and its arguments. A key with a parameter
+# is for a step that sets this parameter; without an operation id, it is the option of the failed command. Words in
+# capitals are values, such as of the parameter with this name.
 COMMANDS: Mapping[str, str] = {
     "classifyEndpoints": "endpoint classify MAC",
     "classifyEndpoints.action=approve": "endpoint classify MAC --approve",
-    "createEndpoint": "endpoint add MAC",
     "createEndpointGroup": "endpoint-group add GROUP",
     "createIdentitySource": "identity-source add NAME",
-    "createNas": "nas add NAME",
     "createNas.require_message_authenticator=false": "nas add NAME --without-message-authenticator",
     "createPolicy": "policy save FILE --slug POLICY",
-    "createPool": "pool add NAME",
     "createSite": "site add SITE",
     "createUserGroup": "user-group add GROUP",
-    "deleteExport": "export remove EXPORT",
-    "deleteNas": "nas remove NAS",
-    "deletePool": "pool remove POOL",
-    "deleteRetentionHold": "retention hold clear HOLD",
     "disconnectSession": "session disconnect --session SESSION",
-    "finishSecretRotation": "secret-rotation finish",
     "getAuthority": "ca show AUTHORITY",
-    "getEndpoint": "endpoint show MAC",
     "getPlatformStatus": "status",
     "getPolicyVersion": "policy show --slug POLICY",
-    "getPool": "pool show POOL",
-    "getRedecision": "redecide show REDECISION",
     "getSnippet": "snippet show SNIPPET",
     "getTenant": "tenant show TENANT",
-    "getUser": "user show USER",
     "importAuthorities": "ca import FILE",
-    "importRootKey": "ca import-root-key FILE",
     "issueServerCertificate": "cert issue --profile server",
-    "listAuthorities": "ca list",
-    "listCells": "cell list",
-    "listCertificates": "cert list",
-    "listCoaRequests": "coa list",
     "listDecisions": "decisions",
-    "listDiscoveredEndpoints": "endpoint inbox",
-    "listEndpointGroups": "endpoint-group list",
-    "listEndpoints": "endpoint list",
-    "listEnrolmentSecrets": "enrol list",
-    "listExports": "export list",
-    "listFeeds": "feed list",
-    "listIdentitySources": "identity-source list",
-    "listMsps": "msp list",
-    "listNases": "nas list",
-    "listPolicies": "policy list",
     "listPolicyVersions": "policy list --slug POLICY",
-    "listPoolLeases": "pool leases",
-    "listPools": "pool list",
-    "listRedecisions": "redecide list",
-    "listRetentionHolds": "retention hold list",
-    "listSecretRotationNases": "secret-rotation nases",
-    "listSessions": "session list",
     "listSessions.ended": "session list --all",
-    "listSites": "site list",
     "listSnippets": "snippet list",
     "listTenants": "tenant list",
-    "listUserGroups": "user-group list",
-    "listUsers": "user list",
     "listVendors": "nas vendors",
     "publishPolicy": "policy publish --slug POLICY",
-    "releasePoolAddress": "pool release ADDRESS",
     "revealRadiusSecret": "snippet show SNIPPET --reveal-secret",
     "revealRadiusSecret.next": "secret-rotation reveal",
     "revokeCertificatesOfHolder.endpoint": "cert revoke --all-of-endpoint ENDPOINT",
     "revokeCertificatesOfHolder.user": "cert revoke --all-of-user USER",
-    "rollOverAuthorities": "ca rollover",
     "testIdentitySource": "identity-source test NAME",
-    "unblockEndpoint": "endpoint unblock MAC",
-    "updateEndpoint": "endpoint set MAC",
     "updateEndpoint.valid_until": "endpoint set MAC --until DATE",
-    "updateEndpointPassphrase": "endpoint set-psk MAC",
     "updateFeed.networks": "feed set FEED --network CIDR",
-    "updateNas": "nas set NAS",
     "updateNas.require_message_authenticator=false": "nas set NAS --without-message-authenticator",
     "updateNas.require_message_authenticator=true": "nas set NAS --with-message-authenticator",
     "updatePolicyDraft": "policy save FILE --slug POLICY",
-    "updatePool": "pool set POOL",
     "updatePool.ranges": "pool set POOL --range RANGE",
     "updatePool.reserved": "pool set POOL --unreserve MAC",
     "updateRetention": "retention set",
@@ -96,11 +54,8 @@ COMMANDS: Mapping[str, str] = {
     "updateSite.default": "site make-default SITE",
     "updateSite.fallback": "site set SITE --fallback FILE",
     "updateSite.policy": "policy assign --slug POLICY --site SITE",
-    "updateTenant": "tenant set TENANT",
-    "updateUser": "user set USER",
     "updateUser.disabled=false": "user set USER --enable",
     "updateUser.valid_until": "user set USER --valid-until DATE",
-    "updateUserPassword": "user password USER",
     ".exclusions": "--exclude RANGE",
     ".existing=update": "--existing update or --update",
     ".present_from": "--present-from DATE",
@@ -147,11 +102,19 @@ def _find_usage(step: NextStep) -> tuple[str, str]:
                 return COMMANDS[key], name
     if not step.operation_id:
         return "", ""
-    # Every operation also has a command of `./admit api`.
-    return COMMANDS.get(step.operation_id) or f"api {_WORD_START.sub('-', step.operation_id).lower()}", ""
+    return COMMANDS.get(step.operation_id) or _read_usage(step.operation_id), ""
+
+
+def _read_usage(operation_id: str) -> str:
+    """Usage of the short command, otherwise of the command of `./admit api`, which every operation has."""
+    # Imported here because the catalog imports all commands, which report errors with this module.
+    from cli.remote.catalog import load_catalog
+
+    name = _WORD_START.sub("-", operation_id).lower()
+    return load_catalog().usage(name) or f"api {name}"
 
 
 def _fill(word: str, parameters: dict[str, str]) -> str:
     """The word, or the value of the parameter that it names in capitals, which is removed from `parameters`."""
-    value = parameters.pop(word.lower(), "") if word.isupper() else ""
+    value = parameters.pop(word.lower().replace("-", "_"), "") if word.isupper() else ""
     return shlex.quote(value) if value else word

@@ -9,7 +9,7 @@ from api.application import add_device_routes, create_application
 from api.application_state import prepare_signing
 from api.enrolment import est
 from api.errors import build_retry_headers, redact_error
-from api.links.link_application import add_browser_errors, add_link_routes
+from api.link_pages import add_browser_errors, add_link_routes
 from api.source_rate_limit import SourceRateLimit
 from nac.kit.errors import AdmitError, InvalidInput
 from nac.kit.settings import Settings, load_settings

@@ -4,7 +4,7 @@ from fastapi import FastAPI
 
 from api.application import add_device_routes, create_application
 from api.application_state import prepare_signing
-from api.links.link_application import add_browser_errors, add_link_routes
+from api.link_pages import add_browser_errors, add_link_routes
 from api.public import authority_files, scep_routes
 from api.public.ocsp import OcspEndpoint
 from api.source_rate_limit import SourceRateLimit

@@ -1,7 +1,7 @@
 """Cells of the platform."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import Depends, Path
 from pydantic import BaseModel, Field
@@ -34,7 +34,10 @@ class Slots(BaseModel):
 
 class Cell(ObservedModel):
     name: str = Field(description="Name.")
-    status: str = Field(description="Status. A `draining` cell takes no new tenants.")
+    status: str = Field(
+        description="Status. A `draining` cell takes no new tenants.",
+        json_schema_extra={"enum": [*get_args(CellStatus), "retired"]},
+    )
     labels: list[str] = Field(
         examples=[["frankfurt"]], description="Labels for the placement of new tenants, such as frankfurt."
     )

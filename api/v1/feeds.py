@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.application_state import get_settings, get_signing
 from api.change import Change, ObservedModel
+from api.concurrency_limit import limit_server_tests
 from api.routes import NounRouter
-from api.server_tests import limit_server_tests
 from api.v1.feed_settings import FeedSettingsUpdate, SyslogFeedSettings, WebhookFeedSettings, dump_given_settings
 from api.v1.inputs import Input, Slug, body_example, body_examples
 from api.v1.paging import OrderedPaging, Page, require_paging

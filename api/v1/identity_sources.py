@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.concurrency_limit import limit_server_tests
 from api.routes import NounRouter
-from api.server_tests import limit_server_tests
 from api.v1.inputs import Input, Omittable, Slug, body_example, body_examples
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect

@@ -29,7 +29,7 @@ class Member(ObservedModel):
     id: UUID = Field(description="Permanent id.")
     email: str = Field(description="E-mail address.")
     name: str = Field(description="Name.")
-    status: str = Field(description="Status.")
+    status: str = Field(description="Status.", json_schema_extra={"enum": ["invited", "active", "disabled"]})
     role: str = Field(examples=["tenant-admin"], description="Slug of the role.")
     permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
     tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the role covers; null for all.")

@@ -1,7 +1,7 @@
 """Moves of tenants between cells."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, Field
@@ -17,7 +17,7 @@ from nac.core.access.permissions import Permission
 from nac.kit.db import enter_platform, enter_tenant
 from nac.kit.ids import TenantId
 from nac.tenancy.tenants import moves
-from nac.tenancy.tenants.moves import MoveStatus
+from nac.tenancy.tenants.moves import MoveState, MoveStatus
 from nac.tenancy.tenants.service import TenantNotFound
 
 router = NounRouter(tag="moves", description="Moves of tenants between cells.")
@@ -52,7 +52,8 @@ class TenantMove(BaseModel):
     """A move of a tenant, with the changes at NASes. Their secrets stay the same."""
 
     state: str = Field(
-        description="State. `prepared`: the new cell does not answer yet. `switched`: the old cell no longer answers."
+        description="State. `prepared`: the new cell does not answer yet. `switched`: the old cell no longer answers.",
+        json_schema_extra={"enum": list(get_args(MoveState))},
     )
     before: MovePlace | None = Field(description="Old address and ports; null if the move is over.")
     after: MovePlace | None = Field(description="New address and ports; null if the move is over.")

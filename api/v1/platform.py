@@ -1,7 +1,7 @@
 """Status of the platform."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import Depends
 from pydantic import BaseModel, Field
@@ -13,6 +13,7 @@ from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
 from nac.models import Cell
 from nac.tenancy.cells import service as cells
+from nac.tenancy.cells.cell_admin import CellStatus
 
 router = NounRouter(prefix="/platform", tag="platform", description="Status of the installation: cells and alarms.")
 
@@ -29,7 +30,10 @@ class Alarm(BaseModel):
 class PlatformCell(BaseModel):
     name: str = Field(description="Name.")
     host: str = Field(examples=["siem.example.com"], description='Host of its agent; "" if the agent has left.')
-    status: str = Field(description="Status. A `draining` cell takes no new tenants.")
+    status: str = Field(
+        description="Status. A `draining` cell takes no new tenants.",
+        json_schema_extra={"enum": [*get_args(CellStatus), "retired"]},
+    )
     silent: bool = Field(description="Whether its agent did not report for a minute.")
     heard_at: datetime | None = Field(description="Time of the last report.")
     current_at: datetime | None = Field(description="Time up to which all changes are in force in the cell.")

@@ -1,7 +1,7 @@
 """Models of policy tests, simulations and replays, as `nac.policies.json_rows` writes them."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -89,7 +89,8 @@ class TriedRule(BaseModel):
 
 class RecordedDecision(BaseModel):
     verdict: str = Field(
-        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
+        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.',
+        json_schema_extra={"enum": list(get_args(Verdict))},
     )
     permitted: bool = Field(
         description="Whether the device was admitted. Monitor mode admits regardless of the verdict."

@@ -131,7 +131,7 @@ class PoolLease(BaseModel):
     pool: str | None = Field(description="Name of the pool; null if it is being deleted.")
     address: str = Field(description="IP address.")
     mac: str | None = Field(description="MAC address of the device; null if the address was released.")
-    state: str = Field(description="State.")
+    state: str = Field(description="State.", json_schema_extra={"enum": ["leased", "quarantined"]})
     given_at: datetime | None = Field(description="Time of assignment.")
     until: datetime | None = Field(description="Time by which a session must hold the lease, or end of the quarantine.")
     reserved: bool = Field(description="Whether it is reserved for the device.")

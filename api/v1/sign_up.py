@@ -3,10 +3,10 @@
 from fastapi import Depends, Request, Response
 from pydantic import BaseModel, Field
 
+from api import sign_up_flow
 from api.access import AllowsAnyone
 from api.openapi_document import error_responses
 from api.routes import NounRouter
-from api.sign_up import sign_up_flow
 from api.v1.inputs import Input
 
 router = NounRouter(

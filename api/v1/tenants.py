@@ -1,7 +1,7 @@
 """Tenants: those that the caller can see, and those of an MSP."""
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
 
 from fastapi import Depends, Path, Query, Request
@@ -32,7 +32,7 @@ from nac.kit.clock import utc_now
 from nac.kit.db import enter_platform, enter_tenant, lock_row
 from nac.kit.ids import TenantId
 from nac.models import Tenant as TenantRow
-from nac.models.tenant import StatusFailureMode
+from nac.models.tenant import StatusFailureMode, TenantStatus
 from nac.onboarding.provisioning import finish_tenant, provision_tenant
 from nac.tenancy.cells import service as cells
 from nac.tenancy.msps import service as msps
@@ -63,7 +63,8 @@ class Tenant(BaseModel):
     name: str = Field(description="Name.")
     status: str = Field(
         description="Status. `suspended`: admits no device and cannot be changed. `deleting`: can be "
-        "restored until `purge_at`."
+        "restored until `purge_at`.",
+        json_schema_extra={"enum": list(get_args(TenantStatus))},
     )
     purge_at: datetime | None = Field(description="Time when its data is deleted; null unless it is being deleted.")
     created_at: datetime = Field(description="Creation time.")

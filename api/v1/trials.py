@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Change, ObservedModel
 from api.routes import NounRouter
-from api.sign_up.sign_up_flow import build_sign_up_context
+from api.sign_up_flow import build_sign_up_context
 from api.v1.inputs import Input, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.access.effects import Effect

@@ -84,6 +84,28 @@ class Catalog:
     def has_alias(self, noun: str, verb: str) -> bool:
         return noun in self._nouns and verb in self._nouns[noun]["commands"]
 
+    def usage(self, operation: str) -> str:
+        """First short command of the operation, with its arguments in capitals; "" if it has none."""
+        for noun, row in self._nouns.items():
+            for verb, each in row["commands"].items():
+                if operation in each["operations"]:
+                    command = noun if verb == COMMAND else f"{noun} {verb}"
+                    return " ".join((command, *self._list_arguments(self.alias(noun, verb), operation)))
+        return ""
+
+    def _list_arguments(self, alias: Alias, operation: str) -> Iterator[str]:
+        for argument in alias.arguments:
+            if not argument.optional:
+                yield "FILE" if argument.is_file else _format_argument(argument.field)
+        if alias.body_file:
+            yield _format_argument(alias.body_file)
+        placed = {argument.field for argument in alias.arguments} | alias.options.keys() | {"tenant", "msp"}
+        for value in self.operations[operation].values:
+            lookup = alias.lookups.get(value.name)
+            # A lookup of the only item needs no argument.
+            if value.where == "path" and value.name not in placed and not (lookup and lookup.key == lookup.member):
+                yield _format_argument(lookup.key if lookup else value.name)
+
     def alias(self, noun: str, verb: str) -> Alias:
         row = self._nouns[noun]["commands"][verb]
         lists = {name: tuple(row[name]) for name in ("operations", "columns", "files", "lists", "changes")}
@@ -109,6 +131,10 @@ def load_catalog() -> Catalog:
         with suppress(OSError):
             write_private(_FILE, json.dumps(content), mode=0o644)
     return Catalog(content)
+
+
+def _format_argument(name: str) -> str:
+    return name.upper().replace("_", "-")
 
 
 def _make_content() -> dict[str, Any]:

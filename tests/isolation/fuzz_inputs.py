@@ -1,4 +1,4 @@
-"""Input for a request generator (schemathesis): a request for each operation, from tests.isolation.request_examples.
+"""Input for a request generator (schemathesis): a request for each operation, from tests.isolation.nouns.
 
 The installation undoes each request, so that deletions remove nothing.
 """

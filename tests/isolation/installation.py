@@ -31,8 +31,17 @@ from tests.api.app_server import settings_of_public
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, make_cell
 from tests.isolation.asgi_caller import AsgiCaller, AsgiResponse
-from tests.isolation.request_examples import REQUEST_EXAMPLES, RequestExample, Things
-from tests.isolation.tenant_contents import MSPS, TENANTS, TenantFiller, dictionary, named
+from tests.isolation.noun import Filler, Operation, Things
+from tests.isolation.tenant_contents import (
+    MSPS,
+    OPERATIONS,
+    TENANTS,
+    dictionary,
+    fill_msp,
+    fill_owner,
+    fill_tenant,
+    named,
+)
 from tests.postgres import Database, Engines
 
 Asked = RequiresPermission | RequiresSelf | AllowsAnyone
@@ -49,8 +58,8 @@ class Route(NamedTuple):
         return self.asks.level if isinstance(self.asks, RequiresPermission) else None
 
     @property
-    def good(self) -> RequestExample:
-        return REQUEST_EXAMPLES.get(self.name, RequestExample())
+    def good(self) -> Operation:
+        return OPERATIONS[self.name]
 
     @property
     def is_write(self) -> bool:
@@ -173,40 +182,25 @@ def _fill(made: Installation, engines: Engines) -> None:
         assert answer.status < 300, (name, answer.status, answer.text)
         return answer.json if answer.body else None
 
-    filler = TenantFiller(ask, engines.owner, cell_id, made.app.state.settings.export_dir)
-    filler.member("Platform", made.things["platform"])
-    filler.jobs(made.things["platform"])
-    ask("updateRetentionLimits", made.things["platform"])
+    filler = Filler(ask, engines.owner, cell_id, made.app.state.settings.export_dir, made.things)
+    fill_owner(filler, made.things["platform"], platform.owner)
     for number, slug in enumerate(MSPS):
         things = made.things[slug] = named(slug, 10 + number) | {"msp": slug}
         msp_id = MspId(UUID(ask("createMsp", things | {"new_slug": slug})["id"]))
         _tokens(made, place := OwnerPlace(slug, Owner(msp_id)))
         made.places[slug] = place
-        filler.member("Msp", things)
-        filler.jobs(things, msp_id=msp_id)
-        filler.person(things, via_msp_id=msp_id)
+        fill_owner(filler, things, place.owner)
     for number, (slug, msp) in enumerate(TENANTS.items()):
         things = made.things[slug] = named(slug, 20 + number) | {"tenant": slug, "msp": msp}
         tenant_id = TenantId(UUID(ask("createTenant", things | {"new_slug": slug})["id"]))
         place = made.places[slug] = OwnerPlace(slug, Owner(tenant_id=tenant_id), msp)
         _tokens(made, place)
         things["tenant_id"] = str(tenant_id)
-        filler.member("Tenant", things)
-        filler.jobs(things, tenant_id=tenant_id)
-        filler.person(things, via_tenant_id=tenant_id)
-        filler.tenant(things)
+        fill_owner(filler, things, place.owner)
+        fill_tenant(filler, things)
     for slug in MSPS:
-        things = made.things[slug]
-        things |= {"follower": f"{slug}-1", "second_tenant": f"{slug}-2"}
-        filler.msp(things)
-        # Requests of MSPs and the platform name tenants and their files.
-        first, second = made.things[f"{slug}-1"], made.things[f"{slug}-2"]
-        ask("prepareMove", {"still_tenant": first["tenant"]})
-        first |= {"still_tenant": second["tenant"], "leaving_tenant": things["leaving_tenant"]}
-        things["entry_id"] = ask("listMspAudit", things)["items"][0]["id"]
-    things = made.things["platform"]
-    things["person_id"] = made.things[MSPS[0]]["person_id"]
-    things["entry_id"] = ask("listPlatformAudit", things)["items"][0]["id"]
+        fill_msp(filler, made.things[slug])
+    made.things["platform"]["person_id"] = made.things[MSPS[0]]["person_id"]
     with engines.owner.begin() as connection:
         # The tokens have been used recently, so no request has to record their use.
         connection.execute(update(ApiToken).values(last_used_at=utc_now() + timedelta(hours=1)))

@@ -9,7 +9,7 @@ from api.access import AllowsAnyone, RequiresSelf
 from tests.isolation.asgi_caller import AsgiResponse
 from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
-from tests.isolation.request_examples import RequestExample
+from tests.isolation.noun import Operation
 from tests.isolation.request_isolation import RequestIsolation
 
 _CHANGES = {"PUT", "PATCH", "DELETE"}
@@ -97,7 +97,7 @@ def _shown(world: Installation, route: Route, things: dict[str, Any]) -> AsgiRes
         if not (reader := _SHOWN_BY[route.name]):
             return None
         things = things | _ROOT if "/root/" in path else things
-        path = RequestExample(path=route.good.path).asked(BY_NAME[reader].path, things)["path"]
+        path = Operation(path=route.good.path).asked(BY_NAME[reader].path, things)["path"]
     elif route.method == "POST" and not _is_read(route.path):
         path = path.rpartition("/")[0]
     return world.call("GET", path, headers=_headers(world), query=query)

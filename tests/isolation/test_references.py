@@ -8,7 +8,7 @@ import pytest
 from tests.isolation.asgi_caller import AsgiResponse
 from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
-from tests.isolation.request_examples import RequestExample
+from tests.isolation.noun import Operation
 from tests.isolation.request_isolation import RequestIsolation
 from tests.isolation.tenant_contents import nonexistent_values
 
@@ -84,10 +84,10 @@ def _places(answer: AsgiResponse) -> Iterator[str]:
 def _tries(world: Installation, route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
     """For each thing named in the body of the book, yield the request with an unknown id instead."""
     things = things_of(world, route)
-    for name in RequestExample(route.good.body, content=route.good.content).names(""):
+    for name in Operation(body=route.good.body, content=route.good.content).names(""):
         if name.startswith("new_") or name in _NO_REFERENCES or name not in nonexistent_values():
             continue
-        path = RequestExample(path=route.good.path).asked(route.path, things)
+        path = Operation(path=route.good.path).asked(route.path, things)
         yield name, route.good.asked(route.path, {**things, name: nonexistent_values()[name]}) | path
 
 
@@ -153,9 +153,7 @@ def test_unknown_thing_in_the_path_is_not_found(world: Installation, hall: Reque
             # A log, a version or a cell, whose names are the same for all owners.
             continue
         asked = route.good.asked(route.path, things)
-        path = RequestExample(path=route.good.path).asked(
-            route.path, {**things, names[-1]: nonexistent_values()[names[-1]]}
-        )
+        path = Operation(path=route.good.path).asked(route.path, {**things, names[-1]: nonexistent_values()[names[-1]]})
         answer = _send(world, hall, route, asked | path)
         assert answer.status == 404, (route.name, answer.text)
         tried += 1

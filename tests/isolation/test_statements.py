@@ -1,6 +1,4 @@
-"""SQL statements of each route for a valid request, compared with statements.txt."""
-
-from pathlib import Path
+"""SQL statements of each route for a valid request, compared with the number in tests/isolation/nouns."""
 
 from sqlalchemy import Engine
 
@@ -8,9 +6,9 @@ from tests.isolation.asgi_caller import AsgiResponse
 from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import BY_NAME, Installation, Route
 from tests.isolation.request_isolation import RequestIsolation
+from tests.isolation.tenant_contents import NOUNS
 from tests.statements import counted
 
-_EXPECTED = Path(__file__).with_name("statements.txt")
 # On a busy machine a route checks a second time whether the change is live.
 _MORE = 1
 # Statements that set a scope, which elsewhere share a message with the transaction's beginning (kit/db/session.py), and
@@ -24,23 +22,24 @@ def _ask(world: Installation, route: Route) -> AsgiResponse:
     return world.call(route.method, headers=as_whom(world, route, things), **asked)
 
 
-def test_routes_send_the_expected_number_of_statements(
-    world: Installation, hall: RequestIsolation, tmp_path: Path
-) -> None:
-    found: dict[str, int] = {}
+def test_each_route_is_an_operation_of_one_noun() -> None:
+    assert sorted(name for noun in NOUNS for name in noun.operations) == sorted(BY_NAME)
+
+
+def test_routes_send_the_expected_number_of_statements(world: Installation, hall: RequestIsolation) -> None:
+    found: dict[str, int | None] = {}
     with hall.open():
         # The first request of a token records its use.
         _ask(world, BY_NAME["getTenant"])
         for name, route in BY_NAME.items():
             with hall.passing(), counted(Engine) as statements:
                 answer = _ask(world, route)
-            if answer.status < 400:
-                found[name] = sum(not statement.startswith(_AROUND) for statement in statements)
-    lines = _EXPECTED.read_text().splitlines()
-    comments = [line for line in lines if line.startswith("#")]
-    expected = {name: int(number) for name, number in (line.split() for line in lines[len(comments) :])}
-    proposed = tmp_path / _EXPECTED.name
-    proposed.write_text("\n".join((*comments, *(f"{name} {found[name]}" for name in sorted(found)), "")))
-    names = expected.keys() | found.keys()
-    wrong = {name for name in names if not 0 <= found.get(name, -9) - expected.get(name, -99) <= _MORE}
-    assert not wrong, f"{sorted(wrong)}: if this is intended, copy {proposed} to {_EXPECTED}"
+            number = sum(not statement.startswith(_AROUND) for statement in statements)
+            found[name] = number if answer.status < 400 else None
+    expected = {name: route.good.statements for name, route in BY_NAME.items()}
+    wrong = {
+        name: f"{expected[name]} expected, {number} sent"
+        for name, number in found.items()
+        if number != expected[name] and (number is None or number - _MORE != expected[name])
+    }
+    assert not wrong, f"{wrong}: if this is intended, change the number in tests/isolation/nouns"

@@ -211,7 +211,7 @@ def test_token_is_in_no_log(
     caplog.set_level(logging.INFO)
     public_app.state.guess_limiter = None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("api.links.routes.require_link_tenant", _database_away)
+        patch.setattr("api.link_pages.require_link_tenant", _database_away)
         assert client.get(path(token)).status_code == 503
     ours = "".join(record.getMessage() for record in caplog.records if record.name == "admit.api")
     assert "/enrol/{token}" in ours

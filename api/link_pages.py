@@ -5,17 +5,21 @@ import re
 import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from sqlalchemy.orm import Session
 
-from api.application_state import get_signing
+from api.application_state import MAX_LINK_REQUESTS, get_signing, prepare_request_limit
 from api.bodies import require_bounded_body
+from api.browser_errors import BrowserErrorPages
 from api.enrolment_transactions import client_address, hold_secret, require_link_tenant, view_secret
 from api.errors import build_retry_headers
 from api.forms import read_form
-from api.pages import PAGE_HEADERS, render_page
+from api.pages import PAGE_HEADERS, render_error_page_without_links, render_page
+from api.route_index import RouteIndex
+from api.routes import add_routes
+from api.thread_limits import limit_routes
 from nac.certificates import service as certificates
 from nac.certificates.enrolment import certificate_enrolment
 from nac.certificates.enrolment.errors import SecretRefused, TooManyGuesses
@@ -31,12 +35,13 @@ from nac.models import EnrolmentSecret, Tenant
 from pki.signing_requests import SigningRequest, read_signing_request
 
 router = APIRouter(tags=["links"])
-MAX_FORM_OCTETS = 64 * 1024
+_MAX_FORM_OCTETS = 64 * 1024
+_LIMIT_NAME: Final = "links"
 _FORMS = ("p12", "apple", "csr")
 _DEAD_LINK_SENTENCE = "The link was used already, or it expired. Ask your administrator for a new one."
 # Letters and digits that look different from each other; 20 of them are 100 bits.
 _PASSWORD_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # noqa: S105 -- no password
-FormBody = Annotated[bytes, Depends(require_bounded_body(MAX_FORM_OCTETS))]
+FormBody = Annotated[bytes, Depends(require_bounded_body(_MAX_FORM_OCTETS))]
 
 
 @router.get("/enrol/{token}")
@@ -171,3 +176,24 @@ def _generate_password() -> str:
 
 def _get_organisation(session: Session, tenant_id: TenantId) -> str:
     return session.get_one(Tenant, tenant_id).name
+
+
+_PAGE_ROUTES: Final = tuple(
+    limit_routes(
+        router.routes,
+        whose=_LIMIT_NAME,
+        refused=render_error_page_without_links,
+        most_octets=_MAX_FORM_OCTETS,
+    )
+)
+
+
+def add_link_routes(app: FastAPI) -> None:
+    """Add the pages to an application that also serves devices."""
+    add_routes(app, _PAGE_ROUTES)
+    prepare_request_limit(app, MAX_LINK_REQUESTS, whose=_LIMIT_NAME)
+
+
+def add_browser_errors(app: FastAPI) -> None:
+    """Show errors as pages to browsers. These applications have no home page."""
+    app.add_middleware(BrowserErrorPages, pages=RouteIndex(()), home=())

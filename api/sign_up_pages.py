@@ -8,11 +8,10 @@ from http import HTTPStatus
 
 from fastapi import APIRouter, Request, Response
 
-from api import cookies
+from api import cookies, sign_up_flow
 from api.application_state import get_settings
 from api.forms import FORM_OPENAPI, FormBody, read_fields
 from api.pages import PageLink, describe_error, render_error_page, render_page
-from api.sign_up import sign_up_flow
 from api.v1.sign_up import LINK_SENT_SENTENCE
 from nac.accounts.people.service import MINIMUM_PASSWORD_CHARACTERS
 from nac.kit.errors import AdmitError, InvalidInput

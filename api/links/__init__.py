@@ -1,1 +1,0 @@
-"""One-time links to certificates, for a person with a browser."""
