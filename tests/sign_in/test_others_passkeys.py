@@ -36,7 +36,7 @@ def test_credential_id_of_another_user_cannot_be_taken(browser: MakeBrowser, ann
     refused = bob.ask("POST", "/me/passkeys", registering(bob, thief))
     told = refused.json()
     assert (refused.status_code, told["code"], told["place"]) == (409, "already-exists", "credential")
-    assert (told["remedy"], "uq_" in refused.text) == ("Create a new one.", False)
+    assert (told["remedy"], "uq_" in refused.text) == ("Create a new passkey.", False)
     assert bob.good("GET", "/me/passkeys")["items"] == []
     # Nor does it sign in as that user, and the right one still works.
     thief.handle = key.handle

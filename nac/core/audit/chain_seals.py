@@ -69,7 +69,7 @@ def seal_waiting_entries(
 def is_chain_intact(session: Session, chain: AuditChain, keys: Mapping[int, HeadKey]) -> bool:
     """Whether the head of the chain has a valid signature and matches the last position.
 
-    If not, a user changed rows in the database. Another seal would then sign the changed rows.
+    If the head is not valid, a user changed rows in the database. Another seal would then sign the changed rows.
     """
     head = head_text(
         chain_name(Owner(chain.msp_id, chain.tenant_id)), position=chain.position, digest=chain.hash, at=chain.sealed_at

@@ -1,4 +1,6 @@
-"""Execution of background jobs. A worker leases a job for LEASE. If the worker fails, another worker continues the job.
+"""Execution of background jobs.
+
+A worker leases a job for the time LEASE. If the worker fails, another worker continues the job.
 
 Workers lease jobs as database role admit_worker, and run them as admit_app with the permissions of the job's caller.
 No step runs twice. A job with one transaction records its end in that transaction. A job with several transactions

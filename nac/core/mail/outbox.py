@@ -1,4 +1,6 @@
-"""Delivery of queued mails. Runs as database role admit_worker, in PlatformScope. A worker leases a mail for LEASE.
+"""Delivery of queued mails.
+
+Runs as database role admit_worker, in PlatformScope. A worker leases a mail for the time LEASE.
 
 If a worker fails after it sent a mail and before it recorded this, Admit sends the mail again with the same Message-ID.
 """

@@ -15,8 +15,8 @@ from nac.kit.ids import TenantId
 from nac.models import CoaRequest
 from nac.models.coa_request import CoaKind, CoaState
 
-# Maximum waiting requests of a tenant, for manual requests. Requests after a revocation or block are always accepted,
-# because there is at most one for each live session.
+# Maximum waiting requests of a tenant. At this number, Admit rejects manual requests. Requests after a revocation or
+# block are always accepted, because there is at most one for each live session.
 MAX_WAITING = 20_000
 WAITING_STATES: tuple[CoaState, ...] = ("queued", "sending")
 # Reasons of requests. Other reasons come from certificates.

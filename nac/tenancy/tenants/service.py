@@ -32,7 +32,7 @@ MAX_REPLAY_DAYS = 90
 # Bounds of the Session-Timeout. Lower values cause constant reauthentication, higher values never end a session.
 NAT_SESSION_SECONDS = (60, 86_400)
 # Bounds of missed reports. One late report must not end a session. An ended session can resume within the same time
-# (session_keeping).
+# (radius/agent/sessions/merge.py).
 SILENT_REPORTS = (2, 100)
 SILENT_DAYS = (1, 60)
 FAILURE_LIMIT = (1, 1_000_000)
