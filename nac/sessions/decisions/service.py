@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypedDict, Unpack
 
@@ -20,9 +20,6 @@ from nac.sessions.decisions import repository
 from nac.sessions.decisions.recorded_requests import parse_reference, to_microseconds
 from nac.sessions.log_search import LogKey, LogSearchResult, search_log
 from nac.tenancy import sites
-
-# Weeks of a small tenant, an hour of a large one.
-MAX_SEARCHED_ROWS = 100_000
 
 
 class DecisionNotFound(NotFound):
@@ -81,37 +78,6 @@ def build_reference(log: DecisionLogRow) -> str:
     return f"{to_microseconds(log.at)}-{log.id}"
 
 
-def list_decisions(
-    session: Session,
-    *,
-    tenant_id: TenantId,
-    mac: str = "",
-    user: str = "",
-    reason: str = "",
-    nas: str = "",
-    site: str = "",
-    rejects: bool = False,
-    monitored: bool = False,
-    since: datetime | None = None,
-    before: tuple[datetime, int] | None = None,
-    limit: int = 100,
-) -> Sequence[LoggedDecision]:
-    """List decisions, newest first. Continue with the last key as `before`.
-
-    `mac` in any notation, `site` a slug, the others like `repository.Filter`. Without `since`, filters without an
-    index search only the newest MAX_SEARCHED_ROWS.
-    """
-    wanted = _build_filter(
-        session, tenant_id, mac=mac, user=user, reason=reason, nas=nas, site=site, rejects=rejects, monitored=monitored
-    )
-    wanted = replace(wanted, since=since)
-    if since is None and wanted.reads_rows:
-        wanted = replace(wanted, since=repository.get_time_of_row(session, tenant_id, MAX_SEARCHED_ROWS))
-    return _build_from_rows(
-        session, tenant_id, repository.list_page(session, tenant_id, wanted, before=before, limit=limit)
-    )
-
-
 class _CommonFilterOptions(TypedDict, total=False):
     user: str
     reason: str
@@ -124,7 +90,7 @@ class _CommonFilterOptions(TypedDict, total=False):
 
 
 class DecisionFilterOptions(_CommonFilterOptions, total=False):
-    """Filters of `list_decisions`."""
+    """Filters of `search_decisions`: `mac` in any notation, `site` a slug, the others as in `DecisionFilter`."""
 
     mac: str
     site: str
@@ -140,8 +106,10 @@ def search_decisions(
     oldest_first: bool = False,
     **given: Unpack[DecisionFilterOptions],
 ) -> LogSearchResult[LoggedDecision]:
-    """Search like `list_decisions`, from `before` to `until`, within the time of one response. A
-    short page may have more after it."""
+    """Search decisions, newest first by default, from `before` to `until`, within the time of one response.
+
+    A short page may have more after it.
+    """
     wanted = _build_filter(session, tenant_id, **given)
     found = search_log(
         session,
