@@ -61,12 +61,6 @@ class CommandContext:
         with session_scope(PlatformScope(), engine=self._engine) as session:
             yield session
 
-    def slugs(self) -> list[str]:
-        """Return the slugs of all tenants, except tenants that are being deleted."""
-        with self.platform() as session:
-            pages = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
-            return [tenant.slug for page in pages for tenant in page if tenant.status != "deleting"]
-
     @contextmanager
     def tenant(self, slug: str, *, is_snapshot: bool = False) -> Iterator[tuple[Session, TenantId]]:
         """Open a session in the scope of the tenant; `is_snapshot` as in `session_scope`."""

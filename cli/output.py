@@ -3,30 +3,16 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
-from typing import TypeVar
 
 import click
 
 Row = Mapping[str, object]
-T = TypeVar("T")
-K = TypeVar("K")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 tenant_option = click.option("--tenant", "-t", "tenant", required=True, metavar="SLUG", help="The tenant.")
-
-
-def iterate_pages(fetch: Callable[[K], Sequence[T]], key: Callable[[T], K], *, first: K) -> Iterator[Sequence[T]]:
-    """Yield the rows of all pages of a list.
-
-    `fetch` gets `first` for the first page, then the last key of the previous page.
-    """
-    after = first
-    while page := fetch(after):
-        yield page
-        after = key(page[-1])
 
 
 def show_list(rows: Sequence[Row], *, as_json: bool) -> None:

@@ -42,7 +42,6 @@ class DecisionFilter:
     rejects: bool = False
     # Only decisions in monitor mode.
     monitored: bool = False
-    since: datetime | None = None
     # Verdict of the policy: permit, quarantine or deny.
     verdict: str = ""
 
@@ -102,21 +101,6 @@ _SELECT_LISTED = _join_nas_and_site(
 )
 
 
-def list_page(
-    session: Session, tenant_id: TenantId, wanted: DecisionFilter, *, before: tuple[datetime, int] | None, limit: int
-) -> Sequence[Row[AuthLog, str | None, str | None]]:
-    """List decisions, newest first, with the current names of NAS and site."""
-    query = (
-        _apply_filter(session, _SELECT_WITH_NAMES, tenant_id, wanted)
-        .order_by(AuthLog.at.desc(), AuthLog.id.desc())
-        .limit(limit)
-    )
-    if before is not None:
-        # PostgreSQL uses only the condition on `at` to exclude partitions.
-        query = query.where(AuthLog.at <= before[0], tuple_(AuthLog.at, AuthLog.id) < before)
-    return session.execute(query).all()
-
-
 def list_stretch(
     session: Session, tenant_id: TenantId, wanted: DecisionFilter, stretch: LogStretch, limit: int
 ) -> Sequence[Row[*tuple[Any, ...]]]:
@@ -151,8 +135,6 @@ def _apply_filter(session: Session, query: Query, tenant_id: TenantId, wanted: D
         query = query.where(AuthLog.monitored != "")
     if wanted.verdict:
         query = query.where(_verdict_expression() == wanted.verdict)
-    if wanted.since is not None:
-        query = query.where(AuthLog.at >= wanted.since)
     return query
 
 
@@ -184,15 +166,6 @@ def _user_clause(session: Session, tenant_id: TenantId, name: str) -> ColumnElem
 def _verdict_expression() -> ColumnElement[str]:
     """Return the SQL expression for the verdict. Old rows store no verdict, so it uses other columns for them."""
     return case((AuthLog.verdict != "", AuthLog.verdict), (AuthLog.permitted, "permit"), else_="deny")
-
-
-def get_time_of_row(session: Session, tenant_id: TenantId, number: int) -> datetime | None:
-    """Return the time of row `number`, counted from the newest row.
-
-    None if there are fewer rows. Reads only the index.
-    """
-    query = select(AuthLog.at).where(AuthLog.tenant_id == tenant_id).order_by(AuthLog.at.desc(), AuthLog.id.desc())
-    return session.scalar(query.offset(number - 1).limit(1))
 
 
 def certificate_names_by_serial(session: Session, tenant_id: TenantId, serials: Collection[str]) -> Mapping[str, str]:

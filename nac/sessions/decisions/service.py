@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypedDict, Unpack
 
@@ -20,9 +20,6 @@ from nac.sessions.decisions import repository
 from nac.sessions.decisions.recorded_requests import parse_reference, to_microseconds
 from nac.sessions.log_search import LogKey, LogSearchResult, search_log
 from nac.tenancy import sites
-
-# Maximum rows that a search without an index reads. A small tenant writes them in weeks, a large tenant in an hour.
-MAX_SEARCHED_ROWS = 100_000
 
 
 class DecisionNotFound(NotFound):
@@ -81,37 +78,6 @@ def build_reference(log: DecisionLogRow) -> str:
     return f"{to_microseconds(log.at)}-{log.id}"
 
 
-def list_decisions(
-    session: Session,
-    *,
-    tenant_id: TenantId,
-    mac: str = "",
-    user: str = "",
-    reason: str = "",
-    nas: str = "",
-    site: str = "",
-    rejects: bool = False,
-    monitored: bool = False,
-    since: datetime | None = None,
-    before: tuple[datetime, int] | None = None,
-    limit: int = 100,
-) -> Sequence[LoggedDecision]:
-    """List decisions, newest first. For the next page, pass the last `key` as `before`.
-
-    `mac` is in any notation, and `site` is a slug. `repository.DecisionFilter` describes the other filters. If no index
-    fits a filter and `since` is None, only the newest MAX_SEARCHED_ROWS are searched.
-    """
-    wanted = _build_filter(
-        session, tenant_id, mac=mac, user=user, reason=reason, nas=nas, site=site, rejects=rejects, monitored=monitored
-    )
-    wanted = replace(wanted, since=since)
-    if since is None and wanted.reads_rows:
-        wanted = replace(wanted, since=repository.get_time_of_row(session, tenant_id, MAX_SEARCHED_ROWS))
-    return _build_from_rows(
-        session, tenant_id, repository.list_page(session, tenant_id, wanted, before=before, limit=limit)
-    )
-
-
 class _CommonFilterOptions(TypedDict, total=False):
     user: str
     reason: str
@@ -124,7 +90,7 @@ class _CommonFilterOptions(TypedDict, total=False):
 
 
 class DecisionFilterOptions(_CommonFilterOptions, total=False):
-    """Filters of `list_decisions`, `search_decisions` and `get_search_start`."""
+    """Filters of `search_decisions`: `mac` in any notation, `site` a slug, the others as in `DecisionFilter`."""
 
     mac: str
     site: str
@@ -140,9 +106,9 @@ def search_decisions(
     oldest_first: bool = False,
     **given: Unpack[DecisionFilterOptions],
 ) -> LogSearchResult[LoggedDecision]:
-    """Search decisions like `list_decisions`, from `before` to `until`, within the time of one response.
+    """Search decisions, newest first by default, from `before` to `until`, within the time of one response.
 
-    A page with fewer than `limit` decisions need not be the last: see `LogSearchResult.next`.
+    A short page may have more after it.
     """
     wanted = _build_filter(session, tenant_id, **given)
     found = search_log(
