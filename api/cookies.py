@@ -63,7 +63,7 @@ def clear_cookie(request: Request, response: Response, name: str) -> None:
 
 
 def require_same_origin(request: Request) -> None:
-    """Raise CrossSite if another site sent a changing request. Clients other than browsers send no such header."""
+    """Raise CrossSite if another site sent a changing request. Only browsers send the headers for this check."""
     if request.method in _SAFE_METHODS:
         return
     site = request.headers.get("sec-fetch-site")

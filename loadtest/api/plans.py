@@ -81,7 +81,7 @@ def _explain(session: Session, statement: str, parameters: Any) -> StatementPlan
     rows = session.execute(
         text("SELECT relname FROM pg_class WHERE relname = ANY (:names) AND relpages > 5000"), {"names": list(scanned)}
     )
-    # Reading all of a few rows is right: 40 MB take about 20 ms.
+    # Reading a small table completely is good: 40 MB take about 20 ms.
     large = frozenset(rows.scalars())
     times = explained["Execution Time"], explained["Planning Time"]
     return StatementPlan(statement, frozenset(read), large, *times)

@@ -1,6 +1,6 @@
 """Cost of finding the authority that signed a certificate: `python -m loadtest.micro.trust`.
 
-Prints microseconds of CPU for the first sight of a certificate and for every other one: with the replica, without
+Prints microseconds of CPU for the first use of a certificate, and for each later use. Runs with a replica, without
 radiusd.
 """
 
