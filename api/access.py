@@ -84,7 +84,7 @@ class Access:
     owner: Owner
     # The declaration of the route.
     requires: "RequiresPermission"
-    # Digest of a change with an Idempotency-Key; b"" without one.
+    # Digest of the request, if a change has an Idempotency-Key; otherwise b"".
     digest: bytes = b""
     wait: bool = False
 

@@ -35,7 +35,7 @@ def portal_origin(settings: Settings) -> str:
 
 
 def read_cookie(request: Request, name: str) -> str:
-    """Value of a cookie; "" without one."""
+    """Return the value of a cookie; "" if the request has no such cookie."""
     return request.cookies.get(_cookie_name(request, name), "")
 
 

@@ -17,7 +17,7 @@ from nac.kit.advice import read_advice
 from nac.kit.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, SeveralMistakes, Unavailable
 
 _SECONDS = 60.0
-# Remedies for the command line, which replace those of the API.
+# Remedies for the command line. They replace the remedies of the API.
 _TOKENLESS = {"not-signed-in": "Set ADMIT_API_TOKEN or use --token-file. To create a token: ./admit token make"}
 # Members of every problem. All other members belong to one kind of problem, such as the failed tests of a policy.
 _PROBLEM_MEMBERS = frozenset(

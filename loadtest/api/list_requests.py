@@ -52,7 +52,7 @@ _OPERATION_VALUES: Mapping[tuple[str, str], _Values] = {
     ("listUsage", "since"): ("{days_ago}",),
     ("listUsage", "until"): ("{a_minute_ago}",),
 }
-# Lists with a handful of rows whose certificates are parsed; those of the data set are not valid.
+# Lists with few rows that parse certificates. The data set has no valid certificates.
 _SKIPPED_OPERATIONS = {"listAuthorities", "listExternalAuthorities"}
 _MAX_CHOICES = 4
 _PATH_VALUES = {"policy": "office", "slug": "template-1", "msp": "bench"}

@@ -22,7 +22,7 @@ class StatementPlan:
     """Plan of one statement."""
 
     statement: str
-    # Partitions of logs that were read, and those read completely.
+    # Partitions of logs that the statement read, and partitions that it read completely.
     partitions: frozenset[str]
     scanned: frozenset[str]
     milliseconds: float
@@ -40,7 +40,7 @@ class RequestPlans:
 
     @property
     def planning(self) -> float:
-        """Milliseconds for all statements that read a log."""
+        """Return the planning time in milliseconds of all statements that read a log."""
         return sum(plan.planning_milliseconds for plan in self.plans)
 
     @property

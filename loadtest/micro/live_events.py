@@ -96,8 +96,8 @@ def measure(seconds: float) -> None:
                 latencies.sort()
                 p50, p99, most = (latencies[int((len(latencies) - 1) * share)] / 1000 for share in (0.5, 0.99, 1))
                 print(
-                    f"{name}, one listens: {told}; {len(latencies)} events, {left_out} left out, "
-                    f"heard after {p50:.0f} ms (p50), {p99:.0f} ms (p99), {most:.0f} ms at most"
+                    f"{name}, one listens: {told}; {len(latencies)} events, {left_out} omitted, "
+                    f"received after {p50:.0f} ms (p50), {p99:.0f} ms (p99), {most:.0f} ms at most"
                 )
             ours.send(False)
             listener.join(_PATIENCE_SECONDS)

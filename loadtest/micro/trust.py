@@ -57,7 +57,7 @@ def main() -> int:
                         raise SystemExit("a good certificate was refused")
             spent.append((time.process_time_ns() - started) / CERTIFICATES / 1000)
         reader.close()
-    print(f"{spent[0]:.1f} us at the first sight of each of {CERTIFICATES} certificates, {min(spent[1:]):.1f} us later")
+    print(f"{spent[0]:.1f} us for the first use of each of {CERTIFICATES} certificates, {min(spent[1:]):.1f} us later")
     return 0
 
 
