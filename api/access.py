@@ -108,7 +108,7 @@ class Access:
 
     @property
     def operated_msp_id(self) -> MspId:
-        """Id of the MSP in the path of an OperatesMsp route. The owner of such an access is the platform."""
+        """Id of the MSP in the path of an OperatesMsp route. There, `owner` is the platform."""
         assert self.asked.msp is not None
         return self.asked.msp.msp_id
 

@@ -198,7 +198,7 @@ def fill_auth_log(
 ) -> None:
     """Write rows of the last `days` days, a partition for each, in order of time.
 
-    Without `has_requests`, they lack request and reply.
+    Without `has_requests`, the rows have no request and no reply.
     """
     given = tenants.parameters | {"devices": tenants.devices(rows), "rows": rows // days}
     told = (_REPLY, _REQUEST) if has_requests else ("'[]'::json", "'{{}}'::json")
