@@ -84,7 +84,7 @@ class Access:
     owner: Owner
     # The declaration of the route.
     requires: "RequiresPermission"
-    # Digest of a change with an Idempotency-Key; b"" without one.
+    # Digest of the request, if a change has an Idempotency-Key; otherwise b"".
     digest: bytes = b""
     wait: bool = False
 
@@ -108,7 +108,7 @@ class Access:
 
     @property
     def operated_msp_id(self) -> MspId:
-        """Id of the MSP in the path of an OperatesMsp route. The owner of such an access is the platform."""
+        """Id of the MSP in the path of an OperatesMsp route. There, `owner` is the platform."""
         assert self.asked.msp is not None
         return self.asked.msp.msp_id
 

@@ -95,7 +95,7 @@ async def read_body(scope: Scope, receive: Receive, *, most_octets: int, seconds
 
 
 async def drain_body(receive: Receive, *, most_octets: int, seconds: float) -> None:
-    """Read and discard the rest of a rejected body: clients read the response only after they have sent it."""
+    """Read and discard the rest of a rejected body. Clients read the response only after they have sent the body."""
     came = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

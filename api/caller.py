@@ -101,7 +101,7 @@ class Caller:
 
     @contextmanager
     def read_tenants(self, permission: Permission) -> Iterator[tuple[Session, TenantReach]]:
-        """Transaction that sees the tenants of all MSPs at which the caller has the permission."""
+        """Open a transaction that sees the tenants of all MSPs at which the caller has the permission."""
         reach = self.principal.reach(permission)
         scope: Scope = PlatformScope() if reach.everything else CredentialScope("")
         if self.signed_in is not None and not reach.everything:
@@ -117,7 +117,9 @@ class Caller:
 
     @contextmanager
     def read_msps(self, permission: Permission) -> Iterator[tuple[Session, frozenset[MspId] | None]]:
-        """Transaction that sees the MSPs at which the caller has the permission, and their ids; None for all.
+        """Open a transaction that sees the MSPs at which the caller has the permission.
+
+        Yields it with their ids; None for all.
 
         Raises SecondFactorNeeded if the platform requires one.
         """

@@ -100,7 +100,7 @@ async def compute_request_digest(
         ),
     ] = None,
 ) -> bytes:
-    """Digest of method, URL and body; b"" without an Idempotency-Key."""
+    """Return the digest of method, URL and body; b"" without an Idempotency-Key."""
     if idempotency_key is None:
         return b""
     asked = f"{request.method} {request.url.path}?{request.url.query}\0".encode()

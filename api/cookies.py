@@ -35,7 +35,7 @@ def portal_origin(settings: Settings) -> str:
 
 
 def read_cookie(request: Request, name: str) -> str:
-    """Value of a cookie; "" without one."""
+    """Return the value of a cookie; "" if the request has no such cookie."""
     return request.cookies.get(_cookie_name(request, name), "")
 
 
@@ -63,7 +63,7 @@ def clear_cookie(request: Request, response: Response, name: str) -> None:
 
 
 def require_same_origin(request: Request) -> None:
-    """Raise CrossSite if another site sent a changing request. Clients other than browsers send no such header."""
+    """Raise CrossSite if another site sent a changing request. Only browsers send the headers for this check."""
     if request.method in _SAFE_METHODS:
         return
     site = request.headers.get("sec-fetch-site")

@@ -163,7 +163,7 @@ class CredentialRateLimit:
         self, app: ASGIApp, *, requests_per_minute: int, owner_requests_per_minute: int, failures_per_minute: int
     ) -> None:
         self._app = app
-        # Separate, so that one kind does not evict the others.
+        # Valid and invalid credentials are stored separately, so that neither kind evicts the other.
         self._by_source = RateBuckets(requests_per_minute) if requests_per_minute else None
         self._by_credential = RateBuckets(requests_per_minute) if requests_per_minute else None
         self._by_owner = RateBuckets(owner_requests_per_minute) if owner_requests_per_minute else None
@@ -235,7 +235,7 @@ class CredentialRateLimit:
 
 
 def hash_credential(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
-    """Hash of the request's token or sign-in cookie; None without one.
+    """Return the hash of the request's token or sign-in cookie; None if it has neither.
 
     Matches what api.access reads: it ignores other Authorization schemes, and the cookie if there is a token.
     """

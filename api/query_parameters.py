@@ -1,6 +1,7 @@
 """Rejects unknown query parameters, and repeated ones that take a single value.
 
-Otherwise a misspelt filter would return everything, and two readers of a repeated parameter could use different values.
+Otherwise a misspelt filter would return everything, and two parts of the code could use different values of a
+repeated parameter.
 """
 
 from collections import Counter

@@ -77,7 +77,7 @@ class SlowResultCache(Generic[Value]):
         )
 
     def _settle(self, key: Hashable, answer: CachedResult[Value] | None) -> None:
-        """Store the result. None if it failed; the previous result is dropped too."""
+        """Store the result. If `answer` is None, the computation failed. Then the previous result is dropped too."""
         with self._lock:
             del self._making[key]
             self._kept.pop(key, None)

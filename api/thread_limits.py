@@ -1,4 +1,4 @@
-"""Limits the running requests, so that no request waits longer for a thread than for a database connection.
+"""Limits running requests, so that a request does not wait longer for a thread than for a database connection.
 
 A thread holds a connection or waits for one, so more threads would not help. If all threads are blocked, for example
 by a locked table, later requests fail before they start.

@@ -60,7 +60,7 @@ _HEADER_NAMES = {"idempotency-key": "Idempotency-Key", "if-match": "If-Match"}
 def describe_mistakes(
     errors: Iterable[Mapping[str, Any]], *, body: object, expects: object
 ) -> Iterator[dict[str, str]]:
-    """One error for each place. `expects` is the type of the body."""
+    """Return one error for each place. `expects` is the type of the body."""
     told = set()
     for error in errors:
         loc = _error_location(error)
@@ -123,7 +123,7 @@ def _format_place(loc: Sequence[str | int], keys: Sequence[str | int]) -> str:
 
 
 def _list_fields_at(expects: object, keys: Sequence[str | int]) -> list[str]:
-    """Names of the fields allowed at this place."""
+    """Return the names of the fields that are valid at this place."""
     found = list(_walk_types(expects))
     for key in keys:
         found = [kind for outer in found for kind in _walk_types(_get_member_type(outer, key))]

@@ -164,7 +164,7 @@ def _permissions(layout: Layout) -> Iterator[Diagnosis]:
     else:
         remedy = "Run ./admit up as root, in a checkout that other users can enter, such as /srv."
         yield Diagnosis(
-            "warn", "accounts", f"{layout.describe()}: each process can read the data of the others", remedy
+            "warn", "accounts", f"{layout.describe()}: each process can read the data of all other processes", remedy
         )
 
 

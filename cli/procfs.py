@@ -1,4 +1,4 @@
-"""Processes from /proc (proc(5)): those of this checkout, and their memory."""
+"""Finds the processes of this checkout in /proc (proc(5)), and their memory."""
 
 import os
 import signal

@@ -150,6 +150,6 @@ def _add_peer_certificate(app: ASGI3Application, pem: str) -> Callable[..., Any]
 
 
 def get_peer_certificate(scope: Any) -> str | None:  # noqa: ANN401 -- starlette's scope is a bare mapping
-    """PEM of the client certificate; None without one."""
+    """Return the client certificate in PEM; None if the client sent none."""
     chain = scope.get("extensions", {}).get(_TLS_EXTENSION, {}).get(_CLIENT_CHAIN, [])
     return chain[0] if chain else None

@@ -57,7 +57,7 @@ class ScepFlow:
 
     @property
     def source(self) -> str:
-        """Address of the client."""
+        """Return the address of the client."""
         return client_address(self.request)
 
     def authorities(self) -> bytes:

@@ -91,7 +91,10 @@ def _render_company_error(exc: AdmitError, *, trials: bool, name: str = "") -> R
 
 @router.get(_COMPANY_PATH)
 def go_to_company(request: Request, name: str = "") -> Response:
-    """Link to the provider of an MSP or tenant. Unknown slugs and those without a provider get the same error."""
+    """Show a link to the provider of an MSP or tenant.
+
+    Unknown slugs, and slugs without a provider, get the same error.
+    """
     try:
         found = find_company_sign_on(name.strip().lower())
     except AdmitError as exc:

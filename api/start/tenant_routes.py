@@ -210,7 +210,7 @@ def _render_page(request: Request, page_input: TenantPageInput, *, status: int =
 
 
 def _list_recent_decisions(access: Access) -> list[LoggedDecision]:
-    """Last decisions, without those of self-tests."""
+    """Return the last decisions, except decisions about self-tests."""
     with access.read() as session:
         found = decisions.search_decisions(session, tenant_id=access.tenant_id, limit=_MAX_DECISIONS_READ).rows
     return [each for each in found if each.log.nas_identifier != NAS_IDENTIFIER][:_MAX_DECISIONS]

@@ -203,7 +203,7 @@ def update_nases(access: ChangesNases, body: PutNases) -> BulkResult | Job:
 
 
 def _dump_given_fields(body: BaseModel) -> dict[str, Any]:
-    """Return the fields that the request sets. A row keeps the others."""
+    """Return the fields that the request sets. Omitted fields stay unchanged."""
     return body.model_dump(mode="json", exclude_unset=True)
 
 

@@ -65,7 +65,7 @@ class Export(ObservedModel):
     rows: int = Field(description="Number of rows.")
     bytes: int = Field(description="Size in bytes.")
     files: list[ExportFile] = Field(description="Files.")
-    sha256: str = Field(description="SHA-256 in hex of manifest.json, which contains those of the files.")
+    sha256: str = Field(description="SHA-256 of manifest.json in hex. The manifest contains the SHA-256 of each file.")
     error: str = Field(description='Error; "" if none.')
     failures: int = Field(description="Number of failed attempts.")
     before_deletion: bool = Field(description="Whether it exports a day before its deletion.")

@@ -128,7 +128,7 @@ def list_sources(
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     kind: Annotated[_Kind | None, Query(description="Kind.")] = None,
-    enabled: Annotated[bool | None, Query(description="Whether they are queried.")] = None,
+    enabled: Annotated[bool | None, Query(description="Whether the sources are queried.")] = None,
 ) -> Page[IdentitySource]:
     """List identity sources, in query order by default.
 

@@ -311,8 +311,8 @@ def publish_policy(
     with access.change() as change:
         _require_match(change, access, policy)
         who: dict[str, Any] = {"tenant_id": access.tenant_id, "slug": policy}
-        # Publish this draft, because nobody reviewed drafts that are saved while the job waits. Without a draft,
-        # there is nothing to wait for.
+        # Publish this draft, because nobody reviewed drafts that are saved while the job waits. Without a draft, no
+        # job is needed.
         takes_long = is_publishing_slow(change.session, tenant_id=access.tenant_id)
         draft = policies.get_draft(change.session, **who) if takes_long else None
         if draft is not None:

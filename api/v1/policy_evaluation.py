@@ -166,7 +166,7 @@ def get_schema(access: Reads) -> dict[str, Any]:
 def check_policy(access: Reads, body: PolicyCheckInput) -> PolicyCheck:
     """Check a policy document.
 
-    An invalid document fails with 422 and all errors with their places.
+    An invalid document fails with 422, and the response lists all errors with their paths in the document.
     """
     with access.read() as session:
         compiled = policies.check_document(

@@ -113,7 +113,9 @@ class RedecisionSummary(BaseModel):
 
 class RedecisionDetail(Redecision, RedecisionSummary):
     items: dict[str, int] = Field(
-        description="Number of sessions with differences, by state: found, asked, settled, withdrawn."
+        description=(
+            "Number of sessions with differences, by state: found, asked (request sent to the NAS), settled, withdrawn."
+        )
     )
     requests: dict[str, int] = Field(description="Number of requests to NASes by state; listed under coa-requests.")
 

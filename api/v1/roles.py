@@ -105,7 +105,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         f"{prefix}/roles/{{slug}}",
         status_code=204,
         operation_id=f"delete{noun}Role",
-        description=f"Delete a custom role of {describe_level(manages)} that nobody has.",
+        description=f"Delete a custom role of {describe_level(manages)} that no member has.",
     )
     def remove_role(access: Annotated[Access, manage], slug: _Slug) -> None:
         with access.change() as change:

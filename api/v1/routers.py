@@ -1,4 +1,4 @@
-"""Routers of all nouns: those of the modules in this folder."""
+"""Routers of all modules in this folder."""
 
 from collections.abc import Iterator
 from importlib import import_module

@@ -56,7 +56,7 @@ class SecretRotationEnd(Input):
 class SecretRotationCounts(BaseModel):
     """NASes by the secret that they use.
 
-    `back` counts those that used the new secret, then the old one again.
+    `back` counts NASes that used the new secret, then the old secret again.
     """
 
     unseen: int = Field(0, description="Number of NASes without a request since the start.")

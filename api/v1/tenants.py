@@ -1,4 +1,4 @@
-"""Tenants: those that the caller can see, and those of an MSP."""
+"""Tenants: all tenants that the caller can see, and the tenants of an MSP."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, get_args

@@ -96,7 +96,7 @@ def list_users(
     name: Annotated[str, Query(max_length=253, description="Exact name.")] = "",
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     group: Annotated[str, Query(max_length=200, description="Name of the group.")] = "",
-    disabled: Annotated[bool | None, Query(description="Whether they are disabled.")] = None,
+    disabled: Annotated[bool | None, Query(description="Whether the users are disabled.")] = None,
 ) -> Page[User]:
     """List users, by name.
 

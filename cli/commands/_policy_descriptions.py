@@ -22,8 +22,8 @@ def describe_replay(result: dict[str, Any]) -> Iterator[str]:
     sites = result["sites"]
     where = f"site{'s' if len(sites) > 1 else ''} {', '.join(sites)}" if sites else "no site"
     since = f"{datetime.fromisoformat(result['since']):%Y-%m-%d %H:%M} UTC"
-    yield f"{_count(result['total'], 'request')} at {where} since {since}, against what was {result['against']}"
-    yield f"{result['unchanged']:,} answered the same, {result['changed']:,} otherwise"
+    yield f"{_count(result['total'], 'request')} at {where} since {since}, compared with {result['against']} results"
+    yield f"{result['unchanged']:,} unchanged, {result['changed']:,} changed"
     for difference in result["differences"]:
         how_many = f"{_count(difference['requests'], 'request')} of {_count(difference['devices'], 'device')}"
         yield f"  {how_many}: {_describe_outcome(difference['from'])} -> {_describe_outcome(difference['to'])}"

@@ -380,7 +380,8 @@ def simulate(
     """Simulate a policy's decision about one request. Stores nothing and admits no device.
 
     Uses --draft, the policy in force or the policy of the site. The default site is that of the NAS. Attributes have
-    the names of conditions; RADIUS attributes can also have theirs (NAS-Identifier). Missing values are derived from
+    the same names as in conditions. RADIUS attributes can also have their RADIUS names (NAS-Identifier). Missing
+    values are derived from
     the packet and from stored data of the NAS, the endpoint `mac` and the user `user.name`. Exit status 0 for permit
     and deny, 2 if the request or policy has mistakes.
     """

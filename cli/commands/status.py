@@ -103,8 +103,8 @@ def _show_cell(cell: dict[str, Any]) -> None:
         "verifier": f"pid {verifier}, {memory_kilobytes(verifier) / 1024:.0f} MB" if verifier else "does not run",
         "slots": f"{cell.get('tenants')} of {cell.get('slots')} used",
         "replica": f"current {max(0.0, now - caught_up):.0f} s ago" if caught_up else "never filled",
-        "database": "connected" if cell.get("database") else "away: serving from the replica, the journal waits",
-        "journal": ", ".join(f"{stream} {size} bytes to ship" for stream, size in backlog.items()) or "none",
+        "database": "connected" if cell.get("database") else "not reachable: replica in use, journal waits",
+        "journal": ", ".join(f"{stream} {size} bytes to copy" for stream, size in backlog.items()) or "none",
     }
     click.echo(f"\n{cell['cell']}")
     for label, value in lines.items():

@@ -127,14 +127,14 @@ def _certificate_checks(tenant: DemoTenant, other: DemoTenant, stranger: Credent
         ("server's certificate", "wrong-key-usage", supplicant(tenant.misused)),
         (f"{other.slug}'s certificate", "wrong-tenant-ca", supplicant(other.device)),
         ("nobody's certificate", "unknown-ca", supplicant(stranger)),
-        (f"trusts {other.slug}'s root alone", "supplicant-alert", supplicant(tenant.device, other)),
+        (f"trusts only {other.slug}'s root", "supplicant-alert", supplicant(tenant.device, other)),
         (
-            "TLS 1.1 at most",
+            "at most TLS 1.1",
             "tls-version",
             good | {"phase1": _only_tls_versions("1.0", "1.1"), "openssl_ciphers": _OLD_CIPHERS},
         ),
         (
-            "CBC ciphers alone",
+            "only CBC ciphers",
             "no-common-cipher",
             good | {"phase1": _only_tls_versions("1.2"), "openssl_ciphers": '"AES128-SHA"'},
         ),
@@ -145,14 +145,14 @@ def _certificate_checks(tenant: DemoTenant, other: DemoTenant, stranger: Credent
     )
     yield replace(silent, recorded_after_seconds=_ABANDONED_SECONDS)
     peap = peap_supplicant(STAFF_USER, tenant.staff_password)
-    yield _eapol_check(tenant, "PEAP", "nothing but PEAP", _EAP_REJECT, "method-not-offered", peap)
+    yield _eapol_check(tenant, "PEAP", "only PEAP", _EAP_REJECT, "method-not-offered", peap)
 
 
 _OLD_CIPHERS = '"DEFAULT@SECLEVEL=0"'
 # Settings of wpa_supplicant.conf(5) for a device that asks its user about the server certificate. The user does not
 # answer.
 _ASKS_ITS_USER = '"tls_ext_cert_check=1"'
-_NEVER_ANSWERS = "silent on our certificate"
+_NEVER_ANSWERS = "no response to our certificate"
 
 
 def _only_tls_versions(*versions: str) -> str:

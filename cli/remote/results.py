@@ -87,10 +87,7 @@ def _is_text(value: object) -> bool:
 
 
 def _choose_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rows with those of `columns` that they have.
-
-    If they have none, return all columns with simple values.
-    """
+    """Return the rows with those of `columns` that exist. If none exists, keep all columns with simple values."""
     columns = [name for name in columns if rows and name in rows[0]]
     if not columns and rows:
         columns = [name for name in rows[0] if any(_has_cell(row.get(name)) for row in rows)]

@@ -199,7 +199,7 @@ def _open_client(each: ApiBench) -> Iterator[tuple[FastAPI, httpx.Client]]:
 
 
 def _listener(port: int) -> int:
-    """The process that listens on the port; the parent if there are several (/proc/net/tcp, proc(5))."""
+    """Return the process that listens on the port; the parent if several processes listen (/proc/net/tcp, proc(5))."""
     inodes = {
         fields[9]
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]

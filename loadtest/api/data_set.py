@@ -19,7 +19,7 @@ from nac.core.access.permissions import PermissionLevel, permissions_at
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 
-# The n-th tenant has 1/n^1.1 of the first one's rows: of 200 tenants, the first has a fifth of all.
+# The n-th tenant has 1/n^1.1 of the first tenant's rows. Of 200 tenants, the first has a fifth of all rows.
 _STEEPNESS = 1.1
 _ROWS_OF_A_DEVICE = 400
 _SITES, _NASES = 4, 20
@@ -126,7 +126,7 @@ FROM (
 ) a
 """
 _SLICE = 100_000
-# Days; of two cores.
+# Number of days that the benchmark fills at the same time, on two cores.
 _CONCURRENT_DAYS = 2
 # Number of different days; the others are copies, because copying rows is much faster than generating them.
 _DIFFERENT_DAYS = 12
@@ -134,7 +134,7 @@ _DIFFERENT_DAYS = 12
 
 @dataclass(frozen=True)
 class TenantRows:
-    """The largest first; each with 4 sites and 20 NASes in a row of `sites` and `nases`."""
+    """Tenants, largest first. Each row of `sites` has 4 sites of a tenant, and each row of `nases` has 20 NASes."""
 
     ids: list[UUID]
     slugs: list[str]
@@ -143,7 +143,7 @@ class TenantRows:
 
     @property
     def shares(self) -> list[float]:
-        """Upper bound of each tenant's share of all rows, except the last one's, from 0 to 1."""
+        """Return the upper bounds of the tenants' shares of all rows (0 to 1), without that of the last tenant."""
         weights = [1 / number**_STEEPNESS for number in range(1, len(self.ids) + 1)]
         return [share / sum(weights) for share in accumulate(weights)][:-1]
 
@@ -196,8 +196,10 @@ def fill_auth_log(
     different: int = _DIFFERENT_DAYS,
     has_requests: bool = True,
 ) -> None:
-    """Write rows of the last `days` days, a partition for each, in order of time. Without `has_requests`, they lack
-    request and reply."""
+    """Write rows of the last `days` days, a partition for each, in order of time.
+
+    Without `has_requests`, the rows have no request and no reply.
+    """
     given = tenants.parameters | {"devices": tenants.devices(rows), "rows": rows // days}
     told = (_REPLY, _REQUEST) if has_requests else ("'[]'::json", "'{{}}'::json")
     made = _AUTH_ROWS.replace("{reply}", told[0]).replace("{request}", told[1])
@@ -297,7 +299,7 @@ def fill_lists(
 
 
 def auth_log_sizes(url: str) -> dict[str, int]:
-    """Bytes of the auth log's rows and indexes."""
+    """Return the bytes of the rows and of the indexes of the auth log."""
     query = """
         SELECT sum(pg_table_size(inhrelid))::bigint, sum(pg_indexes_size(inhrelid))::bigint
         FROM pg_inherits WHERE inhparent = 'auth_log'::regclass

@@ -73,7 +73,10 @@ def run_load(
 
 
 def count_requests_until_found(port: int, token: str, path: str, *, most: int) -> tuple[int, float]:
-    """Number of requests and milliseconds until a row is found or all were searched; at most `most` requests."""
+    """Request pages until a row is found or all rows are searched, with at most `most` requests.
+
+    Returns the number of requests and milliseconds.
+    """
 
     async def ask() -> tuple[int, float]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)

@@ -1,4 +1,7 @@
-"""Every list in the API description, with each filter and order. So a new one is tested, or reported as missing."""
+"""Every list in the API description, with each filter and order.
+
+So a new list is tested automatically, or reported as missing.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 Description = dict[str, Any]
-# Sample values of filters, with their meaning; "{mac}" and the like come from a row of the tenant.
+# Sample values of filters, with their meaning. Values in braces, such as "{mac}", come from a row of the tenant.
 _Values = tuple[str, ...]
 
 _BY_NAME: Mapping[str, _Values] = {
@@ -49,7 +52,7 @@ _OPERATION_VALUES: Mapping[tuple[str, str], _Values] = {
     ("listUsage", "since"): ("{days_ago}",),
     ("listUsage", "until"): ("{a_minute_ago}",),
 }
-# Lists with a handful of rows whose certificates are parsed; those of the data set are not valid.
+# Lists with few rows that parse certificates. The data set has no valid certificates.
 _SKIPPED_OPERATIONS = {"listAuthorities", "listExternalAuthorities"}
 _MAX_CHOICES = 4
 _PATH_VALUES = {"policy": "office", "slug": "template-1", "msp": "bench"}
@@ -57,7 +60,7 @@ _PATH_VALUES = {"policy": "office", "slug": "template-1", "msp": "bench"}
 
 @dataclass(frozen=True)
 class ListRequest:
-    """One query of a list: `path` has places and values in braces."""
+    """One query of a list. In `path`, braces mark values."""
 
     operation: str
     path: str
@@ -106,7 +109,7 @@ def _values(description: Description, operation: str, parameter: Description) ->
 
 
 def _choices(description: Description, schema: Description) -> list[str]:
-    """Values of an enumeration, or of a list of its members."""
+    """Return the values of an enumeration, or of a list with members of an enumeration."""
     while "$ref" in schema:
         schema = description["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     if schema.get("type") == "boolean":

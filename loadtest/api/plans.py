@@ -22,7 +22,7 @@ class StatementPlan:
     """Plan of one statement."""
 
     statement: str
-    # Partitions of logs that were read, and those read completely.
+    # Partitions of logs that the statement read, and partitions that it read completely.
     partitions: frozenset[str]
     scanned: frozenset[str]
     milliseconds: float
@@ -40,7 +40,7 @@ class RequestPlans:
 
     @property
     def planning(self) -> float:
-        """Milliseconds for all statements that read a log."""
+        """Return the planning time in milliseconds of all statements that read a log."""
         return sum(plan.planning_milliseconds for plan in self.plans)
 
     @property
@@ -81,7 +81,7 @@ def _explain(session: Session, statement: str, parameters: Any) -> StatementPlan
     rows = session.execute(
         text("SELECT relname FROM pg_class WHERE relname = ANY (:names) AND relpages > 5000"), {"names": list(scanned)}
     )
-    # Reading all of a few rows is right: 40 MB take about 20 ms.
+    # Reading a small table completely is good: 40 MB take about 20 ms.
     large = frozenset(rows.scalars())
     times = explained["Execution Time"], explained["Planning Time"]
     return StatementPlan(statement, frozenset(read), large, *times)

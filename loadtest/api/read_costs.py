@@ -13,7 +13,7 @@ from sqlalchemy import Engine, event
 
 from loadtest.api.list_requests import ListRequest, iterate_list_requests
 
-# Reading all of a smaller table is right.
+# Reading a smaller table completely is good.
 SMALL_ROWS = 5_000
 # Memberships of a page's rows, which PostgreSQL reads from the shorter side.
 _GROUPS = ("_groups", "_group_members")
@@ -66,7 +66,7 @@ def measure_read_costs(
         for values in tenants if asking.is_tenants else tenants[:1]:
             with _record_plans(engine) as plans:
                 answer = client.get(asking.of(values))
-            # The sample may not exist, such as a site; or a token is no person.
+            # The sampled object may not exist, such as a site. Or the list needs a person, not a token.
             if answer.status_code in (403, 404):
                 continue
             assert answer.status_code == 200, (asking.name, answer.text)

@@ -1,4 +1,4 @@
-"""Lists of a tenant's logs with each filter: frequent, rare and missing values."""
+"""Searches in a tenant's logs with each filter, for frequent, rare and missing values."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -34,7 +34,7 @@ from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId
 from nac.policies import service as policies
 
-# Jobs by default.
+# Jobs that the benchmark measures by default.
 DEFAULT_JOBS = ("logs.ensure_partitions", "tenants.delete_logs", "retention.enforce", "redecisions.advance")
 SERVING_TENANTS, DEVICES = 4, 2_000
 LOG_ROWS_PER_TENANT = 20_000
@@ -68,7 +68,7 @@ SELECT tenant_id, at, %(cell)s, nas, '192.0.2.1', '', mac, '', 'mab', true, 'rul
     ), 20, 0, 'permit'
 FROM decided
 """
-# Of a tenant in a cell, where it was checked and published.
+# Copies the policy of a tenant with a cell, where the policy was checked and published.
 _POLICIES = """
 WITH copied AS (
     INSERT INTO policies (tenant_id, slug, name, published_version)
@@ -93,8 +93,10 @@ def measure_background(
     per_second: float | None,
     tell: Callable[[str], None],
 ) -> list[Row]:
-    """Measure each of `jobs`, with `pause` seconds between two runs. `per_second` paces the load, which is otherwise
-    the maximum."""
+    """Measure each of `jobs`, with `pause` seconds between two runs.
+
+    `per_second` limits the rate of the load; None for the maximum.
+    """
     with ExitStack() as stack:
         tell("starting a private installation")
         private = stack.enter_context(PrivateInstallation(CELL_TENANT_PACKETS_PER_SECOND="0"))

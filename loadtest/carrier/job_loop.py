@@ -16,7 +16,7 @@ from nac.kit.settings import load_settings
 from worker.app import app
 from worker.priority import lower_connection_priority, lower_priority
 
-# Those of the days after tomorrow.
+# Drop the partitions of the days after tomorrow, which the job then creates.
 _DROP_PARTITIONS = """
 DO $$ DECLARE partition regclass; BEGIN
     FOR partition IN
@@ -35,7 +35,7 @@ SELECT id FROM tenants
 WHERE slug LIKE 'data-%' AND EXISTS (SELECT FROM accounting_log a WHERE a.tenant_id = tenants.id)
 LIMIT 1 ON CONFLICT DO NOTHING
 """
-# A day that no tenant wants any more, and one that every fifth still wants.
+# Write a day that no tenant retains, and a day that every fifth tenant retains.
 _OLD_DAYS = """
 DELETE FROM retention_terms WHERE log = 'accounting'; -- as if the settings had been announced long ago
 INSERT INTO retention_settings (tenant_id, log, days)
@@ -64,7 +64,7 @@ PREPARE: Mapping[str, str] = {
     "retention.enforce": _OLD_DAYS,
     "tenants.delete_logs": _PURGE_ONE,
 }
-# It deletes rows off-peak, so make now off-peak.
+# The job deletes rows only off-peak, so make the current time off-peak.
 _ENVIRONMENT = {"ADMIT_RETENTION_WINDOW": "00:00-23:59"}
 
 

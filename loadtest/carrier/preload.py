@@ -75,7 +75,7 @@ class TenantSessions:
 
     @property
     def users(self) -> int:
-        """Some have two devices."""
+        """Return the number of users. Some users have two devices."""
         return max(1, self.sessions * 4 // 5)
 
     def mac(self, n: int) -> str:
@@ -88,7 +88,10 @@ class TenantSessions:
         return f"10.{n >> 16 & 255}.{n >> 8 & 255}.{n & 255}"
 
     def nas(self, n: int) -> str:
-        """Some have far more than others, as a controller beside access switches."""
+        """Return the NAS of session `n`.
+
+        Some NASes have far more sessions than others, like a controller compared with an access switch.
+        """
         return f"sw-{n * n // self.sessions * self.nases // self.sessions}"
 
     def report(self, n: int, *, at: int) -> AccountingRecord:
@@ -114,12 +117,12 @@ class TenantSessions:
 
 
 def _mac_prefix(number: int) -> int:
-    """Locally administered addresses."""
+    """Return the prefix of locally administered MAC addresses of the tenant."""
     return 0x020000 + number
 
 
 def split_sessions(tenants: int, sessions: int) -> list[int]:
-    """A few tenants are large: the k-th has 1/k of what the first has."""
+    """Split sessions among tenants. A few tenants are large: the k-th has 1/k of the sessions of the first."""
     weights = [1 / (k + 1) for k in range(tenants)]
     whole = sum(weights)
     made = [int(sessions * weight / whole) for weight in weights]

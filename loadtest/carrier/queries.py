@@ -82,7 +82,7 @@ def _run_query(engine: object, crowd: TenantSessions, kind: str, n: int) -> None
     else:
         is_right = f"{n:08X}" in {shown.row.session_id for shown in found}
     if not is_right:
-        raise BenchError(f"the session of {kind} {wanted} was not found")
+        raise BenchError(f"no session found for {kind} {wanted}")
 
 
 def _row(name: str, run: RunResult, processes: int) -> Row:

@@ -30,7 +30,7 @@ from radius.agent.shipping.shipper import Shipper, shipping_engine
 from radius.agent.shipping.streams import AccountingStream
 from tests.postgres import Cluster, Database
 
-# New sessions that begin, report three times and end; or reports of existing sessions.
+# Works: new sessions that begin, report three times and end; or reports of existing sessions.
 WorkKind = Literal["new", "interim"]
 WORKS: tuple[WorkKind, ...] = ("new", "interim")
 _STATE = """

@@ -1,8 +1,8 @@
-"""How fast a feed delivers: python -m loadtest.micro.feeds [events]
+"""Speed of feeds: python -m loadtest.micro.feeds [events]
 
-Decisions of one tenant are shipped into a private PostgreSQL cluster, then delivered as the worker does it, by syslog
-and by a webhook, to receivers on loopback that read and count in processes of their own. Printed are events per second,
-and the CPU of the worker and of PostgreSQL for one.
+The benchmark writes decisions of one tenant to a private PostgreSQL cluster, and delivers them as the worker does, by
+syslog and by a webhook. The receivers are separate processes on loopback. Prints events per second, and the CPU time
+of the worker and of PostgreSQL per event.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 def run_receiver(told: Connection, pair: Pair, kind: str) -> None:
-    """Tell the port, then the octets of each connection when it ends."""
+    """Send the port of the receiver, then the number of octets of each connection when it ends."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         context = server_context(Path(folder), pair)
         told.send(listener.getsockname()[1])
@@ -124,7 +124,7 @@ def main() -> None:
                         sealer=SEALER,
                         reach=LOOPBACK,
                     )
-            # Marks are made of what is shipped from now on.
+            # From now on, the shipper writes marks for the feed.
             write_journal(Path(folder) / "auth", [auth_record(number, tenant_id) for number in range(count)])
             ship(AuthStream(), database, cell_id, Path(folder))
             worker = make_engine(database.worker_url, pool_size=1, application_name="bench-feeds")

@@ -1,9 +1,9 @@
 """Effect of a flood at one tenant on another, and the cost of repeated responses: `python -m loadtest.micro.floods`.
 
-A cell without PostgreSQL and agent. First another process sends Access-Requests of unknown MAC addresses to one tenant,
-as fast as it can up to --rate, and devices of a second tenant authenticate at 200/s: with the packet limit as shipped,
-with 4,000/s, and without one. Then 10,000 MAC authentications within the time that radiusd keeps their answers
-(cleanup_delay), and how much its memory has grown by them.
+Uses a cell without PostgreSQL and agent. First, another process floods one tenant with Access-Requests of unknown MAC
+addresses, at up to --rate. Devices of a second tenant authenticate at 200/s. This repeats with the default packet
+limit, with 4,000/s, and without a limit. Then 10,000 MAC authentications run within cleanup_delay, while radiusd
+stores their responses. The result is the growth of its memory.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _SETTLE_SECONDS = 1.0
 
 
 def _flood(target: Target, rate: int, seconds: float) -> None:
-    """Answers are never read: the kernel drops what does not fit."""
+    """Send requests without reading responses. The kernel drops responses when the buffer is full."""
     macs = [f"02{number:010x}" for number in range(_PREPARED)]
     packets = [
         make_access_request(
@@ -96,7 +96,7 @@ def _show_flood(limit: int | None, rate: int, seconds: float) -> None:
 
 
 def _show_kept_answers() -> None:
-    """From so many ports that no request takes the place of an earlier one with the same identifier."""
+    """Print the memory of stored responses. The requests use so many ports that each has a distinct identifier."""
     with _cell(0) as (cell, system):
         source = mab_source(system.devices)
         before = resident_bytes(cell.pid)

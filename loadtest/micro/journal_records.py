@@ -1,4 +1,4 @@
-"""Journal records as a switch's requests make them, for the micro-benchmarks."""
+"""Journal records of typical requests of a switch, for the micro-benchmarks."""
 
 from uuid import UUID
 
@@ -8,11 +8,11 @@ from nac.kit.clock import epoch_microseconds
 _SITE = "0b0b8b7e-5a34-4a4e-8a55-0d6a4c1f5b11"
 _NAS = "5f0c9a44-1a0b-4c43-9c0e-7a2b3c4d5e6f"
 _NOW = epoch_microseconds()
-# Start, three Interim-Updates, Stop.
+# Records of a session: Start, three Interim-Updates, Stop.
 RECORDS_PER_SESSION = 5
 _INTERIM_SECONDS = 600
 _STATUS = ("Start", "Interim-Update", "Interim-Update", "Interim-Update", "Stop")
-# Sessions that run at the same time: records of one session lie this many sessions apart.
+# Number of sessions at the same time. Between two records of a session, there is one record of each other session.
 CONCURRENT = 20_000
 
 
@@ -65,7 +65,7 @@ def accounting_record(number: int, tenant: UUID, concurrent: int = CONCURRENT) -
     session += block * concurrent
     seconds = step * _INTERIM_SECONDS
     return AccountingRecord(
-        # Records of one session tell of one start.
+        # All records of a session have the same start time.
         _NOW + (seconds - _INTERIM_SECONDS * RECORDS_PER_SESSION) * 1_000_000 + number * 50,
         1,
         str(tenant),

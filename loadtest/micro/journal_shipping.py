@@ -1,10 +1,10 @@
-"""How fast a journal reaches PostgreSQL.
+"""Speed of copying a journal to PostgreSQL.
 
     python -m loadtest.micro.journal_shipping [records [live sessions [listened tenants [fed tenants]]]]
 
-Writes a journal of each stream, ships it into a private cluster and prints records per second and where the time went.
-Of ten tenants so many are listened to live; without the number, or with -, there is no live feed at all. So many have
-a feed that wants sessions.
+Writes a journal of each stream, copies it to a private cluster, and prints records per second and CPU times. There
+are ten tenants. `listened tenants` have a listener for live events; without this number, or with -, there are no live
+events. `fed tenants` have a feed of sessions.
 """
 
 import os
@@ -73,7 +73,7 @@ def write_journal(directory: Path, records: list[JournalRecord]) -> None:
 
 @contextmanager
 def live_feed(tenants: list[UUID], listened: int) -> Iterator[LiveFeed]:
-    """With a Redis of its own."""
+    """Yield a live feed with a private Redis."""
     server, stop = RedisServer(), threading.Event()
     server.start()
     feed = LiveFeed(server.url, lambda: {str(tenant): f"t{n}" for n, tenant in enumerate(tenants)}, cell="cell")
@@ -119,7 +119,7 @@ def ship(stream: Stream, database: Database, cell_id: CellId, journal: Path) -> 
 
 
 def find_backend(database: Database, application: str) -> int:
-    """The process that serves the newest connection of an application whose name begins so."""
+    """Return the PostgreSQL process of the newest connection whose application name has this prefix."""
     with psycopg.connect(database.superuser_url) as connection:
         row = connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE starts_with(application_name, %s) "

@@ -1,7 +1,7 @@
-"""How long after a decision a listener hears of it: python -m loadtest.micro.live_events [seconds of each part]
+"""Delay from a decision to its live event: python -m loadtest.micro.live_events [seconds of each part]
 
-On a private installation: devices authenticate now and then, and 1,000 in a second, while a process of its own listens.
-Then what it costs Redis to pass entries on by a stream, and by publish and subscribe.
+Uses a private installation. Devices authenticate occasionally, then 1,000 per second, while another process listens.
+Then measures the cost of Redis to transmit entries by a stream, and by publish and subscribe.
 """
 
 import multiprocessing
@@ -44,7 +44,10 @@ _EVENT_BYTES = 900
 
 
 def listen_for_events(url: str, tenant_id: TenantId, line: Connection) -> None:
-    """Sends True once an agent is heard; then, at each word, latencies in microseconds and how many were left out."""
+    """Listen for events. Sends True when an agent has reported.
+
+    Then answers each message with latencies in microseconds and the number of omitted events.
+    """
     latencies: list[int] = []
     left_out = 0
     with closing(listen(url, [tenant_id])) as heard:
@@ -93,8 +96,8 @@ def measure(seconds: float) -> None:
                 latencies.sort()
                 p50, p99, most = (latencies[int((len(latencies) - 1) * share)] / 1000 for share in (0.5, 0.99, 1))
                 print(
-                    f"{name}, one listens: {told}; {len(latencies)} events, {left_out} left out, "
-                    f"heard after {p50:.0f} ms (p50), {p99:.0f} ms (p99), {most:.0f} ms at most"
+                    f"{name}, one listens: {told}; {len(latencies)} events, {left_out} omitted, "
+                    f"received after {p50:.0f} ms (p50), {p99:.0f} ms (p99), {most:.0f} ms at most"
                 )
             ours.send(False)
             listener.join(_PATIENCE_SECONDS)
@@ -113,7 +116,7 @@ def _load(made: ProvisionedTenant, pace: int, seconds: float, agent: ProcessTree
 
 
 def compare_transports() -> None:
-    """An entry of one event and of many, to nobody who waits for it and to one reader."""
+    """Measure entries of one event and of many events, without a reader and with one reader."""
     server = RedisServer()
     server.start()
     try:

@@ -1,7 +1,7 @@
-"""OCSP answers per second of one core: `python -m loadtest.micro.ocsp [seconds of each run]`
+"""OCSP responses per second of one core: `python -m loadtest.micro.ocsp [seconds of each run]`
 
-The public application as it runs in the product, one uvicorn, pinned to one core, over TCP with keep-alive; the
-generator has the other cores. Every answer's status and length are looked at, a sample is read.
+The public application runs in one uvicorn process on one core, with TCP keep-alive. The generator uses the other
+cores. It checks status and length of every response, and parses a sample.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class OcspRequests:
         return self._post(self._question(secrets.choice(self._issued), x509.OCSPNonce(secrets.token_bytes(32))))
 
     def not_kept(self) -> bytes:
-        """About a serial number that nobody has: looked up and signed each time."""
+        """Return requests about unknown serial numbers, which the responder must look up and sign each time."""
         digest = hashes.SHA1()  # noqa: S303 -- what clients name issuers by
         known = OCSPRequestBuilder().add_certificate(self._issued[0], self._issuer, digest).build()
         builder = OCSPRequestBuilder().add_certificate_by_hash(
@@ -144,7 +144,10 @@ def measure(name: str, server: subprocess.Popen[bytes], port: int, ask: RequestF
 
 
 def measure_revocations(database: Database, tenant: Certified, port: int, questions: OcspRequests) -> None:
-    """From the commit to the first answer that says so; the answer before it was kept."""
+    """Measure the time from the commit of a revocation to the first response with it.
+
+    The responder had cached the response.
+    """
     engine = make_engine(database.app_url)
     took = []
     with httpx.Client(base_url=f"http://{LOOPBACK}:{port}", trust_env=False) as client:
@@ -170,7 +173,7 @@ def measure_revocations(database: Database, tenant: Certified, port: int, questi
 
 @contextmanager
 def prepared_tenant() -> Iterator[tuple[Database, Certified, OcspRequests]]:
-    """A tenant with certificates in a private cluster."""
+    """Create a tenant with certificates in a private cluster."""
     cluster = Cluster()
     try:
         cluster.start()
@@ -193,9 +196,9 @@ def prepared_tenant() -> Iterator[tuple[Database, Certified, OcspRequests]]:
 
 @contextmanager
 def public_server(database: Database, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The public application on a core of its own."""
+    """Run the public application on a separate core."""
     key, log, api_port = folder / "master.key", folder / "log", first_of_free_ports(3)
-    # The second of three: nac.kit.settings.
+    # The second of three consecutive ports (nac.kit.settings).
     port = api_port + 1
     key.write_text(MASTER_KEY.hex())
     key.chmod(0o600)

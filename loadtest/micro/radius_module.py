@@ -1,7 +1,7 @@
 """Cost of the module for a MAC authentication, without radiusd: `python -m loadtest.micro.radius_module`.
 
 Prints microseconds of CPU per decision over a replica of 50,000 endpoints and a policy of 20 rules, journal included.
-With --pool each device also gets an address: the first 4,096 take a ready one, the others have one.
+With --pool, each device also gets an address. The first 4,096 get a new address, all others have one already.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from nac.pools.claims import allocate_entries
 
 ENDPOINTS = 50_000
 RULES = 20
-# As many as a cell keeps ready at the most.
+# Maximum number of addresses that a cell keeps ready.
 READY = 4_096
 _TENANT = "00000000-0000-0000-0000-000000000001"
 _SITE = "00000000-0000-0000-0000-000000000002"
@@ -41,7 +41,7 @@ _POOL = "00000000-0000-0000-0000-000000000004"
 
 
 def policy_document(rules: int) -> dict[str, object]:
-    """Rules that all look at the device, of which the last one matches printers."""
+    """Return a policy whose rules all compare the device. The last rule matches printers."""
     tried: list[dict[str, object]] = [
         {
             "id": f"r{number}",

@@ -1,4 +1,7 @@
-"""`radiusd` outside radiusd: the constants that the module imports, so that its callbacks can be called directly."""
+"""Replacement of the Python module `radiusd`, with the constants that radius.module imports.
+
+So benchmarks can call its functions directly.
+"""
 
 import sys
 import types
@@ -9,7 +12,7 @@ CODES = {"REJECT": 0, "FAIL": 1, "OK": 2, "HANDLED": 3, "NOOP": 7, "UPDATED": 8}
 
 
 def install(log: Callable[[str], object]) -> None:
-    """To be called before anything of radius.module is imported; `log` gets each line for radiusd's log."""
+    """Install the replacement. Call this before the import of radius.module. `log` gets each line for radiusd's log."""
     module = types.ModuleType("radiusd")
     for name, code in CODES.items():
         setattr(module, f"RLM_MODULE_{name}", code)

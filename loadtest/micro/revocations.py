@@ -1,9 +1,8 @@
-"""How long a revocation takes until the first Access-Reject: `python -m loadtest.micro.revocations [--rounds N]`.
+"""Time from a revocation to the first Access-Reject: `python -m loadtest.micro.revocations [--rounds N]`.
 
-In an installation of its own. Each round: a device authenticates, comes again with its TLS session resumed, its
-certificate is revoked by the product's own service (PostgreSQL, change feed, agent, replica), and it comes again and
-again, resumed, until it is refused. The time runs from the call of the service to the Access-Reject's arrival; the
-delay by which radiusd holds back every reject (1 s unless set otherwise) is off.
+Uses a private installation. In each round, a device authenticates and resumes its TLS session. Then a service of
+Admit revokes its certificate, and the device resumes its session again and again until it is rejected. The time is
+from the call of the service to the Access-Reject. radiusd's delay of rejects (default 1 s) is off.
 """
 
 import argparse
@@ -41,7 +40,10 @@ class _Device:
         self._supplicant = Supplicant(context, files.identity, attributes)
 
     def is_refused(self, *, resume: bool = True) -> bool:
-        """Comes once more, and keeps its session. BenchError where a full handshake was made instead of a short one."""
+        """Whether a resumed authentication is rejected. Keeps the TLS session.
+
+        Raises BenchError after a full handshake.
+        """
         conversation = EapTls(self._target, self._supplicant, resume=resume, keep_session=True)
         run = self._client.run(_once(conversation), count=1, window=1)
         faults = list(run.faults())
@@ -60,7 +62,7 @@ def _once(conversation: EapTls) -> Source:
 
 
 def measure(rounds: int) -> dict[str, list[float]]:
-    """Seconds of each round, sorted, by TLS version."""
+    """Return the sorted seconds of the rounds, by TLS version."""
     with ExitStack() as stack:
         private = stack.enter_context(PrivateInstallation(REJECT_DELAY_SECONDS="0"))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))

@@ -1,7 +1,7 @@
-"""Effect of slow logins on others: rlm_rest, which blocks a thread for each, and proxying, which blocks none.
+"""Effect of slow logins on other logins. rlm_rest blocks a thread for each slow login, proxying blocks none.
 
-One radiusd with as many threads as cores and a backend of each kind that answers after SLOW_SECONDS. Needs
-freeradius-rest beside Admit's packages. `python -m loadtest.micro.slow_logins`
+Starts a radiusd with one thread per core, and a backend of each kind that responds after SLOW_SECONDS. Needs the
+package freeradius-rest in addition to Admit's packages. `python -m loadtest.micro.slow_logins`
 """
 
 import asyncio
@@ -116,7 +116,7 @@ _ASK = {"rlm_rest": "rest", "proxying": "update control {\n&Proxy-To-Realm := ba
 
 @contextmanager
 def slow_backends() -> Iterator[tuple[int, int]]:
-    """Ports of a web server and a RADIUS server that take SLOW_SECONDS for each answer."""
+    """Run a web server and a RADIUS server that respond after SLOW_SECONDS. Yields their ports."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -156,7 +156,7 @@ def slow_backends() -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def running_radiusd(threads: int) -> Iterator[dict[str, int]]:
-    """Ports of its two virtual servers, by how they ask the backend."""
+    """Run radiusd. Yields the ports of its two virtual servers, by the way they query the backend."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-slow-")))
         rest, proxied = stack.enter_context(slow_backends())
@@ -183,7 +183,7 @@ def running_radiusd(threads: int) -> Iterator[dict[str, int]]:
 
 
 def ask(port: int, name: str, *, seconds: float) -> bool:
-    """Whether an answer comes in time."""
+    """Whether a response arrives in time."""
     with _asking(port, name) as sock:
         sock.settimeout(seconds)
         try:
@@ -202,7 +202,10 @@ def _asking(port: int, name: str) -> Iterator[socket.socket]:
 
 
 def measure(port: int, slow: int) -> tuple[int, int]:
-    """Quick requests, one after the other, while `slow` logins wait: how many were answered, how many not."""
+    """Send quick requests one after the other while `slow` logins wait.
+
+    Returns the numbers of answered and unanswered requests.
+    """
     answered = unanswered = 0
     with ExitStack() as stack:
         for _ in range(slow):

@@ -1,6 +1,6 @@
 """Cost of finding the authority that signed a certificate: `python -m loadtest.micro.trust`.
 
-Prints microseconds of CPU for the first sight of a certificate and for every other one: with the replica, without
+Prints microseconds of CPU for the first use of a certificate, and for each later use. Runs with a replica, without
 radiusd.
 """
 
@@ -57,7 +57,7 @@ def main() -> int:
                         raise SystemExit("a good certificate was refused")
             spent.append((time.process_time_ns() - started) / CERTIFICATES / 1000)
         reader.close()
-    print(f"{spent[0]:.1f} us at the first sight of each of {CERTIFICATES} certificates, {min(spent[1:]):.1f} us later")
+    print(f"{spent[0]:.1f} us for the first use of each of {CERTIFICATES} certificates, {min(spent[1:]):.1f} us later")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""FreeRADIUS of the distribution in a private folder: links into its tree, a few files of our own, free ports."""
+"""FreeRADIUS of the distribution in a private folder: links to its configuration, files of the bench, free ports."""
 
 import os
 import re
@@ -15,7 +15,8 @@ from loadtest.workloads import StatusServer
 RADDB = Path("/etc/freeradius/3.0")
 HERE = Path(__file__).parent
 
-# Sites and modules of the distribution, except eap (ours) and the inner tunnel of PEAP and TTLS.
+# Sites and modules of the distribution, except eap, which the bench configures, and the inner tunnel of PEAP and
+# TTLS.
 _STOCK_MODULES = (
     *(
         "always",
@@ -47,15 +48,17 @@ _STOCK_MODULES = (
 
 
 class FreeRadius:
-    """`stock` or `rlm_sql`, running for the length of a `with`."""
+    """Runs the configuration `stock` or `rlm_sql` during a `with`."""
 
     def __init__(
         self, folder: Path, overlay: str, *, authorize: Iterable[str] = (), values: Mapping[str, str] | None = None
     ) -> None:
-        """`folder` must be ours alone and is filled; `authorize` are lines of the `files` module; `values` fill in the
-        overlay's @names@."""
+        """`folder` must be private to this account. `authorize` are lines of the `files` module.
+
+        `values` replace the @names@ in the configuration files.
+        """
         self._folder = folder
-        # rlm_sql is stock and its sql module.
+        # The configuration rlm_sql is `stock` with the sql module.
         self._overlays = dict.fromkeys(("stock", overlay))
         self._authorize = authorize
         self._values = dict(values or {})
@@ -67,7 +70,8 @@ class FreeRadius:
         secret = os.urandom(12).hex()
         self.target = Target(LOOPBACK, auth_port, acct_port, secret.encode())
         raddb, run = self._folder / "raddb", self._folder / "run"
-        # rlm_detail's threads race to make this folder and drop the records that come second.
+        # Create this folder first. Otherwise threads of rlm_detail try to create it at the same time, and lose
+        # records.
         (run / "radacct" / LOOPBACK).mkdir(parents=True)
         self._values |= {"raddb": str(raddb), "run": str(run), "secret": secret}
         self._render(raddb)
@@ -120,8 +124,11 @@ class FreeRadius:
         self._render_files(raddb / "mods-config/files")
 
     def _site(self, text: str) -> str:
-        """The distribution's site with our ports. (radiusd's -i and -p would spare this, but in 3.2.7 they leave the
-        accounting listener without a virtual server, hence without answers.)"""
+        """Return the site of the distribution with the bench's ports.
+
+        With the options -i and -p, radiusd 3.2.7 does not respond to accounting, because the listener has no virtual
+        server.
+        """
         text = re.sub(r"^listen \{\n.*?^\}\n", "", text, flags=re.MULTILINE | re.DOTALL)
         head, authorize, rest = text.partition("\nauthorize {\n")
         if not authorize:
@@ -145,7 +152,7 @@ class FreeRadius:
 
 
 def authorize_lines(known: Iterable[tuple[str, str]], clients: Iterable[tuple[str, str]]) -> Iterable[str]:
-    """Lines of the `files` module: MAC addresses, and EAP-TLS identities, with their VLANs (RFC 3580 3.31)."""
+    """Return lines of the `files` module: MAC addresses and EAP-TLS identities with their VLANs (RFC 3580 3.31)."""
     reply = '\tTunnel-Type = VLAN, Tunnel-Medium-Type = IEEE-802, Tunnel-Private-Group-Id = "{}"\n'
     for mac, vlan in known:
         yield f'{mac} Cleartext-Password := "{mac}"\n' + reply.format(vlan)
@@ -154,7 +161,7 @@ def authorize_lines(known: Iterable[tuple[str, str]], clients: Iterable[tuple[st
 
 
 def version() -> str:
-    """Such as "3.2.7"."""
+    """Return the version of the installed FreeRADIUS, such as "3.2.7"."""
     try:
         output = subprocess.run(["freeradius", "-v"], capture_output=True, text=True, check=True).stdout
     except (FileNotFoundError, subprocess.CalledProcessError) as error:

@@ -1,4 +1,4 @@
-"""The peers of a bench as systems under test, started together, ended together."""
+"""The peers of a bench as systems under test. They start together and end together."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,7 @@ from loadtest.systems import ExpectedSupplicant, SystemUnderTest, make_supplican
 from loadtest.workloads import BenchDevice
 
 STOCK, STOCK_RESUMING, RLM_SQL = "stock", "stock, cache on", "rlm_sql"
-# Which peers a work is compared with. Stock without its session cache does less in a full handshake, so it is the
-# harder one to beat there.
+# Peers by work. In full handshakes, stock FreeRADIUS without session cache has less work, so it is the stronger peer.
 PEERS_OF = {
     "mab": (STOCK, RLM_SQL),
     "mab-paced": (STOCK,),
@@ -29,9 +28,9 @@ _CLIENT_VLAN = "30"
 
 @contextmanager
 def running_peers(names: Sequence[str], known: Sequence[tuple[str, str]]) -> Iterator[dict[str, SystemUnderTest]]:
-    """The named peers, each knowing the same MAC addresses with their VLANs (`known`)."""
+    """Run the named peers. Each knows the MAC addresses and VLANs of `known`."""
     with ExitStack() as stack:
-        # Session files belong on a tmpfs, as everybody's do.
+        # Session files are on a tmpfs for all systems.
         shared_memory = Path("/dev/shm")  # noqa: S108 -- mkdtemp's name is ours alone
         memory = shared_memory if shared_memory.is_dir() else None
         folder = _folder(stack, None)
@@ -58,7 +57,7 @@ def running_peers(names: Sequence[str], known: Sequence[tuple[str, str]]) -> Ite
 
 def _folder(stack: ExitStack, parent: Path | None) -> Path:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-", dir=parent)))
-    # The servers run under accounts of their own.
+    # The servers run under separate accounts, which must be able to enter the folder.
     folder.chmod(0o755)
     return folder
 

@@ -1,4 +1,4 @@
-"""A private PostgreSQL cluster for FreeRADIUS with rlm_sql: the distribution's schema, our devices."""
+"""A private PostgreSQL cluster for rlm_sql, with the schema of the distribution and the devices of the bench."""
 
 import signal
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from loadtest.processes import BenchError
 from nac.kit.db.server_settings import compute_server_settings
 from radius.agent.radiusd.memory import available_bytes
 
-# As Admit's own cluster is set; fsync and synchronous_commit are on by default, here and there.
+# Settings as in Admit's cluster. Both clusters have fsync and synchronous_commit on, which is the default.
 SCHEMA = RADDB / "mods-config/sql/main/postgresql/schema.sql"
 
 
@@ -26,7 +26,7 @@ def _binaries() -> Path:
 
 
 class Postgres:
-    """Runs for the length of a `with`; anybody on this machine may reach it through the unix socket in `socket`."""
+    """Runs during a `with`. All accounts of this machine can connect by the unix socket in `socket`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -77,7 +77,7 @@ class Postgres:
         return True
 
     def load(self, known: Sequence[tuple[str, str]]) -> None:
-        """Makes the database `radius` with a password and a VLAN for each (MAC address, VLAN)."""
+        """Create the database `radius` with a password and a VLAN for each (MAC address, VLAN)."""
         with self.connect("postgres") as connection:
             connection.execute("CREATE DATABASE radius")
         with self.connect() as connection:

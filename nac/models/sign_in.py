@@ -212,7 +212,7 @@ class SignInFailure(Base):
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]
     user_agent: Mapped[str] = mapped_column(server_default="")
-    # Number of failures in the audit log, and when Admit adds the others.
+    # Number of failures that the audit log contains, and when Admit adds all further failures.
     told: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
     told_at: Mapped[datetime | None]
     tell_at: Mapped[datetime | None]
