@@ -1,4 +1,4 @@
-"""Load tests of the API on a private installation, which is filled first: python -m loadtest.api COMMAND
+"""Load tests of the API on a private installation, which is filled first. Usage: python -m loadtest.api COMMAND.
 
 logs      lists and searches over an auth log of a year: p50, p95 and p99, the slowest, and whether PostgreSQL reads a
           whole partition

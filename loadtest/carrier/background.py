@@ -1,7 +1,7 @@
-"""p99 of authentication at full load, in turns without and with one of the worker's jobs.
+"""Latency (p99) of authentication at full load, in turns without and with one of the worker's jobs.
 
 Runs in a private installation with the data of `tenants`. A job runs repeatedly, by the worker's own function and in
-its role (`repeat.py`).
+its role (`job_loop.py`).
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""Speed of feeds: python -m loadtest.micro.feeds [events]
+"""Speed of feeds. Usage: python -m loadtest.micro.feeds [events].
 
 The benchmark writes decisions of one tenant to a private PostgreSQL cluster, and delivers them as the worker does, by
 syslog and by a webhook. The receivers are separate processes on loopback. Prints events per second, and the CPU time

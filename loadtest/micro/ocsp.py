@@ -1,4 +1,4 @@
-"""OCSP responses per second of one core: `python -m loadtest.micro.ocsp [seconds of each run]`
+"""OCSP responses per second of one core. Usage: python -m loadtest.micro.ocsp [seconds of each run].
 
 The public application runs in one uvicorn process on one core, with TCP keep-alive. The generator uses the other
 cores. It checks status and length of every response, and parses a sample.

@@ -124,7 +124,7 @@ class RedecisionItem(Base):
     action: Mapped[str]
     # Whether the request to the NAS has a Disconnect step.
     may_disconnect: Mapped[bool] = mapped_column(server_default=text("true"))
-    # found, then asked (sent to the NAS), settled (not needed) or withdrawn
+    # found, then 'asked' (sent to the NAS), settled (not needed) or withdrawn
     state: Mapped[str] = mapped_column(default="found", server_default="found")
     # For a stopped run: whether the decision has changed since, so that later runs can send this change.
     released: Mapped[bool] = mapped_column(default=False, server_default=text("false"))

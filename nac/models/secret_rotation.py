@@ -63,7 +63,7 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
 
 
 class SecretSighting(TenantOwned, Base):
-    """When a NAS last used each of the two secrets."""
+    """Times at which a NAS last used each of the two secrets."""
 
     __tablename__ = "secret_sightings"
     __table_args__ = (Index("ix_secret_sightings_tenant_id", "tenant_id"),)

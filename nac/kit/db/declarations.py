@@ -67,7 +67,7 @@ class FileExclusion:
 
 
 class Purge(Enum):
-    """How rows are deleted when their tenant is purged, if its row does not delete them."""
+    """Method to delete rows of a purged tenant, where the foreign key of the tenant does not delete them."""
 
     # Before the tenant's row, because one statement would take too long.
     BATCHES = auto()
