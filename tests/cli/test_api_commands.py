@@ -145,11 +145,12 @@ def test_invalid_url_and_missing_token_are_reported(api: Api, token_file: Path) 
     assert CliRunner().invoke(admit, ("api", "--url", "ftp://x", "get-tenant", "alpha")).exit_code == 2
 
 
-def test_missing_token_error_explains_the_options(api: Api, token_file: Path) -> None:
-    token_file.write_text("")
-    refused = api("get-tenant", "alpha", "--json")
-    said = json.loads(refused.stdout)
-    assert (refused.exit_code, said["error"], "ADMIT_API_TOKEN" in said["remedy"]) == (1, "not-signed-in", True)
+def test_missing_token_error_explains_the_options(api: Api, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ADMIT_API_TOKEN", raising=False)
+    with serve_app_on_port(app) as url:
+        refused = CliRunner().invoke(admit, ("api", "--url", url, "get-tenant", "alpha", "--json"))
+    problem = json.loads(refused.stdout)
+    assert (refused.exit_code, problem["error"], "ADMIT_API_TOKEN" in problem["remedy"]) == (1, "not-signed-in", True)
 
 
 def test_other_media_types_are_passed_through(tmp_path: Path) -> None:
