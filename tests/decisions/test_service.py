@@ -1,4 +1,4 @@
-"""Reading the auth log, with rows of every kind that a cell writes."""
+"""Reading the authentication log, with rows of every kind that a cell writes."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -96,7 +96,7 @@ def test_certificate_nas_site_and_verdict_filters_match(write, read, app_engine,
     shown = {"method": "eap-tls", "certificate_serial": "0a1b"}
     facts = {"certificate.common_name": ["Laptop-1"]}
     write(**shown, identity="anonymous", permitted=True, request=facts, nas_identifier="core-1")
-    # For a revoked certificate the log has only the number.
+    # For a revoked certificate, the log contains only the serial number.
     write(**shown, identity="refused", nas_address="192.0.2.7", site_id=site_id)
     write(identity="other", certificate_serial="")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -117,7 +117,7 @@ def test_unbounded_filter_reads_only_the_newest_rows(write, read, monkeypatch) -
     for minutes in range(4):
         write(minutes_ago=minutes, identity="ann", mac="001122334455", nas_identifier="core-1")
     assert len(read(nas="core-1")) == 2
-    # Near misses: bounded filters, and those that an index serves.
+    # Near misses: filters with a limit in time, and filters that an index serves.
     assert len(read(nas="core-1", since=NOW - timedelta(hours=1))) == 4
     for more in ({"user": "ann"}, {"mac": "001122334455"}, {"rejects": True}, {"reason": "unknown-mac"}):
         assert len(read(nas="core-1", **more)) == len(read(**more)) == 4

@@ -261,7 +261,7 @@ with ReplicaWriter(directory) as writer:
 
 
 def test_writer_reports_a_damaged_file_and_can_rebuild(directory):
-    """In its own process, because LMDB may end it. A batch that could not begin leaves no lock."""
+    """The test runs in its own process, because LMDB may end it. A batch that could not begin leaves no lock."""
     script = [sys.executable, "-c", _BROKEN_UNDER_ITS_WRITER, str(directory)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.split(), done.stderr) == (["damaged"] * 4 + ["alpha"], "")
@@ -327,7 +327,7 @@ def test_pool_is_found_only_by_its_current_name(writer):
     with writer.begin() as batch:
         put(one, "devices")
         put(two, "phones")
-    # In this order the names are taken before they are released.
+    # In this order, the names are assigned before their previous pools release them.
     with writer.begin() as batch:
         put(one, "phones")
         put(two, "cameras")
