@@ -109,7 +109,7 @@ def held() -> Iterator[HeldApplication]:
     held.go_on.set()
 
 
-def test_full_source_does_not_block_other_sources(held: HeldApplication) -> None:
+def test_source_at_its_limit_does_not_block_other_sources(held: HeldApplication) -> None:
     http = BoundedHttp.with_limit(ConcurrencyLimit(3, what="connections"), proxies=NetworkSet(""))
     with serve_app_on_port(held.app, http=http) as url, ExitStack() as stack:
         address = url.removeprefix("http://").split(":")

@@ -28,7 +28,7 @@ COLUMNS = {
     "enrolment_secrets": "last_used_at uses",
     "tenants": "created_at",
 }
-# Functions that run with the rights of their owner. test_walls_have_no_doors.py tests their results.
+# Functions that run with the rights of their owner. test_row_security_bypasses.py tests their results.
 DOORS = {"certificate_statuses(uuid,bytea[])", "enrolment_authorities()"}
 
 

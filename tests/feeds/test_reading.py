@@ -151,7 +151,7 @@ def test_rows_of_another_tenant_are_never_read(decisions: Tenancy, other: Tenanc
     assert read(other) == ["b1", "b2"]
 
 
-def test_unselected_kinds_leave_no_mark(decisions: Tenancy):
+def test_unselected_kinds_write_no_row_to_read_later(decisions: Tenancy):
     with session_scope(TenantScope(decisions.id), engine=decisions.app) as session:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=decisions.id, mac="00:1b:a9:00:00:01")
     assert marks(decisions) == 0

@@ -418,7 +418,7 @@ def test_owners_take_turns_within_limits(app_engine, platform, tenant_id, start,
     assert claim() == []
 
 
-def test_running_owner_runs_no_second_job(
+def test_owner_with_a_running_job_runs_no_second_job(
     app_engine: Engine, start: Start, worker_engine: Engine, work: Callable[[JobHandler], bool]
 ) -> None:
     _, second = start(), start()

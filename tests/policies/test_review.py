@@ -37,7 +37,7 @@ def test_difference_blocks_publish_until_acknowledged(as_tenant, tenant_with_rev
         as_tenant(policies.publish_policy, actor=ACTOR, slug="main", acknowledge="0123")
     # More differences of a reported kind change nothing ...
     record(mac="001122334466")
-    # ... and the replay returns this digest.
+    # The digest of these differences equals that of the replay.
     policy = as_tenant(policies.require_by_slug, slug="main")
     assert as_tenant(replay_policy, document=good("30"), policy_id=policy.id, days=7).digest == digest
     version = as_tenant(policies.publish_policy, actor="user:ann", slug="main", acknowledge=digest)
