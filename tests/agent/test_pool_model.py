@@ -37,10 +37,8 @@ class Addresses(RuleBasedStateMachine):
         super().__init__()
         self.world, self.as_tenant = world, as_tenant
 
-    @initialize(
-        ranges=st.sampled_from([SMALL, LARGE]), number=st.integers(0, 2), reported_address=st.sampled_from(TOLD)
-    )
-    def begin(self, ranges, number, reported_address):
+    @initialize(ranges=st.sampled_from([SMALL, LARGE]), number=st.integers(0, 2), told=st.sampled_from(TOLD))
+    def begin(self, ranges, number, told):
         world = self.world
         world.forget_all()
         world.lose_files()
@@ -55,14 +53,14 @@ class Addresses(RuleBasedStateMachine):
         self.unheard = {}
         # Whether a device used or reported an address without the cell's knowledge.
         self.may_collide = False
-        self.devices_come(DEVICES, number, reported_address)
+        self.devices_come(DEVICES, number, told)
 
-    @rule(macs=st.permutations(DEVICES), number=st.integers(1, len(DEVICES)), reported_address=st.sampled_from(TOLD))
-    def devices_come(self, macs, number, reported_address):
+    @rule(macs=st.permutations(DEVICES), number=st.integers(1, len(DEVICES)), told=st.sampled_from(TOLD))
+    def devices_come(self, macs, number, told):
         for mac in macs[:number]:
-            self.comes(mac, reported_address)
+            self.comes(mac, told)
 
-    def comes(self, mac, reported_address=OWN):
+    def comes(self, mac, told=OWN):
         address = self.request_address(mac)
         if address is None:
             return
@@ -71,12 +69,12 @@ class Addresses(RuleBasedStateMachine):
             assert address == self.using[mac] or self.was_taken_out(self.using[mac])
         self.world.stops(mac)
         self.unheard.pop(mac, None)
-        self.begins(mac, address, reported_address)
+        self.begins(mac, address, told)
         self.world.now += SECOND
 
-    def begins(self, mac, address, reported_address):
+    def begins(self, mac, address, told):
         self.using[mac] = address
-        self.world.starts(mac, address if reported_address == OWN else reported_address or None)
+        self.world.starts(mac, address if told == OWN else told or None)
 
     def request_address(self, mac, **how):
         address = self.world.request_address(mac, **how)
@@ -92,32 +90,32 @@ class Addresses(RuleBasedStateMachine):
     def accept_is_lost(self, mac):
         self.request_address(mac)
 
-    @rule(mac=st.sampled_from(DEVICES), reported_address=st.sampled_from(TOLD))
-    def device_comes_and_its_nas_is_cut_off(self, mac, reported_address):
+    @rule(mac=st.sampled_from(DEVICES), told=st.sampled_from(TOLD))
+    def device_comes_and_its_nas_is_cut_off(self, mac, told):
         if mac not in self.using and (address := self.request_address(mac)) is not None:
-            self.unheard[mac] = address, reported_address
+            self.unheard[mac] = address, told
 
     @rule()
-    def nas_sends_its_stored_reports(self):
+    def nas_tells_of_what_it_kept(self):
         """The NAS sends its stored reports. They reach the cell before the next device."""
         self.may_collide |= bool(self.unheard)
-        for mac, (address, reported_address) in self.unheard.items():
+        for mac, (address, told) in self.unheard.items():
             self.world.stops(mac)
-            self.begins(mac, address, reported_address)
+            self.begins(mac, address, told)
             self.world.now += SECOND
         self.unheard.clear()
         self.world.ship()
         self.world.sync()
 
     @rule(mac=st.sampled_from(DEVICES), other=st.sampled_from(DEVICES), address=st.sampled_from(ADDRESSES))
-    def session_reports_an_unassigned_address(self, mac, other, address):
+    def session_tells_of_an_address_that_nobody_gave_it(self, mac, other, address):
         if mac not in self.using and mac not in self.unheard:
             self.may_collide = True
             self.world.starts(mac, self.using.get(other, address))
             self.world.now += SECOND
 
     @rule(what=st.sampled_from(["agent", "radiusd", "machine", "files", "claimed"]), mac=st.sampled_from(DEVICES))
-    def part_breaks(self, what, mac):
+    def something_breaks(self, what, mac):
         world = self.world
         if what == "claimed":
             # radiusd is killed after it assigned an address that it never reported.
@@ -175,15 +173,15 @@ class Addresses(RuleBasedStateMachine):
             if mac not in self.using and mac not in self.unheard:
                 self.request_address(mac)
 
-    @rule(ranges=st.sampled_from([SMALL, LARGE, OTHER]), in_time=st.booleans(), reported_address=st.sampled_from(TOLD))
-    def pool_is_changed(self, ranges, in_time, reported_address):
+    @rule(ranges=st.sampled_from([SMALL, LARGE, OTHER]), in_time=st.booleans(), told=st.sampled_from(TOLD))
+    def pool_is_changed(self, ranges, in_time, told):
         """Change the pool. The cell learns of it at once, or after the pool's devices have returned."""
         self.as_tenant(update_pool, actor="test", name=POOL, ranges=ranges)
         # Only the row records a session without an address, and the row may be deleted first.
         self.unheard = {mac: kept for mac, kept in self.unheard.items() if kept[1] == OWN}
         if not in_time:
             self.minutes_pass(shipping=True, following=False, number=0)
-            self.devices_come(DEVICES, 2, reported_address)
+            self.devices_come(DEVICES, 2, told)
 
     @rule(mac=st.sampled_from(DEVICES), shipped=st.booleans())
     @precondition(lambda self: self.using)
@@ -197,14 +195,14 @@ class Addresses(RuleBasedStateMachine):
             return
 
     @invariant()
-    def no_address_is_assigned_twice(self):
+    def nothing_was_given_twice(self):
         assert self.world.conflicts == 0 or self.may_collide
 
     def teardown(self):
         if not hasattr(self, "using"):
             return
         world = self.world
-        self.nas_sends_its_stored_reports()
+        self.nas_tells_of_what_it_kept()
         for _ in range(2):
             self.minutes_pass(shipping=True, following=True, number=len(DEVICES))
         for mac, address in self.using.items():
