@@ -18,8 +18,8 @@ PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli", "migrations", "loadt
 LONGEST_FILE = 500
 # In each folder of these packages, the name of a public class must be unique.
 UNIQUE_CLASS_PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli")
-# Packages whose docstrings and comments are checked for plain English.
-PLAIN_PACKAGES = ("api/", "cli/", "loadtest/", "migrations/", "nac/", "pki/", "radius/", "worker/")
+# Packages whose docstrings and comments are checked for plain English. Tests are subject only to these rules.
+PLAIN_PACKAGES = ("api/", "cli/", "loadtest/", "migrations/", "nac/", "pki/", "radius/", "tests/", "worker/")
 _CLASS_RULE = "class-name"
 # Folders whose texts must suit every user interface.
 _WITHOUT_INTERFACE = ("nac/", "pki/", "radius/", "worker/", "api/v1/")
@@ -188,14 +188,14 @@ def _calls(tree: ast.Module) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
-RULES: dict[str, Callable[[SourceFile], Iterator[tuple[int, str]]]] = {
+Rule = Callable[[SourceFile], Iterator[tuple[int, str]]]
+TEXT_RULES: dict[str, Rule] = {"plain-english": plain_english, "docstring-form": docstring_form}
+RULES: dict[str, Rule] = TEXT_RULES | {
     "commit": commit,
     "sql-string": sql_string,
     "clock": clock,
     "engine-imports": engine_imports,
     "long-file": long_file,
-    "plain-english": plain_english,
-    "docstring-form": docstring_form,
     "interface": interface,
 }
 
@@ -211,10 +211,11 @@ def parse_source(path: str, text: str) -> SourceFile:
 
 def _check_source(source: SourceFile) -> list[Finding]:
     allowed = _allowed_lines(source)
+    rules = TEXT_RULES if source.path.startswith("tests/") else RULES
     return sorted(
         {
             Finding(source.path, line, name, what)
-            for name, rule in RULES.items()
+            for name, rule in rules.items()
             for line, what in rule(source)
             if (line, name) not in allowed
         }
@@ -287,7 +288,7 @@ def check_repository(root: Path) -> list[Finding]:
             findings += [Finding(path, line, "stale-name", what) for line, what in named]
         if file.suffix == ".md":
             findings += check_document(path, text)
-        if file.suffix == ".py" and path.partition("/")[0] in PACKAGES:
+        if file.suffix == ".py" and path.partition("/")[0] in (*PACKAGES, "tests"):
             sources.append(parse_source(path, text))
     for source in sources:
         findings += _check_source(source)

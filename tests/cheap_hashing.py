@@ -1,4 +1,4 @@
-"""Password hashes and passphrase keys: expensive in the product, cheap in all other tests."""
+"""Hashes of passwords and keys of passphrases, expensive in the product and cheap in other tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _SCRYPT, _ROUNDS = file_key._SCRYPT, bundles._ROUNDS
 
 
 class _CheapArgon2:
-    """Hashes at minimum cost. Existing hashes are verified at their own cost."""
+    """Creates hashes at minimum cost. Existing hashes are verified at their own cost."""
 
     verify_phc_encoded = Argon2id.verify_phc_encoded
 
@@ -34,7 +34,7 @@ def cheap_hashes() -> Iterator[None]:
 
 @contextmanager
 def production_hashes() -> Iterator[None]:
-    """Within `cheap`: use the production cost."""
+    """Use the production cost, within `cheap_hashes`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "Argon2id", Argon2id)
         patch.setattr(file_key, "_SCRYPT", _SCRYPT)

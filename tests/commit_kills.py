@@ -1,4 +1,4 @@
-"""A process that dies at a commit: `kill -9`, right before or right after it."""
+"""A process that is killed with SIGKILL, directly before or after a commit."""
 
 import os
 import signal
@@ -17,7 +17,10 @@ _MOST = 60
 
 
 def killed_at_commit(work: Callable[[], object], *, at: int, when: str) -> bool:
-    """Run `work`, with its own engines, in a process killed at commit number `at`. Return whether it got there."""
+    """Run `work`, with its own engines, in a process that is killed at commit number `at`.
+
+    Returns whether the process reached this commit.
+    """
     with tempfile.TemporaryDirectory(prefix="admit-killed-") as left:
         return _dies(work, at=at, when=when, left=left)
 
@@ -25,7 +28,7 @@ def killed_at_commit(work: Callable[[], object], *, at: int, when: str) -> bool:
 def _dies(work: Callable[[], object], *, at: int, when: str, left: str) -> bool:
     child = os.fork()
     if child == 0:
-        # Its leftovers are deleted with it.
+        # The files of the killed process are deleted with this folder.
         tempfile.tempdir = left
         commits = count(1)
 
@@ -41,7 +44,7 @@ def _dies(work: Callable[[], object], *, at: int, when: str, left: str) -> bool:
         except BaseException:
             traceback.print_exc()
         finally:
-            # After any error the tests continue only in the parent.
+            # After any error, only the parent process continues with the tests.
             os._exit(status)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
@@ -52,8 +55,11 @@ def _dies(work: Callable[[], object], *, at: int, when: str, left: str) -> bool:
 
 
 def deaths(work: Callable[[], object], *, is_whole: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield after each death of `work`, which is run again: before and after its first commit, its second, and so on,
-    until it completes. Unless this is set to whole or the run is long (tests.run_depth), before and after alternate."""
+    """Yield after each kill of `work`, until it completes.
+
+    It is killed before and after its first commit, its second commit, and so on. Unless `is_whole` is set or the run is
+    long (tests.run_depth), before and after alternate.
+    """
     for at in range(1, _MOST):
         for when in (BEFORE, AFTER) if is_whole or run_depth.is_whole() else ((BEFORE, AFTER)[at % 2],):
             if not killed_at_commit(work, at=at, when=when):

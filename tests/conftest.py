@@ -1,4 +1,4 @@
-"""Fixtures for all tests. PostgreSQL is real, private to the run, and set up by migrations."""
+"""Fixtures of all tests. PostgreSQL is real, private to the run, and has the migrated schema."""
 
 import gc
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.preparation import Preparation
 from tests.row_snapshots import SnapshotStore, snapshotted
 from tests.shared_engines import dispose_all
 
-# Imported and collected objects are never garbage. Searching them takes a fifth of the time.
+# Imported and collected objects never become garbage. Their examination would take a fifth of the time.
 gc.disable()
 
 
@@ -28,14 +28,14 @@ def pytest_collection_finish() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     run_depth.select_part_run(is_part="not long" in config.option.markexpr)
-    # On a busy machine the duration of an example says nothing about the code.
+    # On a busy machine, the duration of an example proves nothing about the code.
     slow = [HealthCheck.too_slow]
     settings.register_profile(
         "admit",
         deadline=None,
         max_examples=run_depth.examples(100),
         suppress_health_check=slow,
-        # Use the same examples each time, so that only changes cause failures. The long run uses new examples.
+        # Equal examples each time, so that only changes cause failures. The long run uses new examples.
         derandomize=not run_depth.is_whole(),
         print_blob=True,
     )
@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(preparation.close)
 
 
-# Shared setup of such folders takes up to 15 seconds of CPU time to start and stop.
+# The shared fixtures of such folders take up to 15 seconds of CPU time to start and stop.
 _SHARING = ("tests/isolation", "tests/two_cells", "tests/whole")
 
 
@@ -77,7 +77,7 @@ def cheap_secrets() -> Iterator[None]:
 
 @pytest.fixture
 def costs_in_use(cheap_secrets: None) -> Iterator[None]:
-    """Use production costs of passwords and passphrases, for tests about them."""
+    """Use production costs of passwords and passphrases, in tests of these costs."""
     with cheap_hashing.production_hashes():
         yield
 
@@ -115,7 +115,7 @@ def database(migrated_database: Database, lasting_standing: SnapshotStore) -> It
 
 @pytest.fixture
 def standing(database: Database, lasting_standing: SnapshotStore) -> SnapshotStore:
-    """Create a test's starting data, or restore a saved copy of it."""
+    """Function that creates the initial data of a test, or restores a saved copy of the data."""
     return lasting_standing
 
 

@@ -1,4 +1,4 @@
-"""Processes forked from the test process: imports, which take about a second, are already done."""
+"""Processes forked from the test process. They do not repeat the imports, which take about a second."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ def forked(work: Callable[[], object]) -> ForkProcess:
 
 
 def start_forked(main: Main, environment: Mapping[str, str], log: Path) -> ForkProcess:
-    """Start like `subprocess.Popen`, for a program with this `main`, in its own session. Output goes to the log."""
+    """Start a program with this `main` in its own session, as `subprocess.Popen` does. Output goes to the log."""
 
     def work() -> None:
         os.setsid()
@@ -34,7 +34,7 @@ def start_forked(main: Main, environment: Mapping[str, str], log: Path) -> ForkP
 
 
 def run_forked(main: Main, environment: Mapping[str, str], *, seconds: float = 60) -> subprocess.CompletedProcess[str]:
-    """Run like `subprocess.run`, for such a program, with its output."""
+    """Run a program with this `main`, as `subprocess.run` does, and return its output."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = forked(lambda: _run(main, environment, output, errors))
         process.join(seconds)
@@ -47,14 +47,14 @@ def run_forked(main: Main, environment: Mapping[str, str], *, seconds: float = 6
 def _run(main: Main, environment: Mapping[str, str], output: IO[str], errors: IO[str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
-    sys.stdout, sys.stderr = _takes(output, 1), _takes(errors, 2)
-    # pytest's setup must not affect the program.
+    sys.stdout, sys.stderr = _redirect(output, 1), _redirect(errors, 2)
+    # The setup of pytest must not affect the program.
     logging.getLogger().handlers.clear()
     warnings.simplefilter("ignore")
     sys.exit(main())
 
 
-def _takes(file: IO[str], descriptor: int) -> IO[str]:
+def _redirect(file: IO[str], descriptor: int) -> IO[str]:
     """Redirect the descriptor to the file."""
     os.dup2(file.fileno(), descriptor)
     return os.fdopen(descriptor, "w", buffering=1, closefd=False)

@@ -13,7 +13,7 @@ def frozen(root: int) -> Iterator[None]:
     """Freeze the process and its children (SIGSTOP) until the block ends."""
     stopped: list[int] = []
     try:
-        # The parent first, so that it starts no other child.
+        # The parent is frozen first, so that it starts no other child.
         _stop(root, stopped)
         for process in procfs.list_processes():
             if process.parent == root:

@@ -1,4 +1,4 @@
-"""Runs due jobs as a Celery worker does, in this process."""
+"""Due jobs, run in this process as a Celery worker runs them."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -25,7 +25,7 @@ def _run(task: JobTask, job_id: UUID, **worker: object) -> None:
 def run_next(
     handlers: Mapping[str, JobHandler], *, unseal: Unseal, app_engine: Engine, engine: Engine | None = None
 ) -> bool:
-    """Run the next job of each owner. Return whether there was one. `engine` is that of admit_worker."""
+    """Run the next job of each owner. Returns whether there was a job. `engine` is for the role admit_worker."""
     with session_scope(PlatformScope(), engine=engine) as session:
         due = repository.claim_due(session, resend_after=timedelta(minutes=1), most=runner.MAX_RUNNING)
     worker = {"unseal": unseal, "app_engine": app_engine, "engine": engine}

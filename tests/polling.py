@@ -1,4 +1,4 @@
-"""Waiting for conditions with a deadline, never for a fixed time."""
+"""Waits for conditions with a deadline, never for a fixed time."""
 
 import time
 from collections.abc import Callable
@@ -6,16 +6,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Timeout for work that takes a second or two on an idle machine.
+# The time limit of work that takes a second or two on an idle machine.
 PATIENCE_SECONDS = 40.0
 _PAUSE_SECONDS = 0.03
-# Long waits poll less often, because polling takes CPU time from others.
+# Long waits poll less often, because polling uses CPU time that other processes need.
 _PAUSE_SHARE = 0.05
 
 
 def until(condition: Callable[[], T], what: str, *, seconds: float = PATIENCE_SECONDS) -> T:
-    """Return the first true value of `condition`. Raise AssertionError with `what` on a timeout. An OSError of a
-    restarting process counts as not yet."""
+    """The first true value of `condition`. Raises AssertionError with `what` on a time-out.
+
+    An OSError of a restarting process counts as false.
+    """
     begun = time.monotonic()
     deadline = begun + seconds
     while True:

@@ -1,5 +1,7 @@
-"""Consecutive free loopback ports. Binding happens seconds after the search, so each pytest process searches its own
-range."""
+"""Consecutive free loopback ports.
+
+Seconds pass between the search and the binding, so each pytest process searches its own range.
+"""
 
 import os
 import socket
@@ -13,7 +15,7 @@ _random = SystemRandom()
 
 
 def free_row(*, udp: int, tcp: int = 0) -> int:
-    """Return the first of this many free UDP ports, and of this many TCP ports with the same numbers."""
+    """The first of `udp` free UDP ports in sequence. The first `tcp` of these numbers are free TCP ports too."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     size = len(_PORTS) // _PARTS
     own = _PORTS[worker % _PARTS * size :][:size]

@@ -1,4 +1,4 @@
-"""A private PostgreSQL cluster for one test run: a temporary directory, a unix socket, no durability."""
+"""A private PostgreSQL cluster for one test run, in a temporary directory, with a unix socket and no durability."""
 
 import os
 import pwd
@@ -20,9 +20,9 @@ from tests.frozen_processes import frozen
 from tests.polling import PATIENCE_SECONDS
 
 _DATABASE = "admit"
-# Migrated and never connected to: every other database is a copy.
+# The migrated template, to which no test connects. Every other database is a copy of it.
 _PATTERN = "admit_pattern"
-# Names the folder of a stopped cluster with the template database, or of one in preparation (tests/preparation.py).
+# The folder of a stopped cluster with the template database, or of a cluster in preparation (tests/preparation.py).
 PREPARED = "TESTS_CLUSTER"
 _PREPARED_SECONDS = 60
 _ROLES_SQL = Path(__file__).parents[1] / "migrations" / "roles.sql"
@@ -64,7 +64,7 @@ class Database:
 
 
 def _copy_prepared(data: Path) -> bool:
-    """Return whether a prepared cluster exists, or was completed in time."""
+    """Whether a prepared cluster exists, or was completed in time."""
     place = Path(os.environ.get(PREPARED, "/nowhere/data"))
     latest = time.monotonic() + _PREPARED_SECONDS
     while not place.exists():
@@ -81,10 +81,13 @@ def _binaries() -> Path:
 
 
 class Cluster:
-    """PostgreSQL refuses to run as root: then it runs as `postgres` or, if that user is missing, `nobody`."""
+    """A private cluster.
+
+    PostgreSQL refuses to run as root, so root runs it as `postgres` or, without this user, `nobody`.
+    """
 
     def __init__(self, **settings: str) -> None:
-        """`settings` of PostgreSQL, in addition to the fast test defaults."""
+        """Create the cluster. `settings` are for PostgreSQL, in addition to the fast test defaults."""
         self._settings = settings
         self.directory = Path(tempfile.mkdtemp(prefix="admit-pg-"))
         self._user: dict[str, object] = {}
@@ -153,7 +156,7 @@ class Cluster:
         self._ensure_pattern()
         database = self._create(name, template=_PATTERN)
         with self._maintained() as connection:
-            # Connection rights are not copied.
+            # A copy of a database has no rights of connection.
             connection.execute(
                 "UPDATE pg_database copy SET datacl = pattern.datacl FROM pg_database pattern "
                 "WHERE pattern.datname = %s AND copy.datname = %s",
@@ -178,7 +181,7 @@ class Cluster:
         return psycopg.connect(Database("postgres", self.directory).superuser_url, autocommit=True)
 
     def become_prepared(self, place: Path) -> None:
-        """Stop and leave the data in place, with all that `create_database` needs."""
+        """Stop, and leave the data in this folder with everything that `create_database` needs."""
         self._ensure_pattern()
         assert self._process is not None
         self._process.send_signal(signal.SIGINT)
@@ -187,7 +190,7 @@ class Cluster:
         (self.directory / "data").rename(place)
 
     def stop(self) -> None:
-        """Stop immediately: no data here needs a checkpoint."""
+        """Stop immediately, because no data here needs a checkpoint."""
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(30)
@@ -199,7 +202,7 @@ class Cluster:
 
 
 class Engines:
-    """One engine per role for all tests of a process, to keep connections and their cached tables."""
+    """One engine per role for all tests of a process. It keeps its connections and their cached tables."""
 
     def __init__(self, database: Database) -> None:
         self.app = make_engine(database.app_url)

@@ -1,4 +1,4 @@
-"""Work shared by pytest's processes, done once during collection: a migrated cluster."""
+"""Work that is shared by pytest's processes, done once during collection: a migrated cluster."""
 
 import os
 import shutil
@@ -11,11 +11,14 @@ from tests.postgres import PREPARED, Cluster
 
 
 class Preparation:
-    """Runs from the start, and tests wait for it (tests.postgres). If it fails, each process makes its own cluster."""
+    """Runs from the start of pytest, and tests wait for it (tests.postgres).
+
+    If it fails, each process creates its own cluster.
+    """
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="admit-prepared-"))
-        # A cluster's own folder is closed to other users, and its owner must reach it.
+        # The folder of a cluster is closed to other users, and its owner must be able to enter it.
         self._folder.chmod(0o755)
         os.environ[PREPARED] = str(self._folder / "data")
         command = [sys.executable, "-m", "tests.preparation", self._folder]

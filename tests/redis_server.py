@@ -1,4 +1,4 @@
-"""A private Redis for one test: a temporary directory, a unix socket, nothing on disk."""
+"""A private Redis for one test, in a temporary directory, with a unix socket and nothing on disk."""
 
 import shutil
 import socket

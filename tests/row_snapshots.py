@@ -1,7 +1,9 @@
-"""Standard starting data: created once through the services, then restored as rows in a tenth of the time. A database
-state is the list of steps applied to an empty database. If the database is in a known state and has not been
-written to since, the next step has the same result, so its changed rows are saved and restored. No triggers run on
-restore: a test that needs their notifications uses the services."""
+"""Common initial data of tests. The services create it once, and its rows are restored in a tenth of the time.
+
+A state of the database is the list of steps applied to an empty database. If the database is in a known state without
+later writes, the next step has a known result. Its changed rows are therefore saved and restored. A restore runs no
+triggers. A test that needs their notifications uses the services.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -17,21 +19,21 @@ from tests.postgres import Database
 
 T = TypeVar("T")
 
-# Functions of the session, so that each statement is planned once.
+# Functions of the session, so that PostgreSQL plans each statement once.
 _TABLES = """
 SELECT relname, array_agg(attname ORDER BY attnum) FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
     AND relname <> 'alembic_version' AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
 GROUP BY relname ORDER BY relname
 """
-# A registered cell has just been seen.
+# A registered cell reports the current time.
 _HEARD = sql.SQL("UPDATE cells SET agent_seen_at = now();")
 _FUNCTION = "CREATE FUNCTION pg_temp.{} () RETURNS xid8 LANGUAGE plpgsql AS $body$ BEGIN {} RETURN {}; END $body$"
 _NOW = "SELECT pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text FROM pg_current_snapshot() s"
 _MOST_STATES = 100
 
 State = tuple[str, ...]
-# By table: the columns that identify its rows.
+# For each table: the columns that identify its rows.
 Prints = dict[str, str]
 
 
@@ -43,8 +45,11 @@ class RowSnapshot:
 
 
 class SnapshotStore:
-    """Empties the database and restores saved states in it. Its connection stays open, because a new one must learn
-    every table first, which takes longer than many tests."""
+    """Empties the database and restores saved states in it.
+
+    Its connection remains open, because a new connection must read every table's definition, which takes longer than
+    many tests.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -75,8 +80,10 @@ class SnapshotStore:
         self._be(())
 
     def __call__(self, make: Callable[..., T], *given: Any, **named: Any) -> T:
-        """Run `make(...)`, or restore its rows and value. Its result must be the same for arguments with the same
-        repr, engines aside."""
+        """Run `make(...)`, or restore its rows and value.
+
+        Its result must be equal for arguments with equal repr, engines excepted.
+        """
         arguments = (*enumerate(given), *named.items())
         rest = [(name, value) for name, value in arguments if not isinstance(value, Engine)]
         before = self._state if self._is_untouched() else None
@@ -103,7 +110,7 @@ class SnapshotStore:
         kept = self._kept[state]
         call = sql.SQL("SELECT pg_temp.{}()::text").format(kept.function)
         (own,) = self._connection().execute(call).fetchone()
-        # Otherwise autovacuum, or another writer, has interfered.
+        # A different transaction id means that autovacuum, or another writer, has interfered.
         is_alone = own == self._mark
         self._be(state)
         self._state = self._state if is_alone else None
@@ -159,7 +166,7 @@ class SnapshotStore:
 
 
 def snapshotted(fixture: Callable[..., T]) -> Callable[..., T]:
-    """Restore the result of such a fixture where it was created before."""
+    """Decorates a fixture, so that its result is restored if it was created before."""
     signature = inspect.signature(fixture)
     standing = inspect.Parameter("standing", inspect.Parameter.KEYWORD_ONLY)
 

@@ -1,11 +1,11 @@
-"""How many examples run: all with the marker `long`, otherwise a part."""
+"""The number of examples in a run: all with the marker `long`, otherwise a part."""
 
 _PART, _LEAST = 8, 8
 _is_whole = True
 
 
 def select_part_run(*, is_part: bool) -> None:
-    """Select the part before any test is imported."""
+    """Select the run of a part before any test is imported."""
     global _is_whole
     _is_whole = not is_part
 
@@ -15,5 +15,5 @@ def is_whole() -> bool:
 
 
 def examples(number: int, *, least: int = _LEAST) -> int:
-    """Generated examples of a property."""
+    """The number of generated examples of a property."""
     return number if _is_whole else max(least, number // _PART)

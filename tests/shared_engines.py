@@ -1,5 +1,7 @@
-"""Shared engines for applications and commands that tests start repeatedly in one process. A new engine compiles every
-statement and learns every table again, which takes most of a test's time."""
+"""Shared engines for applications and commands that tests start repeatedly in one process.
+
+A new engine compiles every statement and reads every table's definition again, which takes most of a test's time.
+"""
 
 from collections.abc import Sequence
 
@@ -21,7 +23,7 @@ def shared_engine(
     keeps_all: bool = False,
     statement_seconds: float = STATEMENT_SECONDS,
 ) -> Engine:
-    """Replaces `make_engine`: returns the same engine for the same arguments, and ignores `dispose`."""
+    """Replaces `make_engine`. Equal arguments return one engine, and `dispose` has no effect."""
     key = url, pool_size, application_name, wait_seconds, keeps_all, statement_seconds, *settings
     if key not in _engines:
         given = {"pool_size": pool_size, "application_name": application_name, "settings": settings}

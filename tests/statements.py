@@ -1,4 +1,6 @@
-"""Statements that a piece of code sends, by one engine or by any of the process (`Engine` itself)."""
+"""Statements that a piece of code sends, through one engine or, with `Engine` itself, through any engine of the
+process.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

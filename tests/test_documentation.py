@@ -1,4 +1,7 @@
-"""The documents work: JSON examples are valid, commands are accepted, links resolve, the index is complete."""
+"""The documents are correct:
+
+JSON examples are valid, commands are accepted, links resolve, and the index is complete.
+"""
 
 import json
 import re
@@ -32,7 +35,7 @@ EVERY_PAGE = [
     *sorted(CHECKOUT.glob("*.md")),
     *sorted(page for folder in ("docs", "loadtest", "radius") for page in (CHECKOUT / folder).rglob("*.md")),
 ]
-# Fenced, or indented by four.
+# Fenced blocks, and blocks with an indent of four.
 BLOCK = re.compile(r"^```\w*\n(.*?)^```$|((?:^ {4}.*\n(?:^\n(?= {4}))?)+)", re.MULTILINE | re.DOTALL)
 SECTIONS = {"conditions", "profiles", "pinned_denies", "rules", "fallback", "tests"}
 
@@ -80,7 +83,7 @@ def test_example_is_valid(page, example):
     elif first in ("error", "valid"):
         assert example.keys() <= {"error", "place", "message", "remedy", "mistakes", "valid"}
     elif first == "@timestamp":
-        # A key that is missing after the round trip was no field.
+        # A key that the round trip loses was no field.
         assert json.loads(to_json(from_json(json.dumps(example)))) == example
     elif first == "decision":
         assert msgspec.convert(example, WebhookResponse).decision == example["decision"]
@@ -116,7 +119,7 @@ HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 
 
 def targets(page: Path) -> list[tuple[Path, str]]:
-    """File and anchor of each link within the repository."""
+    """The file and anchor of each link within the repository."""
     links = LINK.findall(CODE.sub("", page.read_text(encoding="utf-8")))
     within = [link.partition("#") for link in links if not re.match(r"[a-z]+:", link)]
     return [(page.parent.joinpath(unquote(path)).resolve() if path else page, anchor) for path, _, anchor in within]
@@ -124,7 +127,7 @@ def targets(page: Path) -> list[tuple[Path, str]]:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """Anchors as on GitHub: lower case without punctuation, spaces as hyphens, a number for each repetition."""
+    """Anchors as on GitHub: lower case without punctuation, hyphens for spaces, and a number for each repetition."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     found: Counter[str] = Counter()
     result = set()

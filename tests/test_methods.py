@@ -1,4 +1,4 @@
-"""Valid input for authentication methods."""
+"""Authentication methods of a tenant: valid and invalid input."""
 
 import pytest
 

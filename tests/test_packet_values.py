@@ -1,4 +1,4 @@
-"""Detection of credentials by name, over every attribute of radiusd's dictionaries."""
+"""Credentials among the attributes of radiusd's dictionaries, which Admit identifies by name."""
 
 import re
 
@@ -31,7 +31,7 @@ def test_secret_sounding_attributes_are_not_stored(dictionary):
         *("Attr-2", "Attr-3", "Attr-26.311.11", "Motorola-Canopy-VLSMMGPASS"),
     ],
 )
-def test_credential_is_visible_to_nobody(name):
+def test_credential_is_hidden_from_every_user(name):
     assert not is_visible(name)
 
 

@@ -1,4 +1,4 @@
-"""`./admit test --quick`: which files it runs."""
+"""The files that `./admit test --quick` runs."""
 
 import subprocess
 from pathlib import Path

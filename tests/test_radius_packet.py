@@ -1,4 +1,4 @@
-"""Our packets parsed by another implementation (pyrad), and its packets parsed by us."""
+"""Another implementation (pyrad) parses Admit's packets, and Admit parses the packets of pyrad."""
 
 import io
 import os
@@ -22,7 +22,7 @@ from nac.kit.radius_packet import (
 )
 
 SECRET = b"a shared secret"
-# Longer than an MD5 block: HMAC then hashes the key first (RFC 2104 2).
+# Longer than an MD5 block, so HMAC hashes the key first (RFC 2104 2).
 LONG_SECRET = b"0123456789" * 8
 DICTIONARY = Dictionary(
     io.StringIO(
@@ -86,12 +86,12 @@ def test_coa_request_is_valid_for_pyrad():
 
 
 def _reply(*, sign: bool, code: int = packet.ACCESS_ACCEPT) -> tuple[bytes, bytes]:
-    """(Reply of pyrad, request)."""
+    """A reply of pyrad, and its request: (reply, request)."""
     request = pyrad_packet.AuthPacket(id=3, secret=SECRET, dict=DICTIONARY, authenticator=os.urandom(16))
     reply = request.CreateReply()
     reply.code = code
     reply["Reply-Message"] = "welcome"
-    # pyrad signs by default.
+    # By default, pyrad signs.
     reply.message_authenticator = sign
     return reply.ReplyPacket(), request.RequestPacket()
 

@@ -1,4 +1,4 @@
-"""Two MSPs, the first with two tenants, and a helper that calls services as a given actor."""
+"""Two MSPs, of which the first has two tenants, and a function that calls services as a chosen actor."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -27,7 +27,7 @@ PLATFORM = Owner()
 class Field:
     acme: Owner
     bolt: Owner
-    # The first two belong to acme, the last one to bolt.
+    # The first two tenants belong to acme, the last tenant to bolt.
     alpha: Owner
     bravo: Owner
     foreign: Owner
@@ -62,20 +62,20 @@ def within(app_engine: Engine) -> Within:
     return lambda owner: session_scope(scope_of(owner), engine=app_engine)
 
 
-def come_in(app_engine: Engine, member: Member) -> None:
-    """Return an actor that signed in with a password through this membership."""
+def sign_in_as(app_engine: Engine, member: Member) -> None:
+    """An actor who signed in with a password and has this membership."""
     with session_scope(PersonScope(member.person.id), engine=app_engine) as session:
         people.set_password(session, actor=ACTOR, person_id=member.person.id, password="correct horse battery")
         members_repository.accept_memberships(session, [member.membership.id])
 
 
 def whole(owner: Owner) -> dict[str, object]:
-    """Return an actor with all permissions on its scope."""
+    """An actor with all permissions in the scope of `owner`."""
     return {"actor": ACTOR, "owner": owner, "held": permissions_at(owner.level)}
 
 
 @pytest.fixture
 def session(within: Within, field: Field) -> Iterator[Session]:
-    """Return a database session scoped to acme."""
+    """A database session with the scope of acme."""
     with within(field.acme) as session:
         yield session

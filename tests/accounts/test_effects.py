@@ -1,4 +1,4 @@
-"""Privilege escalation paths, derived from the effects that routes declare."""
+"""Paths of privilege escalation, derived from the effects that routes declare."""
 
 import pytest
 

@@ -38,7 +38,7 @@ def principal_with(*grants: Grant) -> Principal:
             Grant(SOME, msp_id=ACME, chosen=frozenset({A1.tenant_id, B1.tenant_id})),
             SOME,
             NOTHING,
-            # A chosen tenant of another MSP, for example after a move.
+            # The tenant belongs to another MSP, for example after a move.
             NOTHING,
             frozenset({Permission.MSP_READ}),
             NOTHING,

@@ -14,7 +14,7 @@ from nac.core.access.permissions import Permission, PermissionLevel, permissions
 from nac.kit.db import PersonScope, session_scope
 from nac.kit.errors import AlreadyExists, InUse, InvalidInput
 from nac.models import SignOn
-from tests.accounts.conftest import PLATFORM, Field, Within, come_in, whole
+from tests.accounts.conftest import PLATFORM, Field, Within, sign_in_as, whole
 from tests.factories.tenancy import ACTOR
 
 ANN = "Ann@Example.com"
@@ -123,7 +123,7 @@ def test_last_member_manager_cannot_be_removed(app_engine: Engine, within: Withi
         other = members.create_member(session, **whole(field.acme), email="bob@example.com", role="auditor")
         members.create_member(session, **whole(field.acme), email="nobody@example.com", role="msp-admin")
         ann, bob = added.membership.id, other.membership.id
-    come_in(app_engine, added)
+    sign_in_as(app_engine, added)
     with within(field.acme) as session:
         for call in (
             lambda: members.delete_member(session, **whole(field.acme), membership_id=ann),
@@ -135,10 +135,10 @@ def test_last_member_manager_cannot_be_removed(app_engine: Engine, within: Withi
             with pytest.raises(members.LastManager):
                 call()
         members.update_member(session, **whole(field.acme), membership_id=bob, role="msp-admin")
-        # The member is only added and may never have signed in.
+        # The member is only added, and may never have signed in.
         with pytest.raises(members.LastManager):
             members.delete_member(session, **whole(field.acme), membership_id=ann)
-    come_in(app_engine, other)
+    sign_in_as(app_engine, other)
     with within(PLATFORM) as session:
         people.set_disabled(session, actor=ACTOR, person_id=other.person.id, disabled=True)
     with within(field.acme) as session, pytest.raises(members.LastManager):
@@ -156,13 +156,13 @@ def test_last_manager_role_keeps_its_permission(app_engine: Engine, within: With
     with within(field.acme) as session:
         custom_roles.create_role(session, **whole(field.acme), slug="boss", name="Boss", permissions=["member.manage"])
         ann = members.create_member(session, **whole(field.acme), email=ANN, role="boss")
-    come_in(app_engine, ann)
+    sign_in_as(app_engine, ann)
     with within(field.acme) as session:
         with pytest.raises(members.LastManager):
             custom_roles.update_role(session, **whole(field.acme) | own, permissions=["member.read"])
         custom_roles.update_role(session, **whole(field.acme) | own, permissions=["member.manage", "member.read"])
         bob = members.create_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
-    come_in(app_engine, bob)
+    sign_in_as(app_engine, bob)
     with within(field.acme) as session:
         custom_roles.update_role(session, **whole(field.acme) | own, permissions=["member.read"])
 
@@ -198,7 +198,7 @@ def test_new_member_is_notified_after_commit(app_engine: Engine, within: Within,
         assert told == {("", "invited")}
         listed = members.list_members(session, owner=field.alpha)
         assert {(each.visible_name, each.visible_status) for each in listed} == told
-    come_in(app_engine, added[0])
+    sign_in_as(app_engine, added[0])
     with within(field.alpha) as session:
         listed = members.list_members(session, owner=field.alpha)
         assert {(each.visible_name, each.visible_status) for each in listed} == {("Ann", "disabled"), ("", "invited")}

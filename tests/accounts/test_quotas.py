@@ -98,8 +98,8 @@ _KINDS = (
 )
 
 
-def made_at_once(make: Callable[[int], object]) -> int:
-    """Start this many calls at the same moment and collect the rejections."""
+def create_at_once(make: Callable[[int], object]) -> int:
+    """Start several calls at the same moment and collect the rejections."""
     begin = Barrier(_AT_ONCE)
 
     def one(number: int) -> bool:
@@ -127,7 +127,7 @@ def test_twenty_concurrent_requests_respect_the_quota(
 
     for number in range(_MOST - 1):
         add(100 + number)
-    assert made_at_once(add) == 1
+    assert create_at_once(add) == 1
 
 
 def test_concurrent_passkeys_respect_the_quota(
@@ -147,7 +147,7 @@ def test_concurrent_passkeys_respect_the_quota(
             given = {"person": ann, "party": party, "nonce": nonce, "credential": credential}
             passkeys.create_passkey(session, actor=ACTOR, name=f"key {number}", **given)
 
-    assert made_at_once(add) == 2
+    assert create_at_once(add) == 2
 
 
 def test_retried_jobs_count_against_the_quota(

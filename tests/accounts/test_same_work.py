@@ -1,4 +1,4 @@
-"""Unknown and foreign ids take the same work to reject, so response times reveal nothing."""
+"""Admit rejects unknown and foreign ids with the same work, so response times reveal nothing."""
 
 import sys
 from collections import Counter
@@ -24,8 +24,8 @@ _GRANTS = {
 }
 
 
-def _calls(refuse: Any, asked: Caller, refusal: type[Exception]) -> Counter[str]:
-    """Count the calls of each function."""
+def _count_calls(refuse: Any, asked: Caller, refusal: type[Exception]) -> Counter[str]:
+    """The number of calls of each function."""
     called = Counter[str]()
 
     def note(frame: Any, event: str, argument: Any) -> None:
@@ -53,9 +53,10 @@ def test_unknown_and_foreign_ids_take_the_same_calls(grant: Grant) -> None:
     anothers = MspId(uuid4())
     refuse: Any = ReadsTenant(Permission.SESSION_READ).on_tenant
     found = [
-        _calls(refuse, make_caller(place), TenantNotFound) for place in (None, TenantRef(TenantId(uuid4()), anothers))
+        _count_calls(refuse, make_caller(place), TenantNotFound)
+        for place in (None, TenantRef(TenantId(uuid4()), anothers))
     ]
     assert found[0] == found[1] != Counter()
     refuse = ReadsMsp(Permission.MEMBER_READ).on_msp
-    found = [_calls(refuse, make_caller(msp=place), MspNotFound) for place in (None, MspRef(anothers))]
+    found = [_count_calls(refuse, make_caller(msp=place), MspNotFound) for place in (None, MspRef(anothers))]
     assert found[0] == found[1] != Counter()

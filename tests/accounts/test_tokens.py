@@ -77,7 +77,7 @@ def test_rejected_token_reason_appears_only_in_the_log(app_engine: Engine, withi
 
 
 def made_by_ann(app_engine: Engine, within: Within, field: Field) -> tuple[Member, tokens.CreatedToken]:
-    """Ann administers acme; the token belongs to its tenant alpha."""
+    """A token of the tenant alpha, created by Ann, who administers acme."""
     with within(field.acme) as session:
         ann = members.create_member(session, **whole(field.acme), email="ann@example.com", role="msp-admin")
     with within(field.alpha) as session:
@@ -121,7 +121,7 @@ def test_token_is_limited_by_its_creator_permissions(app_engine: Engine, within:
 
 
 def test_provider_token_is_limited_to_its_owner_grants(app_engine: Engine, within: Within, field: Field) -> None:
-    """The creator has more permissions of their own than the tenant whose provider signed them in."""
+    """The creator's own permissions exceed those of the tenant whose identity provider signed the creator in."""
     ann, _ = made_by_ann(app_engine, within, field)
     with within(field.alpha) as session:
         maker = TokenMaker(ann.person.id, "person:ann@example.com", via=field.alpha)

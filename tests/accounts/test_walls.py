@@ -22,8 +22,10 @@ TABLES = (Person, Membership, MembershipTenant, CustomRole, ApiToken, SignIn)
 
 @pytest.fixture
 def filled(app_engine: Engine, within: Within, field: Field) -> dict[Owner, members.Member]:
-    """Create a member, a token and a role for each owner (no role on the platform). One acme member has a chosen
-    tenant."""
+    """Create a member, a token and a role for each owner, and no role for the platform.
+
+    One member of acme has a chosen tenant.
+    """
     found = {}
     for number, owner in enumerate(field.all()):
         with within(owner) as session:
@@ -100,7 +102,7 @@ def test_writing_a_row_of_another_owner_is_rejected(
     foreign = filled[field.bolt]
     for row in (
         Membership(person_id=filled[field.acme].person.id, created_by="x", role="msp-admin", **field.bolt.columns()),
-        # Rows of the platform.
+        # The platform owns these rows.
         Membership(person_id=filled[field.acme].person.id, created_by="x", role="platform-operator"),
         MembershipTenant(membership_id=foreign.membership.id, tenant_id=field.alpha.tenant_id),
         MembershipTenant(membership_id=filled[field.acme].membership.id, tenant_id=field.foreign.tenant_id),

@@ -1,4 +1,4 @@
-"""A whole cell on the test's database: the agent as a process of its own, its radiusd, and tenants of the product."""
+"""A whole cell on the test's database: an agent process, the radiusd that the agent starts, and tenants."""
 
 import os
 import re
@@ -49,11 +49,11 @@ class RunningCell:
     database: Database
     signing: SigningContext
     environment: Mapping[str, str] = field(repr=False)
-    # The current one last.
+    # The current radiusd last.
     agents: list[ForkProcess] = field(default_factory=list)
 
     def start(self) -> None:
-        """Returns when its radiusd serves or was adopted."""
+        """Start the agent, and return when its radiusd serves or an earlier radiusd was adopted."""
         known = self._beginnings()
         agent = start_forked(main, self.environment, self.folder / "agent.log")
         self.agents.append(agent)
@@ -64,7 +64,7 @@ class RunningCell:
         return len(re.findall(r"radiusd \d+ serves|took over radiusd", self.log()))
 
     def kill(self, *, with_radiusd: bool) -> None:
-        """SIGKILL. radiusd continues alone with its last replica."""
+        """Kill the agent with SIGKILL. radiusd continues with the last replica."""
         self.agents[-1].kill()
         self.agents[-1].join(20)
         if with_radiusd:
@@ -84,7 +84,7 @@ class RunningCell:
 
     @property
     def radiusds(self) -> list[str]:
-        """Process ids of every radiusd so far, the current one last."""
+        """Process ids of every radiusd so far, the current radiusd last."""
         return re.findall(r"radiusd (\d+) serves", self.log())
 
     def log(self) -> str:
@@ -105,7 +105,7 @@ class RunningTenant:
     engine: Engine
 
     def wait_live(self) -> None:
-        """Until the cell has applied everything committed."""
+        """Wait until the cell has applied every committed change."""
         with session_scope(TenantScope(self.id), engine=self.engine) as session:
             xact = cells.get_current_xact(session)
         cells.wait_until_live(
@@ -115,7 +115,7 @@ class RunningTenant:
 
 @contextmanager
 def running_cell(database: Database, folder: Path, *, slots: int = 2, **settings: str) -> Iterator[RunningCell]:
-    """`settings` by their environment variables, without ADMIT_."""
+    """Start a cell. `settings` are environment variables of the agent, without the prefix ADMIT_."""
     key = MasterKeyFile.create(folder / "master.key")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")} | {
         "ADMIT_VAR_DIR": str(folder),
@@ -143,7 +143,7 @@ def running_tenant(
     policy: object = _POLICY,
     groups: Iterable[str] = (),
 ) -> RunningTenant:
-    """A tenant of its own MSP. By default its policy admits any valid certificate."""
+    """A new tenant of a new MSP in this cell. By default its policy admits any valid certificate."""
     with session_scope(PlatformScope(), engine=engine) as session:
         msp_id = msps.create_msp(session, actor=ACTOR, slug=slug).id
         tenant_id = provision_tenant(session, actor=ACTOR, slug=slug, msp_id=msp_id, signing=cell.signing).id

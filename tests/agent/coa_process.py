@@ -1,4 +1,4 @@
-"""A sender that is killed."""
+"""A process that sends CoA requests, and that a test kills at a chosen moment."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A cell with tenants, and an owner's connection that changes rows as the services would."""
+"""A cell with tenants, and a database connection of the tables' owner that changes rows as the services would."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ class Tenant:
 
 
 class Replica:
-    """A replica that follows the database step by step."""
+    """Replica that applies the database's changes only when the test calls `catch_up`."""
 
     def __init__(self, cell_id: CellId, engine: Engine, directory, *, before_commit=None, reseal=None) -> None:
         self.alarms = Alarms()
@@ -110,7 +110,7 @@ def owner(database: Database, platform: Platform) -> Iterator[psycopg.Connection
 
 @pytest.fixture
 def make(app_engine: Engine, platform: Platform, owner: psycopg.Connection):
-    """Notified for those who wait for changes."""
+    """Create a tenant and notify those who wait for changes."""
 
     def make(slug: str) -> Tenant:
         tenant = make_tenant(app_engine, platform, slug)
@@ -141,7 +141,7 @@ def sealed_replica(platform: Platform, cell_engine: Engine, tmp_path) -> Iterato
 
 @pytest.fixture
 def fresh_replica(platform: Platform, cell_engine: Engine, tmp_path):
-    """Another replica of the same cell, which loads everything at once."""
+    """Create another replica of this cell, which loads every row."""
     made = []
 
     def make() -> Replica:
@@ -161,7 +161,7 @@ def radiusd(tmp_path) -> Iterator[Radiusd]:
 
 @contextmanager
 def adopted_radiusd(folder: Path, listen_address: str = "127.0.0.1") -> Iterator[Radiusd]:
-    """A real radiusd with a tenant in the first of two slots, as an agent adopts it."""
+    """A real radiusd that an agent has adopted, with a tenant in the first of two slots."""
     with BareCell(folder, make_tenants((2,)), slots=2, listen_address=listen_address) as cell:
         variables = {"VAR_DIR": str(folder), "CELL_DIR": str(folder / "cell"), "LISTEN_ADDRESS": listen_address}
         settings = load_settings({f"ADMIT_{name}": value for name, value in variables.items()})
@@ -200,7 +200,7 @@ def as_tenant(app_engine, alpha):
 
 @pytest.fixture
 def bare_world(owner, cell_engine, replica, alpha, platform, tmp_path, as_tenant):
-    """Without a pool."""
+    """A cell that assigns addresses, still without a pool."""
     return PoolCell(
         owner=owner,
         engine=cell_engine,

@@ -9,7 +9,7 @@ from radius.agent.shipping.shipper import Shipper, shipping_engine
 from radius.agent.shipping.streams import AccountingStream, AuthStream
 
 SECOND = 1_000_000
-# Far from the current day's partition, so tests do not depend on the date. Rows go to the default partition.
+# Far from the partition of the current day, so tests do not depend on the date. Rows go to the default partition.
 AT = 4_000_000_000 * SECOND
 
 
@@ -55,7 +55,7 @@ def certificate_sent(tenant, conversation, *, at=AT, mac="aabbccddeeff", identit
 def accounting(
     tenant, status, *, at=AT, session="s1", seconds=None, nas="switch-1", station="AA-BB-CC-DD-EE-FF", **more
 ):
-    """`more` are attributes, with dashes written as underscores."""
+    """An accounting record. `more` are attributes, with underscores in place of dashes."""
     attributes = {
         "User-Name": "anna",
         "NAS-Identifier": nas,
@@ -121,7 +121,7 @@ class Journal:
         self._writers.clear()
 
     def ship(self, *records):
-        """Writes these records and ships everything."""
+        """Write these records and ship everything."""
         self.write(*records)
         for shipper in (self.auth, self.acct):
             drain(shipper)
@@ -140,7 +140,7 @@ class Journal:
 
 
 def later(journal, seconds):
-    """The same cell this much later. It was connected all the time and received no more records."""
+    """The journal of this cell after `seconds`. The cell was connected and received no more records meanwhile."""
     journal.clock.now = AT + seconds * SECOND
     stream = journal.acct._stream
     stream.keeping = replace(stream.keeping, heard_until=journal.clock.now)

@@ -1,4 +1,4 @@
-"""Rows that a cell mirrors, written directly to the tables. Triggers report them as for a service."""
+"""Rows that a cell mirrors, written directly to the tables. Triggers notify cells as they do for services."""
 
 import json
 from uuid import uuid4
@@ -26,7 +26,7 @@ def add_endpoint(owner, tenant, mac, *, name="Printer", groups=(), attributes=No
 
 
 def add_policy(owner, tenant, document=None, *, slug="main"):
-    """A policy with its first version published. Returns its id."""
+    """Add a policy with its first version published. Returns the policy's id."""
     policy_id = uuid4()
     owner.execute(
         "INSERT INTO policies (id, tenant_id, slug, name, published_version) VALUES (%s, %s, %s, 'Main', 1)",

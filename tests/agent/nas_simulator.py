@@ -1,4 +1,4 @@
-"""Fake NASes that receive CoA requests and answer as the test says, at port 3799 of a loopback address."""
+"""Simulated NASes that receive CoA requests at port 3799 of a loopback address. The test chooses the answers."""
 
 import hmac
 import itertools
@@ -20,13 +20,13 @@ SECRET = b"a secret of the tenant"
 SOURCE = "127.0.0.1"
 PORT = 3799
 DISCONNECT_ACK, DISCONNECT_NAK, COA_ACK, COA_NAK = 41, 42, 44, 45
-# Short, with the proportions of the real ones.
+# Shorter than in production, in the same proportions.
 QUICK = Pacing(first_seconds=0.2, longest_seconds=1.6, packets=3, per_second=1_000)
 _numbers = itertools.count(1)
 
 
 def own_address() -> str:
-    """A loopback address of its own, because vendors have fixed ports."""
+    """A loopback address for one simulated NAS, because vendors have fixed ports."""
     return f"127.{random.randint(1, 254)}.{random.randint(0, 254)}.{random.randint(1, 254)}"
 
 
@@ -39,7 +39,7 @@ def attributes_of(packet: bytes) -> list[tuple[int, bytes]]:
 
 
 def answer(request: bytes, code: int, *, secret=SECRET, cause=0, signed=True, identifier=None) -> bytes:
-    """As RFC 5176 specifies, implemented independently here."""
+    """The response of RFC 5176, implemented independently of Admit."""
     body = struct.pack("!BBI", 101, 6, cause) if cause else b""
     body += (b"\x50\x12" + bytes(16)) if signed else b""
     head = struct.pack("!BBH", code, request[1] if identifier is None else identifier, 20 + len(body))
@@ -49,7 +49,7 @@ def answer(request: bytes, code: int, *, secret=SECRET, cause=0, signed=True, id
 
 
 class SimulatedNas:
-    """Reads requests one by one. `answer` replies to the sender of the last one."""
+    """Reads requests one by one. `answer` replies to the sender of the last request."""
 
     def __init__(self, port=PORT) -> None:
         self.address = own_address()
@@ -66,7 +66,7 @@ class SimulatedNas:
         self.socket.sendto(datagram, self.sender)
 
     def is_silent(self, seconds=0.5) -> bool:
-        """Whether nothing more arrives."""
+        """Whether no other request arrives within `seconds`."""
         self.socket.settimeout(seconds)
         try:
             self.socket.recvfrom(4096)
@@ -78,14 +78,14 @@ class SimulatedNas:
 
 
 class OpenSealer:
-    """The secret of every slot and NAS is SECRET."""
+    """Returns SECRET as the secret of every slot and NAS."""
 
     def open(self, sealed: bytes, context: str) -> bytes:
         return SECRET
 
 
 def add_session(owner, tenant, address, *, nas_id=None, mac="", **values) -> int:
-    """A live session of the NAS at `address`. Returns its id."""
+    """Add a live session of the NAS at `address`. Returns the session's id."""
     number = next(_numbers)
     row = {
         "tenant_id": tenant.id,
@@ -118,7 +118,7 @@ def add_vendor_nas(owner, tenant, address, vendor="", **values):
 
 
 def ask(owner, session_row, kind="disconnect", **values) -> int:
-    """Queues the request as the service does. Returns its id."""
+    """Queue a CoA request as the service does. Returns the request's id."""
     row = {"kind": kind, "reason": "requested"} | values
     columns = "".join(f", {name}" for name in row)
     places = "".join(", %s" for _ in row)

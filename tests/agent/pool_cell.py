@@ -1,5 +1,6 @@
-"""A cell that assigns addresses, with all parts in one process: the module's pool, keeper, replica and database. The
-test decides when the NASes' packets and journals arrive.
+"""A cell that assigns addresses, in one process: the module's pool, the agent's keeper, the replica and the database.
+
+The test decides when reports of the NASes and records of the journal reach the database.
 """
 
 from nac.kit.clock import epoch_microseconds
@@ -24,7 +25,7 @@ class PoolCell:
         self.owner, self.engine, self.replica, self.tenant, self.cell_id = owner, engine, replica, tenant, cell_id
         self.as_tenant = as_tenant
         self.now = epoch_microseconds()
-        # The contents of the journal: (time, callable that ships it).
+        # Unshipped records of the journal: (time, callable that ships the record).
         self.journal = []
         self.conflicts = 0
         self.alarms = Alarms()
@@ -58,7 +59,7 @@ class PoolCell:
         )
 
     def moment(self):
-        """No two files have the same time."""
+        """Advance the clock a little, so that no two files have equal times."""
         self.made_at = max(self.now, self.made_at + 1)
         return self.made_at
 
@@ -66,7 +67,7 @@ class PoolCell:
         self.opened = {}
 
     def lose_files(self):
-        """While radiusd continues."""
+        """Lose the cell's files while radiusd continues."""
         for path in self._directory.glob("*.claims"):
             path.unlink()
 
@@ -81,11 +82,11 @@ class PoolCell:
     def sync(self):
         self.replica.catch_up()
         self.read_at = self.now
-        # The contents of its pool, as the cell knows them.
+        # The pool's addresses, as the cell knows them.
         self.heard = {address for address, leaving in self.rows("host(address), leaving").items() if not leaving}
 
     def settle(self):
-        """Some seconds without outages or new devices."""
+        """Let some seconds pass without outages or new devices."""
         for _ in range(5):
             self.ship()
             self.step()
@@ -97,8 +98,8 @@ class PoolCell:
         for _, ship in shipped:
             ship()
 
-    def asks(self, mac, *, pool=POOL, journalled=True):
-        """The address in the accept, None if none is ready. Without a record if radiusd is killed."""
+    def request_address(self, mac, *, pool=POOL, journalled=True):
+        """The address in the Access-Accept, None if no address is ready. Without a record if radiusd is killed."""
         with self.replica.view as view:
             record = view.pool(self.tenant.number, "", pool)
             opened = record and self._open(record)
@@ -155,7 +156,7 @@ class PoolCell:
             (at / SECOND, mac),
         )
 
-    # -- what is there
+    # -- pools and stored rows
 
     def add_pool(self, name=POOL, ranges=("10.0.0.1-10.0.0.4",), **more):
         options = {"stock": 64, "grace_seconds": 60, "quarantine_seconds": 60} | more.pop("options", {})

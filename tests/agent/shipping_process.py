@@ -1,4 +1,7 @@
-"""A shipper to be killed: python -m tests.agent.shipping_process <cell url> <cell id> <journal> [<Redis> <tenant>]"""
+"""A shipper for tests to kill.
+
+Run `python -m tests.agent.shipping_process <cell url> <cell id> <journal> [<Redis> <tenant>]`.
+"""
 
 import sys
 import threading
@@ -13,8 +16,8 @@ from radius.agent.shipping.streams import AccountingStream
 
 
 def ship_until_killed(url: str, cell_id: CellId, journal: Path, *told: str, tell: Callable[[str], object]) -> None:
-    """`tell` is called with "ready"."""
-    # Small batches: most kills then interrupt a transaction.
+    """Ship the journal until the process is killed. `tell` is called with "ready"."""
+    # Batches are small, so that most kills interrupt a transaction.
     journal_shipping.MAX_RECORDS = 40
     feed = None
     if told:

@@ -1,4 +1,4 @@
-"""NASes that send at a steady rate and never retransmit, so lost and late requests are visible."""
+"""Load of NASes that send at a steady rate and never retransmit, so lost and late requests are visible."""
 
 import os
 import selectors
@@ -14,9 +14,9 @@ from cli.demo.tools import RadiusServer
 from nac.kit import radius_packet as packet
 
 PER_SECOND = 400
-# NASes of one tenant, each with its own address. A quarter of them send accounting.
+# NASes of one tenant, each with its own address. A quarter of the NASes send accounting.
 _NASES = 8
-# No response by then: a NAS would have retransmitted.
+# A request without a response after this time counts as dropped: a NAS would have retransmitted it.
 PATIENCE_SECONDS = 5.0
 _ACCT_STATUS_TYPE, _ACCT_SESSION_ID, _INTERIM = 40, 44, 3
 
@@ -26,7 +26,7 @@ class LoadFigures:
     sent: int
     dropped: int
     slowest_ms: float
-    # Later than 50 ms.
+    # Responses that took more than 50 ms.
     late: int
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class _Nas:
     mac: str
     number: int
     accounts: bool
-    # During a rotation, the second secret, once the NAS has it.
+    # During a rotation, the second secret, after the NAS has received it.
     secret: str = ""
     channel: socket.socket = field(init=False)
     waiting: dict[int, float] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class _Nas:
 
 
 class Load:
-    """Several tenants' load until stopped. `figures` covers a period."""
+    """Load of several tenants until stopped. `figures` covers a period."""
 
     def __init__(self, servers: Sequence[RadiusServer], mac: str, *, per_second: int = PER_SECOND) -> None:
         self._pause = 1 / per_second
@@ -82,7 +82,7 @@ class Load:
             for number in range(_NASES)
             for place, server in enumerate(servers)
         ]
-        # Per request: the time sent, the server, and the duration. None means dropped.
+        # For each request: the time sent, the server, and the duration. The duration of a dropped request is None.
         self._done: dict[int, list[tuple[float, float | None]]] = {place: [] for place in range(len(servers))}
         self._servers = list(servers)
         self._end = threading.Event()
@@ -100,18 +100,18 @@ class Load:
                 nas.channel.close()
 
     def change_over(self, server: RadiusServer, secret: str) -> None:
-        """Its NASes use this secret from now on and drop their pending requests."""
+        """Switch the server's NASes to `secret`. They drop their pending requests."""
         for nas in self._nases:
             if nas.server is server:
                 nas.secret = secret
 
     def settle(self, until: float) -> None:
-        """Wait until each request from before `until` is answered or given up. Call it while the load runs."""
+        """Wait until each request from before `until` is answered or counts as dropped. Call it while the load runs."""
         while any(sent < until for nas in self._nases for sent in list(nas.waiting.values())):
             time.sleep(0.05)
 
     def figures(self, server: RadiusServer, since: float, until: float) -> LoadFigures:
-        """Figures of the requests sent in the period. Call `settle` before."""
+        """Figures of the requests sent in the period. Call `settle` first."""
         done = [took for at, took in self._done[self._servers.index(server)] if since <= at < until]
         answered = [took * 1000 for took in done if took is not None]
         return LoadFigures(

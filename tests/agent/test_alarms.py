@@ -1,4 +1,4 @@
-"""States last until cleared, events for a day. The number of alarms is limited."""
+"""Alarms of states last until cleared, alarms of events last a day. The number of alarms is limited."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def codes(alarms):
     return {alarm.code for alarm in alarms.standing()}
 
 
-def test_state_lasts_until_cleared_and_event_for_a_day(alarms, clock):
+def test_state_alarm_lasts_until_cleared_event_alarm_a_day(alarms, clock):
     alarms.tell("disk-low", "little room")
     alarms.tell_event("journal-cut-auth", "5 bytes are lost")
     clock.now += EVENT_ALARM_SECONDS - 1

@@ -1,4 +1,4 @@
-"""Invalid records: stored unchanged, merged by the rules of docs/reference/accounting.md, and flagged."""
+"""Invalid accounting records: stored unchanged, merged by the rules of docs/reference/accounting.md, and flagged."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ from radius.agent.accounting_parser import parse_accounting
 from radius.agent.sessions import batch as session_batches
 from tests.agent.journal_records import AT, SECOND, accounting
 from tests.agent.test_session_keeping import interim, usage
-from tests.agent.test_sessions import life, sessions
+from tests.agent.test_sessions import session_records, sessions
 from tests.run_depth import examples
 
 RECORDS = st.lists(
@@ -26,7 +26,7 @@ RECORDS = st.lists(
     ),
     max_size=12,
 )
-# No session ends before it began, and hourly usage includes it once it is over.
+# No session ends before it began. The hourly usage includes each session that is over.
 WRONG = """
 SELECT s.* FROM sessions s LEFT JOIN LATERAL (
     SELECT sum(seconds) AS seconds, sum(input_octets) AS input FROM usage_hours WHERE session_row = s.id
@@ -62,8 +62,8 @@ def test_second_stop_with_more_usage_counts_and_is_flagged(together, owner, alph
 
 
 def test_repeated_stop_is_not_a_second_stop(owner, alpha, journal):
-    """Without Acct-Delay-Time it seems to be later."""
-    journal.ship(*life(alpha), accounting(alpha, "Stop", at=AT + 1_860 * SECOND, seconds=1_800))
+    """A repeated Stop without Acct-Delay-Time appears to be a later event."""
+    journal.ship(*session_records(alpha), accounting(alpha, "Stop", at=AT + 1_860 * SECOND, seconds=1_800))
     journal.ship(accounting(alpha, "Stop", at=AT + 1_890 * SECOND, seconds=1_800))
     assert flags(owner) == {"s1": []}
 
@@ -100,7 +100,7 @@ def test_reused_session_id_within_minutes_loses_no_usage(heard, together, owner,
         accounting(alpha, "Stop", at=AT + 7_200 * SECOND, seconds=7_140, Acct_Input_Octets="5000"),
     ]
     if heard[:2] == [0, 3]:
-        # The only Start was the first session's, as far as known. Both are recorded as one session.
+        # Only the first session's Start arrived. Admit records two sessions with one id as one session.
         records[0] = accounting(alpha, "Start", at=AT + 60 * SECOND)
     records = [records[number] for number in heard]
     for part in [records] if together else [[record] for record in records]:
@@ -137,7 +137,7 @@ def test_session_with_a_lost_stop_ends_when_its_id_is_reused(together, order, ow
 
 
 def test_two_sessions_that_both_continue_are_both_live(owner, alpha, journal):
-    """Later reports of the earlier session show it, as do another site or a missing id."""
+    """Later reports show that the earlier session continues. So does another site, or a missing session id."""
     sites = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(2)]
     for number, site in enumerate(sites):
         at = AT + number * 7_200 * SECOND
@@ -153,7 +153,7 @@ def test_two_sessions_that_both_continue_are_both_live(owner, alpha, journal):
 
 @pytest.mark.parametrize("together", [True, False])
 def test_report_without_a_time_revives_no_session(together, owner, alpha, journal):
-    """Soon after the Stop it is a late report. Later it is another session with the same id."""
+    """A report soon after the Stop is a late report. A much later report is another session with that id."""
     records = [
         accounting(alpha, "Start"),
         accounting(alpha, "Stop", at=AT + 600 * SECOND, Acct_Input_Octets="1000"),
@@ -170,7 +170,7 @@ def test_report_without_a_time_revives_no_session(together, owner, alpha, journa
 
 
 def test_simultaneous_starts_of_a_batch_lose_nothing(owner, alpha, journal):
-    """Two sessions that were read separately and match once both are known."""
+    """Two Starts of one session are read as two sessions, and are merged when both are known."""
     starts = [accounting(alpha, "Start", at=AT + seconds * SECOND) for seconds in (0, 400, 250, 100, 0)]
     journal.ship(*starts, interim(alpha, 60, 12_345))
     [(_, _, _, seconds, octets, *_)] = sessions(owner)
@@ -198,7 +198,7 @@ def test_thousands_of_sessions_with_one_id_need_few_queries(alpha, monkeypatch):
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("together", [True, False])
 def test_session_never_ends_before_it_began(together, order, seconds, owner, alpha, journal):
-    """Its Start arrived late and reported no delay."""
+    """The session's Start arrived late and reported no delay."""
     records = [accounting(alpha, "Start", at=AT + 20 * SECOND), accounting(alpha, "Stop", at=AT, seconds=seconds)]
     records = [records[number] for number in order]
     if together:
@@ -211,7 +211,7 @@ def test_session_never_ends_before_it_began(together, order, seconds, owner, alp
 
 
 def test_start_long_after_the_stop_is_a_new_session(owner, alpha, journal):
-    journal.ship(*life(alpha), accounting(alpha, "Start", at=AT + 1_900 * SECOND))
+    journal.ship(*session_records(alpha), accounting(alpha, "Start", at=AT + 1_900 * SECOND))
     assert [(row[1], row[2], row[6]) for row in sessions(owner)] == [
         (AT, AT + 1_800 * SECOND, []),
         (AT + 1_900 * SECOND, None, []),
@@ -227,7 +227,7 @@ def test_impossible_time_is_replaced_by_the_arrival_time(owner, alpha, journal):
 
 
 def test_impossibly_long_session_is_a_separate_one(owner, alpha, journal):
-    """It claims to have begun long before the other one."""
+    """The session claims to have begun long before the other session."""
     year = 365 * 86_400
     journal.ship(accounting(alpha, "Start"), interim(alpha, 60, 5))
     journal.ship(accounting(alpha, "Interim-Update", at=AT + 120 * SECOND, seconds=year, Acct_Input_Octets="7"))
@@ -246,7 +246,7 @@ def test_records_without_a_session_id_share_a_session(owner, alpha, journal):
 
 
 def test_session_id_of_four_thousand_octets_is_stored(owner, alpha, journal):
-    """No packet holds one, but a journal may."""
+    """No packet can contain so long an id, but a journal can."""
     long = "x" * 4_095
     for last in "ab":
         journal.ship(accounting(alpha, "Start", session=long + last))
@@ -271,7 +271,7 @@ def test_counters_at_their_maximum_overflow_no_sum(owner, alpha, journal, app_en
 
 
 def test_nas_restart_keeps_sessions_of_other_tenants(owner, make, alpha, journal):
-    """With the same NAS-Identifier and address, which are not unique across tenants."""
+    """Other tenants have a NAS with the same NAS-Identifier and address, which are not unique across tenants."""
     bravo = make("bravo")
     journal.ship(accounting(alpha, "Start", session="a"), accounting(bravo, "Start", session="b"))
     journal.ship(accounting(bravo, "Accounting-On", at=AT + 60 * SECOND))
@@ -286,7 +286,7 @@ def test_unreadable_text_is_flagged(owner, alpha, journal):
 
 @pytest.mark.parametrize("status", ["Tunnel-Start", "Tunnel-Link-Stop"])
 def test_tunnel_record_is_stored_without_a_session(status, owner, alpha, journal):
-    """RFC 2867 3: it describes a tunnel between two of an operator's machines."""
+    """The record describes a tunnel between two machines of an operator (RFC 2867 3)."""
     journal.ship(accounting(alpha, "Start"))
     tunnel = {"Acct_Tunnel_Connection": "42", "Acct_Tunnel_Packets_Lost": "7"}
     journal.ship(accounting(alpha, status, at=AT + 60 * SECOND, seconds=60, **tunnel))

@@ -1,4 +1,4 @@
-"""A cell that listens on `::`: each port accepts IPv4 and IPv6, also after a new radiusd took over the ports."""
+"""A cell that listens on `::`. Each port accepts IPv4 and IPv6, also after a new radiusd took over the ports."""
 
 import socket
 import time

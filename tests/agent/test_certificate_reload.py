@@ -1,4 +1,4 @@
-"""radiusd is replaced to load new tenants' certificates, in a quiet moment."""
+"""The agent replaces radiusd in a quiet moment to load the certificates of new tenants."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_unloaded_certificate_waits_and_is_loaded_once(cell, loaded):
     assert not cell.due(loaded, live, after=MAX_WAIT_SECONDS)
 
 
-def test_busy_cell_is_left_alone_for_a_day(cell):
+def test_busy_cell_is_not_replaced_for_a_day(cell):
     cell.quiet = False
     assert not cell.due({}, {1: "a"})
     assert not cell.due({}, {1: "a"}, after=MIN_WAIT_SECONDS)
@@ -58,7 +58,7 @@ def test_busy_cell_is_left_alone_for_a_day(cell):
     assert cell.due({}, {1: "a"}, after=MAX_WAIT_SECONDS)
 
 
-def test_tenant_after_a_failed_replacement_gets_another(cell):
+def test_new_tenant_after_a_failed_replacement_gets_another(cell):
     cell.due({}, {1: "a"})
     assert cell.due({}, {1: "a"}, after=MIN_WAIT_SECONDS)
     assert not cell.due({}, {1: "a", 2: "b"}, after=MIN_WAIT_SECONDS)
@@ -69,7 +69,7 @@ def test_certificate_shadowed_by_the_loaded_one_does_not_wait(cell):
     cell.quiet = False
     is_due = lambda live: cell.baking.is_due({1: "old"}, live, is_hidden=True)  # noqa: E731
     assert is_due({1: "new"})
-    # It is not retried either.
+    # The agent does not retry the certificate either.
     assert not is_due({1: "new"})
     assert is_due({1: "newer"})
     assert not is_due({1: "old"})

@@ -1,4 +1,4 @@
-"""The agent's CoA requests to NASes, and which responses it accepts."""
+"""The CoA requests that the agent sends to NASes, and the responses that it accepts."""
 
 import hmac
 import signal
@@ -57,7 +57,7 @@ def test_disconnect_identifies_the_session_and_is_signed_twice(owner, alpha, nas
     began = time.time()
     request = ask(owner, row)
     packet = nas.request()
-    # The request was logged before it was sent.
+    # The agent logs the request before it sends it.
     assert outcome(owner, request, "state", "attempts", "takings") == ("sending", 1, 1)
     nas.send(answer(packet, DISCONNECT_ACK))
     assert ends(owner, request, "state", "answer_code", "error_cause", "detail") == ("acknowledged", 41, None, "")
@@ -68,7 +68,7 @@ def test_disconnect_identifies_the_session_and_is_signed_twice(owner, alpha, nas
     assert values[SESSION_ID].startswith(b"s")
     assert values[NAS_IP] == bytes(int(part) for part in nas.address.split("."))
     assert began - 2 <= int.from_bytes(values[EVENT_TIMESTAMP], "big") <= time.time() + 2
-    # RFC 5176 2.3 and 3.4, with sixteen zero octets in place of the field being computed.
+    # RFC 5176 2.3 and 3.4: each hash is computed with sixteen zero octets in its own field.
     assert packet[4:20] == md5(packet[:4] + bytes(16) + packet[20:] + SECRET, usedforsecurity=False).digest()
     unsigned = packet[:4] + bytes(16) + packet[20:].replace(values[SIGNATURE], bytes(16))
     assert values[SIGNATURE] == hmac.digest(SECRET, unsigned, "md5")
@@ -82,7 +82,7 @@ def test_packet_is_retransmitted_unchanged_a_limited_time(owner, alpha, nas, sen
     assert (state, attempts) == ("unanswered", 3)
     assert detail.startswith(f"No answer from {nas.address}, port 3799 to 3 packets. Turn on dynamic authorization")
     assert nas.is_silent()
-    # Now it is too late.
+    # The limit of retransmissions is reached, so a response has no effect.
     nas.send(answer(packets[0], DISCONNECT_ACK))
     until(lambda: sender.counters["answers_late"] == 1, "the late answer is counted")
     assert outcome(owner, request) == "unanswered"
@@ -115,7 +115,7 @@ def test_forged_responses_are_ignored_and_the_valid_one_counts(owner, alpha, nas
     nas.send(good)
     assert ends(owner, request, "state", "answer_code") == ("acknowledged", 41)
     until(lambda: sender.counters["answers_late"] == 1, "the doubled answer is counted")
-    # From another address, with another identifier, and three without one, which is read as 0.
+    # Responses from another address, with another identifier, and three without an identifier, which is read as 0.
     without = "malformed" if packet[1] == 0 else "foreign"
     expected = Counter(forged=3, wrong_code=2, malformed=1, foreign=2) + Counter({without: 3})
     assert {fault: sender.counters[f"answers_{fault}"] for fault in FAULTS} == expected
@@ -156,7 +156,7 @@ def test_nak_is_explained_and_a_lost_session_is_not_retried(owner, alpha, nas, s
 
 @pytest.fixture
 def cisco(owner, alpha):
-    """Sends to port 1700."""
+    """A NAS of the vendor Cisco, whose CoA port is 1700."""
     nas = SimulatedNas(1700)
     nas.id = add_vendor_nas(owner, alpha, nas.address, "cisco")
     yield nas
@@ -181,7 +181,7 @@ def test_recipe_continues_if_the_first_step_is_rejected(owner, alpha, cisco, sen
     cisco.send(answer(first, COA_NAK, cause=406))
     second = cisco.request()
     assert (second[0], command_of(second)) == (40, b"")
-    # A separate packet (RFC 5176 2.3).
+    # The second command is a separate packet (RFC 5176 2.3).
     assert second[4:20] != first[4:20]
     assert outcome(owner, request, "step", "attempts") == (1, 2)
     cisco.send(answer(first, COA_ACK))
@@ -214,7 +214,7 @@ def test_change_carries_its_attributes(owner, alpha, nas, sender):
         ("127.9.9.9", True, "The NAS is behind NAT and not reachable over UDP."),
         ("224.0.0.9", False, "224.0.0.9 cannot be the address of a NAS."),
         ("2001:db8::1", False, "This cell has no IPv6 address to send to 2001:db8::1 from."),
-        # Anyone with a tenant's secret can set its NAS address.
+        # A user of any tenant can set the address of that tenant's NAS.
         ("169.254.169.254", False, "169.254.169.254 is a link-local address; Admit does not connect to it."),
     ],
 )
@@ -227,7 +227,10 @@ def test_unreachable_nas_is_reported(owner, alpha, sender, address, behind_nat, 
 
 
 def test_nas_must_be_at_an_address_the_platform_may_contact(owner, alpha, nas, cell_engine, platform):
-    """Registered or not. A cell that listens outside loopback has no NAS on loopback."""
+    """This applies to registered and unregistered addresses.
+
+    A cell that listens outside loopback has no NAS on loopback.
+    """
     registered = add_vendor_nas(owner, alpha, nas.address)
     requests = [
         ask(owner, add_session(owner, alpha, nas.address)),
@@ -273,7 +276,7 @@ def test_request_waits_until_the_cell_has_applied_its_change(owner, alpha, nas, 
 
 
 def test_flooding_tenant_or_nas_delays_no_other(owner, make, nas, sender, alpha):
-    """A dead NAS with two hundred requests: other NASes and tenants are served at once."""
+    """A dead NAS with two hundred requests does not delay requests to other NASes and tenants."""
     dead, other = own_address(), SimulatedNas()
     bravo = make("bravo")
     for _ in range(200):
@@ -294,7 +297,7 @@ def test_flooding_tenant_or_nas_delays_no_other(owner, make, nas, sender, alpha)
 
 @pytest.fixture
 def kill(database, platform, owner):
-    """An agent that takes the request and is killed at some point. Then its lease expires."""
+    """Start an agent that takes the request, kill the agent at `moment`, and let the agent's lease expire."""
 
     def kill(request, moment):
         process = forked(lambda: send_and_die(database.cell_url, platform.cell_id, moment))
@@ -314,7 +317,7 @@ def test_request_of_a_killed_agent_is_taken_over(cell_engine, platform, owner, a
     with running(make_sender(cell_engine, platform.cell_id)) as sender:
         packet = nas.request()
         if moment == "sent":
-            # From the dead agent. Its response is no longer awaited.
+            # This request is from the dead agent. No agent awaits its response.
             dead_agents, packet = packet, nas.request()
             nas.send(answer(dead_agents, DISCONNECT_ACK))
             until(lambda: sender.counters["answers_foreign"] + sender.counters["answers_forged"], "it is left aside")
@@ -340,14 +343,14 @@ def test_response_counts_during_a_database_outage(owner, alpha, nas, sender, dat
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'admit_cell'")
     nas.send(answer(packet, DISCONNECT_ACK))
     assert ends(owner, request, "state", "attempts") == ("acknowledged", 1)
-    # It listens again.
+    # The database accepts connections again.
     request = ask(owner, add_session(owner, alpha, nas.address))
     nas.send(answer(nas.request(), DISCONNECT_ACK))
     assert ends(owner, request) == "acknowledged"
 
 
 def test_nas_is_rate_limited_without_delaying_others(owner, alpha, nas, cell_engine, platform):
-    """One packet per thousand seconds: the second request to a NAS is not sent in this test."""
+    """The limit is one packet per thousand seconds, so this test sends no second request to a NAS."""
     other, pacing = SimulatedNas(), replace(QUICK, per_second=0.001)
     with running(make_sender(cell_engine, platform.cell_id, pacing=pacing)):
         first, second = (ask(owner, add_session(owner, alpha, nas.address)) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Fairness: the order of requests, no mutual waiting, and isolation of a bad request."""
+"""Fairness of CoA requests: their order, no mutual waiting, and isolation of a request that fails."""
 
 from dataclasses import replace
 
@@ -41,42 +41,44 @@ def take(queue, *, room=100, each=100, busy=(), full=()):
     return [taken.row.id for taken in queue.take(room=room, each=each, busy=busy, full=full)]
 
 
-class Flown:
-    """As much of a pending request as slots look at."""
+class PendingRequest:
+    """The attributes of a pending request that the allocation of slots reads."""
 
     def __init__(self, tenant, nas):
         self.taken = type("Taken", (), {"nas": f"{tenant}{nas}", "row": type("Row", (), {"tenant_id": tenant})})
 
 
-def flights(tenant, *nases):
-    return [Flown(tenant, nas) for nas in nases]
+def pending_requests(tenant, *nases):
+    return [PendingRequest(tenant, nas) for nas in nases]
 
 
 def test_nas_has_one_slot_until_it_answers():
     places = ConcurrencyLimits()
-    assert places.full(flights("t", "a")).nases == ["ta"]
+    assert places.full(pending_requests("t", "a")).nases == ["ta"]
     places.note("ta", answers=True)
-    assert places.full(flights("t", *"a" * (MAX_PER_NAS - 1))).nases == []
-    assert places.full(flights("t", *"a" * MAX_PER_NAS)).nases == ["ta"]
+    assert places.full(pending_requests("t", *"a" * (MAX_PER_NAS - 1))).nases == []
+    assert places.full(pending_requests("t", *"a" * MAX_PER_NAS)).nases == ["ta"]
     places.note("ta", answers=False)
-    assert places.full(flights("t", "a")).nases == ["ta"]
+    assert places.full(pending_requests("t", "a")).nases == ["ta"]
     assert places.full([]).nases == []
 
 
 def test_unresponsive_nases_take_no_slots_of_others():
     places, dead = ConcurrencyLimits(), [f"dead-{number}" for number in range(MAX_PER_TENANT)]
-    assert places.full(flights("t", *dead)).tenants == ["t"]
-    # Once detected, they get few slots and no longer count.
+    assert places.full(pending_requests("t", *dead)).tenants == ["t"]
+    # When detected, unresponsive NASes get few slots and are not counted.
     for nas in (*dead, "other"):
         places.note(f"t{nas}", answers=False)
-    full = places.full(flights("t", *dead))
+    full = places.full(pending_requests("t", *dead))
     assert full.tenants == []
     assert "tother" in full.nases
-    assert places.full(flights("t", *dead[: MAX_SILENT_PER_TENANT - 1])).nases == sorted(f"t{nas}" for nas in dead[:3])
+    assert places.full(pending_requests("t", *dead[: MAX_SILENT_PER_TENANT - 1])).nases == sorted(
+        f"t{nas}" for nas in dead[:3]
+    )
     many = [f"dead-{number}" for number in range(MAX_PER_TENANT_WITH_SILENT)]
     for nas in many:
         places.note(f"t{nas}", answers=False)
-    assert places.full(flights("t", *many)).tenants == ["t"]
+    assert places.full(pending_requests("t", *many)).tenants == ["t"]
 
 
 def test_unresponsive_nases_do_not_delay_their_tenant(owner, alpha, nas, cell_engine, platform):
@@ -98,7 +100,7 @@ def test_first_request_of_each_nas_precedes_any_second(owner, alpha, queue):
     assert take(queue, each=1) == [first]
     assert take(queue, each=1) == [other]
     assert take(queue, each=1) == [second]
-    # For the same session, once the other one has ended.
+    # A second request for a session is sent after the first request has ended.
     assert take(queue) == []
     owner.execute("UPDATE coa_requests SET state = 'refused', ended_at = now() WHERE id = %s", (other,))
     assert take(queue) == [redecided]
@@ -161,7 +163,7 @@ def test_completed_request_counts_although_cancelled(owner, alpha, nas, cell_eng
     with running(make_sender(cell_engine, platform.cell_id, pacing=replace(QUICK, longest_seconds=60))) as sender:
         packet = nas.request()
         owner.execute("UPDATE coa_requests SET state = 'withdrawn', ended_at = now() WHERE id = %s", (request,))
-        # Nothing more is sent, and the response is awaited.
+        # The agent sends nothing more and waits for the response.
         assert nas.is_silent(0.4)
         nas.send(answer(packet, DISCONNECT_ACK))
         until(lambda: outcome(owner, request) == "acknowledged", "the answer is written down")
@@ -185,7 +187,7 @@ def test_unanswered_block_is_retried_until_it_expires(owner, alpha, nas, cell_en
         assert 30 < seconds <= 60
         for _ in range(3):
             nas.request()
-        # It is due, and the NAS is back.
+        # The retry is due, and the NAS answers again.
         owner.execute("UPDATE coa_requests SET due_at = now() WHERE id = %s", (block,))
         nas.send(answer(nas.request(), DISCONNECT_ACK))
         assert ends(owner, block, "state", "attempts") == ("acknowledged", 4)
@@ -202,7 +204,7 @@ def test_block_without_any_response_ends_as_unanswered(owner, alpha, queue):
 
 
 @pytest.mark.parametrize("broken", ["make_packet", "go_on", "find_peer"])
-def test_failing_request_ends_without_others(owner, alpha, nas, cell_engine, platform, monkeypatch, broken):
+def test_failing_request_ends_no_other_request(owner, alpha, nas, cell_engine, platform, monkeypatch, broken):
     def fail(*_, **__):
         raise KeyError("a row that nobody thought of")
 
@@ -210,11 +212,11 @@ def test_failing_request_ends_without_others(owner, alpha, nas, cell_engine, pla
     where = coa_sender if broken == "find_peer" else transmission.CoaTransmission
     real = getattr(where, broken)
 
-    def spoilt(first, *more, **named):
+    def with_failing_request(first, *more, **named):
         address = getattr(first, "taken", first).row.address
         return (fail if address == bad_address else real)(first, *more, **named)
 
-    monkeypatch.setattr(where, broken, spoilt)
+    monkeypatch.setattr(where, broken, with_failing_request)
     bad = ask(owner, add_session(owner, alpha, bad_address))
     with running(make_sender(cell_engine, platform.cell_id)) as sender:
         state, detail = ends(owner, bad, "state", "detail")

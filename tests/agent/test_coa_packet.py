@@ -1,4 +1,4 @@
-"""CoA responses from any source: accepted if valid, otherwise ignored."""
+"""CoA responses from any source: the agent accepts valid responses and ignores others."""
 
 import struct
 from hashlib import md5
@@ -51,7 +51,7 @@ def test_any_flipped_bit_invalidates_the_response(bit):
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=253)), max_size=12), st.integers(0, 255))
 def test_signed_response_with_any_content_is_parsed_or_ignored(attributes, code):
-    """A NAS with the secret may still send anything."""
+    """A NAS that knows the secret may still send any content."""
     body = b"".join(bytes((number, len(value) + 2)) + value for number, value in attributes)
     head = struct.pack("!BBH", code, 7, 20 + len(body))
     datagram = head + md5(head + REQUEST[4:20] + body + SECRET, usedforsecurity=False).digest() + body
@@ -78,24 +78,24 @@ def facts(**values):
     )
 
 
-def named(vendor="", **values):
+def nas_of(vendor="", **values):
     recipe = find_vendor(vendor).recipe
     packed = encode_request_attributes(installed_dictionary(), recipe, RecipeStep("disconnect"), facts(**values), ())
     return attributes_of(bytes(20) + packed)
 
 
-def test_session_is_identified_by_its_known_attributes():
+def test_session_is_identified_by_attributes_it_has():
     known = {"nas_key": "sw|2001:db8::1", "user": "anna", "session_id": "s1", "mac": "0a1b2c3d4e5f"}
     address = bytes.fromhex("20010db8000000000000000000000001")
-    assert named(**known) == [(32, b"sw"), (95, address), (1, b"anna"), (44, b"s1"), (31, b"0A-1B-2C-3D-4E-5F")]
-    assert named(nas_key="192.0.2.1") == [(4, bytes((192, 0, 2, 1)))]
-    assert named("cisco", **known) == [(44, b"s1"), (31, b"0A-1B-2C-3D-4E-5F")]
-    assert named("mikrotik", user="anna", framed_ip="192.0.2.7") == [(1, b"anna"), (8, bytes((192, 0, 2, 7)))]
+    assert nas_of(**known) == [(32, b"sw"), (95, address), (1, b"anna"), (44, b"s1"), (31, b"0A-1B-2C-3D-4E-5F")]
+    assert nas_of(nas_key="192.0.2.1") == [(4, bytes((192, 0, 2, 1)))]
+    assert nas_of("cisco", **known) == [(44, b"s1"), (31, b"0A-1B-2C-3D-4E-5F")]
+    assert nas_of("mikrotik", user="anna", framed_ip="192.0.2.7") == [(1, b"anna"), (8, bytes((192, 0, 2, 7)))]
 
 
 @pytest.mark.parametrize("user", ["", "x" * 254, "a\\377b", "a\nb"])
 def test_name_unknown_to_the_nas_is_omitted(user):
-    assert named(user=user, session_id="s1") == [(44, b"s1")]
+    assert nas_of(user=user, session_id="s1") == [(44, b"s1")]
 
 
 def test_oversized_packet_is_rejected():

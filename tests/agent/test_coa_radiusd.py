@@ -1,5 +1,6 @@
-"""FreeRADIUS as the NAS: an independent RFC 5176 implementation parses our requests and rejects some with Error-
-Cause.
+"""FreeRADIUS as the NAS: an independent implementation of RFC 5176 parses the agent's requests.
+
+It rejects some requests with an Error-Cause.
 """
 
 import subprocess
@@ -22,7 +23,7 @@ from tests.agent.nas_simulator import (
 )
 from tests.polling import until
 
-# Ends only anna's sessions, knows no vendor command, and has only some VLANs.
+# This NAS ends only sessions of the user anna, knows no vendor command, and has only some VLANs.
 CONFIGURATION = """
 prefix = {folder}
 logdir = {folder}
@@ -155,7 +156,7 @@ def test_unknown_command_continues_the_recipe(owner, alpha, cisco, sender):
 
 
 def test_nas_with_another_secret_does_not_answer(owner, alpha, freeradius, cell_engine, platform):
-    """FreeRADIUS drops packets not signed with its secret (RFC 5176 2.3)."""
+    """FreeRADIUS drops packets that are not signed with its secret (RFC 5176 2.3)."""
 
     class OtherSealer:
         def open(self, sealed, context):
@@ -171,7 +172,10 @@ def test_nas_with_another_secret_does_not_answer(owner, alpha, freeradius, cell_
 def test_nas_with_an_ipv6_address_is_contacted_over_ipv6(
     listens, owner, alpha, cell_engine, platform, tmp_path_factory
 ):
-    """From the cell's own address or, if it listens on all, from the one routed there."""
+    """The agent sends from the cell's address.
+
+    If the cell listens on all addresses, it sends from the routed address.
+    """
     folder = tmp_path_factory.mktemp("six")
     with (
         Freeradius(folder, 3799, address="::1", source="::1") as nas,
@@ -184,11 +188,11 @@ def test_nas_with_an_ipv6_address_is_contacted_over_ipv6(
         assert ends(owner, known) == ("acknowledged", 41, None, 0)
         assert ends(owner, unknown) == ("refused", 42, 503, 0)
         assert ends(owner, of_registered) == ("acknowledged", 41, None, 0)
-        # RFC 5176 3: by the NAS's own attributes.
+        # RFC 5176 3: the NAS is identified by its own attributes.
         until(lambda: "NAS-IPv6-Address = 2001:db8::7" in nas.log(), "it has said what it read")
         assert "NAS-IPv6-Address = ::1" in nas.log()
         if listens == "::1":
-            # It has no IPv4 address to send from.
+            # The cell has no IPv4 address to send from.
             other = ask(owner, add_session(owner, alpha, SOURCE))
             assert ends(owner, other) == ("unreachable", None, None, 0)
     assert not sender.counters["answers_forged"]

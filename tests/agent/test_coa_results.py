@@ -1,4 +1,4 @@
-"""Results of CoA requests are published as stored."""
+"""The agent publishes results of CoA requests as it stored them."""
 
 from sqlalchemy import select
 

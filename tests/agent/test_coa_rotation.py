@@ -1,4 +1,4 @@
-"""During a rotation, a request to a NAS is signed with the secret that the NAS has."""
+"""During a rotation, the agent signs a request to a NAS with the secret that the NAS has."""
 
 from uuid import uuid4
 
@@ -9,7 +9,7 @@ from tests.agent.nas_simulator import add_session, add_vendor_nas, ask
 
 
 class ContextSealer:
-    """A secret equals its sealing context."""
+    """Returns the sealing context as the secret."""
 
     def open(self, sealed: bytes, context: str) -> bytes:
         return context.encode()

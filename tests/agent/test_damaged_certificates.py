@@ -25,7 +25,7 @@ def paths(tmp_path: Path) -> CellPaths:
 
 
 def made(paths: CellPaths, tmp_path: Path) -> tuple[dict[int, str], str]:
-    """The loaded certificates and the TLS configuration of the slots."""
+    """Write the loaded certificates and the TLS configuration of the slots."""
     slots = [
         SlotRow(
             SlotNumber(number), 20_000 + 2 * number, 20_001 + 2 * number, "assigned", None, "a-secret-of-a-slot", ()

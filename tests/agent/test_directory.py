@@ -1,4 +1,4 @@
-"""Rows of one tenant that no configuration can express affect only that tenant."""
+"""Rows of one tenant that cannot be written as radiusd configuration affect only that tenant."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ USUAL = "a-secret-of-a-slot"
 def slots_with(
     owner_engine: Engine, directory: ConfigurationSource, tenant: Tenant, secret: bytes
 ) -> Sequence[SlotRow]:
-    """The tenant's slot has this secret."""
+    """Write slots in which this tenant's slot has this secret."""
     with Session(owner_engine) as session:
         for row in session.scalars(select(Slot)):
             plain = secret if row.tenant_id == tenant.id else USUAL.encode()
@@ -39,7 +39,7 @@ def test_unusable_secret_affects_only_its_tenant(
     assert {row.secret for row in found if row.tenant_id != alpha.id} == {USUAL}
     assert RADIUS_SECRET.fullmatch(its)
     assert directory.unusable_secrets == [f"slot {row.number}" for row in found if row.tenant_id == alpha.id]
-    # Otherwise radiusd would be replaced again and again.
+    # Otherwise the agent would replace radiusd again and again.
     assert directory.slots(count=4) == found
     assert {row.secret for row in slots_with(owner_engine, directory, alpha, USUAL.encode())} == {USUAL}
     assert not directory.unusable_secrets

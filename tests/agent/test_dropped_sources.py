@@ -1,4 +1,7 @@
-"""Alarms with remedies for NASes whose requests are dropped, or that a rotation left behind."""
+"""Alarms about NASes whose requests radiusd drops, or that still use the old secret of a rotation.
+
+Each has a remedy.
+"""
 
 import json
 from datetime import timedelta
@@ -55,7 +58,7 @@ def test_wrong_secret_raises_an_alarm_until_it_stops(cell_engine, platform, alph
 
 
 def test_wrong_secret_of_a_self_test_raises_no_alarm(owner, cell_engine, platform, alpha, bravo):
-    """Simultaneous packets from other sources will be repeated."""
+    """Packets from other sources at that time raise an alarm when they are repeated."""
     alarms = Alarms()
     told = DroppedSources(
         cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: {(0, "192.0.2.1"), (1, "192.0.2.2")}

@@ -1,4 +1,4 @@
-"""Work queued for the worker is reported, and raises an alarm if it stays."""
+"""Endpoints queued for the worker: the agent reports their number, and raises an alarm if it stays high."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def watch(platform, cell_engine, alarms, clock):
     return EndpointBacklog(cell_engine, platform.cell_id, alarms, clock)
 
 
-def told(alarms):
+def alarm_texts(alarms):
     return [alarm.detail for alarm in alarms.standing()]
 
 
@@ -30,13 +30,13 @@ def test_work_that_stays_is_an_alarm_until_it_is_done(owner, alpha, watch, alarm
     watch.look()
     clock.now += ALARM_AFTER_SECONDS - 1
     watch.look()
-    assert (watch.count, told(alarms)) == (1, [])
+    assert (watch.count, alarm_texts(alarms)) == (1, [])
     clock.now += 1
     watch.look()
-    assert "1 changes wait, the first for 60 s" in told(alarms)[0]
+    assert "1 changes wait, the first for 60 s" in alarm_texts(alarms)[0]
     owner.execute("DELETE FROM endpoint_work")
     watch.look()
-    assert (watch.count, told(alarms)) == (0, [])
+    assert (watch.count, alarm_texts(alarms)) == (0, [])
 
 
 def test_work_in_progress_is_no_alarm(owner, alpha, watch, alarms, clock):
@@ -45,7 +45,7 @@ def test_work_in_progress_is_no_alarm(owner, alpha, watch, alarms, clock):
         watch.look()
         clock.now += ALARM_AFTER_SECONDS - 1
         owner.execute("DELETE FROM endpoint_work")
-    assert told(alarms) == []
+    assert alarm_texts(alarms) == []
 
 
 def test_work_over_the_counting_limit_is_an_alarm_at_once(owner, alpha, watch, alarms, monkeypatch):
@@ -53,4 +53,4 @@ def test_work_over_the_counting_limit_is_an_alarm_at_once(owner, alpha, watch, a
     for _ in range(3):
         wait(owner, alpha)
     watch.look()
-    assert "2 or more changes wait" in told(alarms)[0]
+    assert "2 or more changes wait" in alarm_texts(alarms)[0]

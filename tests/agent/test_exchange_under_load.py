@@ -1,4 +1,4 @@
-"""Effects on a cell's NASes while one tenant rotates its secret under load. The figures are logged."""
+"""The effect on the NASes of a cell while one tenant rotates its secret under load. The test logs the figures."""
 
 import logging
 import time

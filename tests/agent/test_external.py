@@ -1,4 +1,4 @@
-"""External authorities between database and cell: presented certificates go up, trust and revocations go down."""
+"""External authorities. The cell sends presented certificates to the database, and receives trust and revocations."""
 
 import pytest
 from cryptography import x509
@@ -66,29 +66,29 @@ def trust(owner):
 LAPTOP = der(laptop(crl_urls=["http://crl.example/"], ocsp_urls=["http://ocsp.example/"]))
 
 
-def shown(owner, columns="common_name, crl_urls, ocsp_urls"):
+def presented_certificates(owner, columns="common_name, crl_urls, ocsp_urls"):
     return owner.execute(f"SELECT {columns} FROM external_certificates ORDER BY common_name").fetchall()
 
 
-class TestShown:
+class TestPresentedCertificates:
     def test_certificate_is_stored_with_its_status_addresses(self, owner, alpha, journal, trust):
         authority_id = trust(alpha, ISSUING)
         urls = ["ldap://ad.example/cn=crl", "http://crl.example/1.crl"]
         leaf = laptop(crl_urls=urls, ocsp_urls=["http://ocsp.example/"])
         told = {"external_authority": str(authority_id), "external_certificate": der(leaf)}
         journal.ship(auth(alpha, **told))
-        assert shown(owner) == [("laptop", urls[1:], ["http://ocsp.example/"])]
-        ((serial,),) = shown(owner, "encode(serial, 'hex')")
+        assert presented_certificates(owner) == [("laptop", urls[1:], ["http://ocsp.example/"])]
+        ((serial,),) = presented_certificates(owner, "encode(serial, 'hex')")
         assert int(serial, 16) == leaf.certificate.serial_number
         journal.ship(auth(alpha, at=AT + SECOND, **told))
-        assert shown(owner, "last_seen_at - first_seen_at = interval '1 second'") == [(True,)]
+        assert presented_certificates(owner, "last_seen_at - first_seen_at = interval '1 second'") == [(True,)]
 
     def test_certificate_of_a_foreign_or_deleted_ca_is_not_stored(self, owner, make, journal, trust, alpha):
         bravo = make("bravo")
         for authority_id in (trust(bravo, ISSUING), bravo.id):
             told = {"external_authority": str(authority_id), "external_certificate": der(laptop())}
             journal.ship(auth(alpha, **told))
-        assert shown(owner) == []
+        assert presented_certificates(owner) == []
         assert owner.execute("SELECT count(*) FROM quarantined_records").fetchone() == (0,)
 
     def test_number_is_limited_and_known_ones_are_updated(self, owner, alpha, journal, trust, monkeypatch):
@@ -98,7 +98,9 @@ class TestShown:
         for at, leaf in ((AT, leaves[0]), (AT + SECOND, leaves[1]), (AT + 2 * SECOND, leaves[0])):
             told = {"external_authority": str(authority_id), "external_certificate": der(leaf)}
             journal.ship(auth(alpha, at=at, **told))
-        assert shown(owner, "common_name, last_seen_at - first_seen_at = interval '2 seconds'") == [("first", True)]
+        assert presented_certificates(owner, "common_name, last_seen_at - first_seen_at = interval '2 seconds'") == [
+            ("first", True)
+        ]
 
     def read(self, certificate: bytes) -> ExternalCertificates:
         class Alpha:
@@ -109,7 +111,7 @@ class TestShown:
         return batch
 
     def test_certificate_of_another_version_is_skipped(self):
-        # X.509 v2 in place of v3 (RFC 5280 4.1.2.1).
+        # X.509 v2 instead of v3 (RFC 5280 4.1.2.1).
         version = LAPTOP.index(b"\xa0\x03\x02\x01\x02") + 4
         changed = LAPTOP[:version] + b"\x01" + LAPTOP[version + 1 :]
         assert self.read(changed)._shown == {}

@@ -1,4 +1,4 @@
-"""A real radiusd that is stopped, and a real process with one thread that holds the interpreter lock."""
+"""A hanging radiusd, stopped with SIGSTOP, and a hanging agent, whose one thread holds the interpreter lock."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ def test_hanging_radiusd_is_killed_and_restarted(radiusd, clock):
     assert radiusd.restarts == 1
 
 
-def test_radiusd_that_writes_or_answers_at_times_is_kept(radiusd, clock):
+def test_radiusd_that_sometimes_writes_or_answers_keeps_running(radiusd, clock):
     size = [0]
     watch = HangWatch(radiusd, Alarms(), journal_size=lambda: size[0], clock=clock)
     busy = radiusd.running

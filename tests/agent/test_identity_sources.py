@@ -1,4 +1,4 @@
-"""Identity sources in the replica: live, only of this cell's tenants, with secrets resealed."""
+"""Identity sources in the replica: updated live, only of this cell's tenants, with secrets sealed for the cell."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The memory limit of radiusd and what happens above it."""
+"""The memory limit of radiusd and the agent's actions above the limit."""
 
 import os
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def test_memory_of_a_running_process_is_reported():
 
 @dataclass
 class Machine:
-    """/proc and /sys/fs/cgroup of a machine with 8 GB."""
+    """Copies of /proc and /sys/fs/cgroup, as on a machine with 8 GB."""
 
     proc: os.PathLike
     cgroups: os.PathLike
@@ -64,7 +64,7 @@ def test_machine_without_cgroups_uses_all_memory(machine):
         ("0::/system.slice/admit.service", "system.slice/admit.service/memory.max", 2 * GIGABYTE, 2 * GIGABYTE),
         ("0::/system.slice/admit.service", "system.slice/memory.max", 3 * GIGABYTE, 3 * GIGABYTE),
         ("0::/system.slice/admit.service", "system.slice/admit.service/memory.max", "max", 8 * GIGABYTE),
-        # In a container its own group is the root, and the path is that of the host.
+        # In a container, the container's cgroup is the root of /sys/fs/cgroup, but /proc shows the path on the host.
         ("0::/", "memory.max", GIGABYTE, GIGABYTE),
         ("0::/../../docker-1", "memory.max", GIGABYTE, GIGABYTE),
         ("4:memory:/docker/1", "memory/memory.limit_in_bytes", GIGABYTE, GIGABYTE),

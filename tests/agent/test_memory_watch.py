@@ -1,4 +1,4 @@
-"""A real radiusd above its memory limit is replaced once and service continues."""
+"""The agent replaces a radiusd above its memory limit once, and service continues."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.polling import until
 
 @pytest.fixture
 def watch(radiusd, clock):
-    """A watch with this fraction of radiusd's memory as its limit."""
+    """Create a watch whose limit is this fraction of radiusd's memory."""
 
     def make(share):
         held = get_process_memory(radiusd.running.pid).anonymous_bytes
@@ -49,13 +49,13 @@ def test_radiusd_above_the_limit_is_replaced_once(radiusd, watch, clock):
     hard.look()
     assert radiusd.running.pid != old.pid
     assert process.is_alive(radiusd.running)
-    # It answers what it has received, then exits.
+    # The replaced radiusd answers the requests that it has received, then exits.
     until(lambda: radiusd.tick() or not process.is_alive(old), "its end")
     assert radiusd.renewals == 1
     assert codes() == {"memory-high", "memory-exchange"}
     status = radiusd.generation.facts.status
     assert is_serving("127.0.0.1", status.port, status.secret, seconds=5)
-    # The new one uses as much, so the limit is too low: it is not replaced repeatedly.
+    # The new radiusd uses as much memory, so the limit is too low. The agent does not replace it again.
     for clock.now in (
         ABOVE_LIMIT_SECONDS + 1,
         2 * ABOVE_LIMIT_SECONDS + 2,

@@ -1,4 +1,4 @@
-"""Endpoints in the replica: profile, rule groups, posture and passphrase, and their changes."""
+"""Endpoints in the replica and their changes: profile, rule groups, posture and passphrase."""
 
 import json
 
@@ -69,7 +69,7 @@ def test_rule_groups_are_distinguished(owner, alpha, replica, change):
 
 @pytest.fixture
 def sealed(sealed_replica, alpha, change):
-    """The master key, the module's decryption of a device's passphrase, and the alarms."""
+    """The passphrase of a device as the module decrypts it, with the master key and the alarms."""
     opener = PassphraseOpener(str(sealed_replica.cell_key))
 
     def passphrase(mac=MAC):
@@ -125,5 +125,5 @@ def test_unreadable_passphrase_raises_an_alarm_only(sealed, change, owner, alpha
 
 
 def _of_endpoints(alarms: Alarms):
-    """The tenant's slot was sealed with another key than the replica's."""
+    """Alarms about endpoints only. The slot has an alarm too, because its secret is sealed with another key."""
     return [alarm for alarm in alarms.standing() if not alarm.code.startswith("slot-")]

@@ -17,7 +17,10 @@ ASKED = AccessRequest((("Admit-Slot", "slot_0"), ("User-Name", "02a0c0000001")))
 
 @pytest.fixture
 def mirrored(app_engine: Engine, alpha, sealed_replica):
-    """Creates or updates alpha's NAS "sw". Returns its record, the password that the module expects, and the alarms."""
+    """Create or update alpha's NAS "sw".
+
+    Returns the NAS's record, the password that the module expects, and the alarms.
+    """
 
     def open_sealed(sealed, context):
         return sealed_replica.cell.open(sealed, context).decode()

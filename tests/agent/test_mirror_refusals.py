@@ -1,4 +1,4 @@
-"""A row that our code cannot parse: its device is denied, an alarm is raised, and other changes go live."""
+"""A row that the cell cannot parse: its device is denied, an alarm is raised, and other changes are applied."""
 
 import json
 
@@ -17,11 +17,11 @@ from tests.agent.mirrored_rows import (
 )
 
 MAC, NEXT = "001ba9010203", "001ba9010204"
-# Values that the table allows and no record can hold.
+# Values that the table accepts and that a record of the replica cannot hold.
 POSTURE = json.dumps({"posture.disk": {"value": [1], "until": 0}})
 
 
-def spoil(owner, mac=MAC):
+def make_unreadable(owner, mac=MAC):
     owner.execute("UPDATE endpoints SET posture = %s WHERE mac = %s", (POSTURE, mac))
 
 
@@ -29,7 +29,7 @@ def test_unreadable_endpoint_is_denied_and_others_go_live(owner, alpha, make, re
     bravo = make("bravo")
     add_endpoint(owner, alpha, MAC)
     replica.catch_up()
-    spoil(owner)
+    make_unreadable(owner)
     add_endpoint(owner, alpha, NEXT)
     add_endpoint(owner, bravo, MAC)
     for each in (replica.catch_up(), fresh_replica()):
@@ -48,7 +48,7 @@ def test_unreadable_endpoint_is_denied_and_others_go_live(owner, alpha, make, re
 
 def test_alarm_is_cleared_with_its_row(owner, alpha, replica):
     add_endpoint(owner, alpha, MAC)
-    spoil(owner)
+    make_unreadable(owner)
     assert len(replica.catch_up().alarms.standing()) == 1
     owner.execute("DELETE FROM endpoints")
     assert replica.catch_up().alarms.standing() == []
@@ -69,7 +69,7 @@ def broken(*_args, **_given):
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_feed_continues_after_any_unreadable_row(owner, alpha, replica, monkeypatch, at_once):
-    """The code of each noun fails at its row, on full load and on changes."""
+    """The code that mirrors each noun fails at its row, on full load and on changes."""
     if not at_once:
         replica.catch_up()
     policy_id = add_policy(owner, alpha)

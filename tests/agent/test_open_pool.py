@@ -1,4 +1,4 @@
-"""Addresses that radiusd takes from a pool, with one replica and one claims file."""
+"""Addresses that radiusd assigns from a pool, with one replica and one claims file."""
 
 import os
 
@@ -39,14 +39,14 @@ def pool(path):
     pool.close()
 
 
-def stock(*numbers, grant=GRANT):
+def add_ready_addresses(*numbers, grant=GRANT):
     return PoolStockRecord("", "guests", tuple((number, grant, f"10.0.0.{number}") for number in numbers))
 
 
 def test_address_ready_before_the_file_is_not_used(pool):
-    pool.restock(1, stock(1, grant=MADE))
+    pool.restock(1, add_ready_addresses(1, grant=MADE))
     assert pool.take(ANNA, None, now=NOW) is None
-    pool.restock(2, stock(1, grant=MADE + 1))
+    pool.restock(2, add_ready_addresses(1, grant=MADE + 1))
     assert pool.take(ANNA, None, now=NOW) == GrantedAddress(1, MADE + 1, "10.0.0.1")
 
 
@@ -55,49 +55,49 @@ def test_lease_older_than_the_file_counts_only_if_safe(pool):
     assert pool.take(ANNA, PoolLeaseRecord(1, MADE, "10.0.0.1"), now=NOW).number == 1
 
 
-def test_lease_taken_by_another_is_not_returned(pool):
-    pool.restock(1, stock(1, 2))
+def test_lease_of_another_device_is_not_returned(pool):
+    pool.restock(1, add_ready_addresses(1, 2))
     assert pool.take(BEN, None, now=NOW).number == 1
     assert pool.take(ANNA, PoolLeaseRecord(1, GRANT, "10.0.0.1", ready=True), now=NOW).number == 2
 
 
-def test_number_taken_again_by_its_lease_is_skipped(pool):
+def test_number_reassigned_by_its_lease_is_skipped(pool):
     assert pool.take(ANNA, PoolLeaseRecord(1, MADE + 5, "10.0.0.1"), now=NOW).grant == MADE + 5
-    pool.restock(1, stock(1, 2, grant=NOW * SECOND - 1))
+    pool.restock(1, add_ready_addresses(1, 2, grant=NOW * SECOND - 1))
     assert pool.take(BEN, None, now=NOW + 3600).number == 2
-    pool.restock(2, stock(1, 2, grant=(NOW + 2) * SECOND))
+    pool.restock(2, add_ready_addresses(1, 2, grant=(NOW + 2) * SECOND))
     assert pool.take(BEN, None, now=NOW + 3600).number == 1
 
 
 def test_device_gets_the_same_address_until_mirrored(pool):
-    pool.restock(1, stock(1, 2))
+    pool.restock(1, add_ready_addresses(1, 2))
     assert [pool.take(mac, None, now=NOW).number for mac in (ANNA, BEN, ANNA)] == [1, 2, 1]
-    # Another device has it by now.
-    pool.restock(2, stock())
+    # Another device has the address meanwhile.
+    pool.restock(2, add_ready_addresses())
     assert pool.take(ANNA, None, now=NOW) is None
 
 
-def test_next_process_knows_the_taken_addresses(path, pool):
-    pool.restock(1, stock(1, 2, 3))
+def test_next_process_knows_the_assigned_addresses(path, pool):
+    pool.restock(1, add_ready_addresses(1, 2, 3))
     first = pool.take(ANNA, None, now=NOW)
     following = OpenPool(path, ClaimsFile(path))
-    following.restock(1, stock(1, 2, 3))
+    following.restock(1, add_ready_addresses(1, 2, 3))
     assert following.take(BEN, None, now=NOW).number == 2
     assert following.take(ANNA, None, now=NOW) == first
     following.close()
 
 
 def test_grown_pool_is_read_from_its_larger_file(path, pool):
-    pool.restock(1, stock(100))
+    pool.restock(1, add_ready_addresses(100))
     assert pool.take(ANNA, None, now=NOW) is None
     allocate_entries(path, 101)
-    pool.restock(2, stock(100))
+    pool.restock(2, add_ready_addresses(100))
     assert pool.take(ANNA, None, now=NOW).number == 100
 
 
 def test_memory_of_devices_is_limited_by_the_pool_size(pool):
     for turn in range(1, 50):
-        pool.restock(turn, stock(1, 2, grant=(NOW + turn) * SECOND))
+        pool.restock(turn, add_ready_addresses(1, 2, grant=(NOW + turn) * SECOND))
         pool.take(f"{turn:012x}", None, now=NOW + turn - 1)
     assert len(pool._numbers) <= 2
 
@@ -141,7 +141,7 @@ def test_damaged_file_is_read_as_far_as_possible(tmp_path_factory, content):
     assert (claims is None) == (not content)
     if claims is not None:
         pool = OpenPool(path, claims)
-        pool.restock(1, stock(0, 1, 4, 7))
+        pool.restock(1, add_ready_addresses(0, 1, 4, 7))
         taken = [pool.take(mac, None, now=NOW) for mac in (ANNA, BEN)]
         assert len({each.number for each in taken if each}) == len([each for each in taken if each])
         pool.close()

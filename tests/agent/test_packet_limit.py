@@ -1,4 +1,4 @@
-"""The alarm for packets over a tenant's rate limit."""
+"""The alarm about packets that exceed a tenant's rate limit."""
 
 from radius.agent.alarms import Alarms
 from radius.agent.radiusd.packet_limit import ALARM_SECONDS, MIN_DROPPED, MINUTE_SECONDS, PacketLimitWatch

@@ -1,4 +1,4 @@
-"""The folder of TLS sessions is in a world-writable place."""
+"""The folder of TLS sessions lies below a world-writable folder, so the agent checks its owner and mode."""
 
 import shutil
 
@@ -23,7 +23,7 @@ def test_folder_is_created_private_and_reused(paths):
     assert paths.sessions.stat().st_mode & 0o777 == 0o700
 
 
-def test_symlink_is_rejected(paths, tmp_path):
+def test_symlink_in_place_of_the_folder_is_rejected(paths, tmp_path):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     paths.sessions.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(PermissionError, match="Remove it"):

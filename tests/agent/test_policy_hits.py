@@ -1,4 +1,4 @@
-"""Hits are counted exactly once, in the same transaction as their log rows."""
+"""Hits of policy rules are counted exactly once, in the transaction that stores their log rows."""
 
 import psycopg
 import pytest
@@ -60,7 +60,7 @@ def test_reject_before_any_policy_counts_no_hit(owner, alpha, journal):
 
 
 def test_rejected_batch_is_split_and_the_rest_counts_once(owner, alpha, journal):
-    """PostgreSQL rejects a site that is no UUID: the batch is halved until only that row is set aside."""
+    """PostgreSQL rejects a site that is no UUID. The shipper halves the batch until it sets only that row aside."""
     journal.ship(*(decided(alpha, at=AT + n, site_id="mars" if n == 3 else "") for n in range(8)))
     assert hits(owner) == [("r1", 1, "2096-10-02", 7, AT + 7)]
     assert owner.execute("SELECT count(*) FROM auth_log").fetchone() == (7,)

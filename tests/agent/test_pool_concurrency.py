@@ -21,7 +21,7 @@ from tests.factories.tenancy import ACTOR
 
 SECOND = 1_000_000
 CELLS, WORKERS, ROUNDS = 3, 8, 25
-# Numbers whose addresses sessions report without a lease.
+# Numbers of addresses that sessions report without a lease.
 TOLD_FROM = 440
 BEGIN = """
 INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, framed_ip)
@@ -47,9 +47,10 @@ def cell_ids(owner, pool):
 
 
 def test_blocks_are_leased_assigned_and_reaped_concurrently(database, app_engine, alpha, pool, cell_ids, owner):
-    """Each worker is an agent of one cell and assigns its ready addresses. Another one changes the pool meanwhile.
+    """Blocks of addresses are leased, assigned and expired by several workers at once.
 
-    They connect as the owner, without row-level security, because a tenant normally has one cell.
+    Each worker is the agent of one cell and assigns its ready addresses. Another worker changes the pool meanwhile. The
+    workers connect as the owner, without row-level security, because a tenant normally has one cell.
     """
     failures, given, lock = [], Counter(), threading.Lock()
     clock = epoch_microseconds()
@@ -76,7 +77,7 @@ def test_blocks_are_leased_assigned_and_reaped_concurrently(database, app_engine
             (cell_id, TOLD_FROM),
         ).fetchall()
         with lock:
-            # The claims file ensures this: each grant is used once.
+            # The claims file ensures that each grant is used once.
             fresh = [each for each in ready if not given[each]]
             given.update(fresh)
         claims = [
@@ -90,7 +91,7 @@ def test_blocks_are_leased_assigned_and_reaped_concurrently(database, app_engine
         leases.end_leases(cursor, cell_id, [str(alpha.id)], since=now, now=now + 700 * SECOND, clock=now)
 
     def tell():
-        """Sessions with unassigned addresses begin and end: each is stored and published in one transaction."""
+        """Begin and end sessions with unassigned addresses. Each is stored and published in one transaction."""
         try:
             with psycopg.connect(database.owner_url) as connection:
                 cursor, chance = connection.cursor(), random.Random(0)
@@ -133,9 +134,9 @@ def test_blocks_are_leased_assigned_and_reaped_concurrently(database, app_engine
     assert not any(thread.is_alive() for thread in threads)
     assert max(given.values()) == 1
     assert len(given) > 100
-    # A reported address belongs to one device, in any order of events.
+    # In any order of events, a reported address belongs to one device.
     assert owner.execute(READY_AND_HELD).fetchone() == (0,)
-    # No row was lost, and none is stuck in a state.
+    # No row was lost, and no row remains in a temporary state.
     homeless = "SELECT count(*) FROM pool_addresses WHERE (cell_id IS NULL) <> (state = 'free')"
     assert owner.execute(homeless).fetchone() == (0,)
     of_pool = "SELECT count(*) FROM pool_addresses WHERE NOT leaving"
@@ -155,8 +156,9 @@ def test_locked_rows_are_skipped(database, alpha, pool, cell_ids, owner):
 
 
 def test_ended_session_waits_for_no_pool_update(database, app_engine, alpha, pool, cell_ids, owner):
-    """Two updates of a row in one transaction make PostgreSQL check its foreign keys. The pool update would deadlock
-    if it kept the check waiting and then waited for the row.
+    """PostgreSQL checks foreign keys again if one transaction updates a row twice.
+
+    The pool update must not lock rows that this check needs, because the two transactions would deadlock.
     """
     owner.execute(
         "UPDATE pool_addresses SET state = 'leased', cell_id = %s, mac = '02:c0:00:00:00:01', until = 'infinity', "
@@ -179,7 +181,7 @@ def test_ended_session_waits_for_no_pool_update(database, app_engine, alpha, poo
 
 
 def test_pool_update_locks_no_unchanged_row(database, app_engine, alpha, pool, owner):
-    """Otherwise the cells that assign addresses would wait for the update."""
+    """A lock would delay the cells that assign addresses until the update ends."""
     first = owner.execute("SELECT ctid FROM pool_addresses WHERE number = 0").fetchone()
 
     def change(**what):
@@ -208,7 +210,7 @@ def test_largest_pool_is_created_and_updated(app_engine, alpha, owner):
 
     call(create_pool, kind="delegated", ranges=["2001:db8::/40"])
     assert count() == MAX_ADDRESSES
-    # Addresses in use leave the pool later, the others at once.
+    # Addresses in use leave the pool when released. Other addresses leave it at once.
     owner.execute("UPDATE pool_addresses SET state = 'quarantined', mac = '02:00:00:00:00:01' WHERE number % 2 = 0")
     call(update_pool, ranges=["2001:db9::/48"])
     assert (count("leaving"), count("NOT leaving")) == (MAX_ADDRESSES // 2, 256)

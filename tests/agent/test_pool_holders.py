@@ -11,21 +11,21 @@ from tests.agent.pool_cell import ANNA, BEN, CLEO, DORA, EVE, later
 
 
 def test_released_address_is_quarantined_unless_in_use(world, as_tenant):
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     world.starts(ANNA, address)
     world.settle()
     with pytest.raises(InUse, match="A live session has"):
         as_tenant(release_address, actor="test", address=address)
-    other = world.asks(BEN)
+    other = world.request_address(BEN)
     world.settle()
     row = as_tenant(release_address, actor="test", address=other)
     assert (row.state, row.released) == ("quarantined", True)
     world.settle()
-    assert world.asks(BEN) not in (other, None)
+    assert world.request_address(BEN) not in (other, None)
 
 
 def test_address_is_not_released_under_a_silent_session(world, as_tenant):
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     world.starts(ANNA, None)
     world.settle()
     with pytest.raises(InUse, match="A live session has"):
@@ -34,18 +34,18 @@ def test_address_is_not_released_under_a_silent_session(world, as_tenant):
 
 @pytest.mark.parametrize("told", ["own", None])
 def test_released_address_with_a_pending_start_is_kept(world, as_tenant, told):
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     world.settle()
     as_tenant(release_address, actor="test", address=address)
     world.sync()
-    assert world.asks(ANNA) == "10.0.0.2"
+    assert world.request_address(ANNA) == "10.0.0.2"
     world.start_radiusd()
     world.journal.clear()
     world.starts(ANNA, address if told else None)
     for _ in range(3):
         later(world, 60)
     assert world.rows()[address] == "leased"
-    assert address not in [world.asks(mac) for mac in (BEN, CLEO, DORA, EVE)]
+    assert address not in [world.request_address(mac) for mac in (BEN, CLEO, DORA, EVE)]
 
 
 def test_pools_and_accounting_agree_on_unusable_addresses(owner, platform):
@@ -59,17 +59,17 @@ def test_pools_and_accounting_agree_on_unusable_addresses(owner, platform):
 
 @pytest.mark.parametrize("told", ["0.0.0.0", "255.255.255.254", "169.254.3.4"])  # noqa: S104
 def test_session_with_an_unusable_address_holds_its_own(world, told):
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     world.starts(ANNA, told)
     for _ in range(4):
         later(world, 60)
     assert world.rows()[address] == "leased"
-    assert address not in [world.asks(mac) for mac in (BEN, CLEO, DORA, EVE)]
+    assert address not in [world.request_address(mac) for mac in (BEN, CLEO, DORA, EVE)]
 
 
 @pytest.mark.parametrize("told", ["own", None])
 def test_late_start_reclaims_its_address(world, told):
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     for _ in range(4):
         later(world, 60)
     assert world.rows()[address] == "stock"
@@ -77,8 +77,8 @@ def test_late_start_reclaims_its_address(world, told):
     world.ship()
     assert world.rows()[address] == "leased"
     world.sync()
-    assert [world.asks(mac) for mac in (BEN, CLEO, DORA, EVE)] == ["10.0.0.2", "10.0.0.3", "10.0.0.4", None]
-    assert world.asks(ANNA) == address
+    assert [world.request_address(mac) for mac in (BEN, CLEO, DORA, EVE)] == ["10.0.0.2", "10.0.0.3", "10.0.0.4", None]
+    assert world.request_address(ANNA) == address
     assert world.conflicts == 0
 
 
@@ -90,15 +90,16 @@ def test_shipped_session_reclaims_address_unless_it_ended(world, alpha, journal)
 
 
 def test_address_used_twice_is_reported_and_then_reserved(world):
-    """The NAS reported after an hour, and another device had the address by then. No third device gets it while one
-    of them is connected.
+    """The NAS reported after an hour, and another device had the address by then.
+
+    No third device gets the address while one of the two devices is connected.
     """
     world.add_pool("one", ["10.8.0.1"])
     world.settle()
-    assert world.asks(ANNA, pool="one") == "10.8.0.1"
+    assert world.request_address(ANNA, pool="one") == "10.8.0.1"
     for _ in range(4):
         later(world, 60)
-    assert world.asks(BEN, pool="one") == "10.8.0.1"
+    assert world.request_address(BEN, pool="one") == "10.8.0.1"
     world.starts(BEN, None)
     kept, world.journal = world.journal, []
     world.starts(ANNA, "10.8.0.1")
@@ -110,15 +111,15 @@ def test_address_used_twice_is_reported_and_then_reserved(world):
     later(world, RECHECK_SECONDS)
     later(world, RECHECK_SECONDS)
     assert world.rows()["10.8.0.1"] == "leased"
-    assert world.asks(CLEO, pool="one") is None
+    assert world.request_address(CLEO, pool="one") is None
 
 
-def test_lease_stays_with_its_device_whoever_reports_it(world):
-    address = world.asks(ANNA)
+def test_lease_stays_with_its_device_for_any_reporter(world):
+    address = world.request_address(ANNA)
     world.starts(ANNA, None)
     world.settle()
     world.starts(BEN, address)
     for _ in range(3):
         later(world, RECHECK_SECONDS)
-    assert world.asks(BEN) not in (address, None)
-    assert world.asks(ANNA) == address
+    assert world.request_address(BEN) not in (address, None)
+    assert world.request_address(ANNA) == address

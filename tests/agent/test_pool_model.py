@@ -1,4 +1,4 @@
-"""Model test: in any order of events and kills, no address belongs to two devices, and none is lost."""
+"""Model test: in any order of events and kills, no address belongs to two devices, and no address is lost."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,17 +20,17 @@ DEVICES = tuple(f"02a0c000000{number}" for number in range(1, 5))
 SMALL, LARGE, OTHER = ("10.0.0.1-10.0.0.2",), ("10.0.0.1-10.0.0.4",), ("10.0.0.3-10.0.0.4",)
 ADDRESSES = tuple(f"10.0.0.{number}" for number in range(1, 5))
 GRACE = QUARANTINE = 60
-# A NAS's report of an address: the address, none, the request for one (RFC 2865 5.8), or the device's own choice.
+# The address that a NAS reports: the assigned address, none, 255.255.255.254 (RFC 2865 5.8), or the device's choice.
 OWN = "own"
-TOLD = (OWN, "", "0.0.0.0", "169.254.3.4")  # noqa: S104  # what is told, bound to nothing
+TOLD = (OWN, "", "0.0.0.0", "169.254.3.4")  # noqa: S104  # reported addresses, bound to nothing
 
 
 class Addresses(RuleBasedStateMachine):
-    """Four devices and a pool of two to four addresses.
+    """Four devices and a pool of two to four addresses. The model holds each connected device's address.
 
-    The model holds each connected device's address. A device's session begins once it is accepted, and its NAS
-    reports at once. The report may reach the database later. Late reports free their addresses for others until
-    they arrive. Some sessions use addresses that were not assigned.
+    A device's session begins when it is accepted, and its NAS reports the session at once. The report may reach the
+    database later. Late reports free their addresses for others until the reports arrive. Some sessions use addresses
+    that were not assigned.
     """
 
     def __init__(self, world, as_tenant):
@@ -49,9 +49,9 @@ class Addresses(RuleBasedStateMachine):
         world.settle()
         # The connected devices.
         self.using = {}
-        # Devices not reported by their NAS: the address, and the report to come.
+        # Devices whose NAS has not reported them: (address, the pending report).
         self.unheard = {}
-        # Whether an address was used or reported without the cell's knowledge.
+        # Whether a device used or reported an address without the cell's knowledge.
         self.may_collide = False
         self.devices_come(DEVICES, number, told)
 
@@ -61,11 +61,11 @@ class Addresses(RuleBasedStateMachine):
             self.comes(mac, told)
 
     def comes(self, mac, told=OWN):
-        address = self.asks(mac)
+        address = self.request_address(mac)
         if address is None:
             return
         if mac in self.using:
-            # Reauthenticated. A connected device never loses its address.
+            # The device reauthenticated. A connected device never loses its address.
             assert address == self.using[mac] or self.was_taken_out(self.using[mac])
         self.world.stops(mac)
         self.unheard.pop(mac, None)
@@ -76,28 +76,28 @@ class Addresses(RuleBasedStateMachine):
         self.using[mac] = address
         self.world.starts(mac, address if told == OWN else told or None)
 
-    def asks(self, mac, **how):
-        address = self.world.asks(mac, **how)
+    def request_address(self, mac, **how):
+        address = self.world.request_address(mac, **how)
         if address is not None:
             others = {used for other, used in self.using.items() if other != mac}
             assert address not in others, f"{mac} is given {address}: {self.using}"
             for other in [each for each, (used, _) in self.unheard.items() if used == address and each != mac]:
-                # The cell could not know of it, so it picks another one.
+                # The cell could not know of the earlier address, so it picks another address.
                 del self.unheard[other]
         return address
 
     @rule(mac=st.sampled_from(DEVICES))
     def accept_is_lost(self, mac):
-        self.asks(mac)
+        self.request_address(mac)
 
     @rule(mac=st.sampled_from(DEVICES), told=st.sampled_from(TOLD))
     def device_comes_and_its_nas_is_cut_off(self, mac, told):
-        if mac not in self.using and (address := self.asks(mac)) is not None:
+        if mac not in self.using and (address := self.request_address(mac)) is not None:
             self.unheard[mac] = address, told
 
     @rule()
     def nas_tells_of_what_it_kept(self):
-        """The reports arrive, in the cell too, before the next device."""
+        """The NAS sends its stored reports. They reach the cell before the next device."""
         self.may_collide |= bool(self.unheard)
         for mac, (address, told) in self.unheard.items():
             self.world.stops(mac)
@@ -118,8 +118,8 @@ class Addresses(RuleBasedStateMachine):
     def something_breaks(self, what, mac):
         world = self.world
         if what == "claimed":
-            # radiusd, with an address taken and never reported.
-            self.asks(mac, journalled=False)
+            # radiusd is killed after it assigned an address that it never reported.
+            self.request_address(mac, journalled=False)
         {
             "agent": world.start_agent,
             "radiusd": world.start_radiusd,
@@ -129,13 +129,13 @@ class Addresses(RuleBasedStateMachine):
         }[what]()
 
     def was_taken_out(self, address):
-        """From its pool, now or as far as the cell knows."""
+        """Whether the address was removed from its pool, in the database or as far as the cell knows."""
         leaving = self.world.rows("host(address), leaving")
         return leaving.get(address, True) or address not in self.world.heard
 
     @rule(macs=st.permutations(DEVICES), number=st.integers(1, len(DEVICES)))
     def devices_go(self, macs, number):
-        """All at once if their NAS restarts (RFC 2866 5.1)."""
+        """Disconnect devices, all at once if their NAS restarts (RFC 2866 5.1)."""
         for mac in macs[:number]:
             self.goes(mac)
 
@@ -161,7 +161,7 @@ class Addresses(RuleBasedStateMachine):
 
     @rule(shipping=st.booleans(), following=st.booleans(), number=st.integers(0, len(DEVICES)))
     def minutes_pass(self, shipping, following, number):
-        """Then some disconnected devices request addresses, so that expired ones are reused."""
+        """Let minutes pass. Then some disconnected devices request addresses, so that expired addresses are reused."""
         for _ in range(7):
             if shipping:
                 self.world.ship()
@@ -171,13 +171,13 @@ class Addresses(RuleBasedStateMachine):
             self.world.now += (QUARANTINE + 5) * SECOND
         for mac in DEVICES[:number]:
             if mac not in self.using and mac not in self.unheard:
-                self.asks(mac)
+                self.request_address(mac)
 
     @rule(ranges=st.sampled_from([SMALL, LARGE, OTHER]), in_time=st.booleans(), told=st.sampled_from(TOLD))
     def pool_is_changed(self, ranges, in_time, told):
-        """The cell hears of it at once, or after its devices have returned."""
+        """Change the pool. The cell learns of it at once, or after the pool's devices have returned."""
         self.as_tenant(update_pool, actor="test", name=POOL, ranges=ranges)
-        # For a session without an address, only the row knows it, and the row may be deleted first.
+        # Only the row records a session without an address, and the row may be deleted first.
         self.unheard = {mac: kept for mac, kept in self.unheard.items() if kept[1] == OWN}
         if not in_time:
             self.minutes_pass(shipping=True, following=False, number=0)
@@ -186,7 +186,7 @@ class Addresses(RuleBasedStateMachine):
     @rule(mac=st.sampled_from(DEVICES), shipped=st.booleans())
     @precondition(lambda self: self.using)
     def address_is_released(self, mac, shipped):
-        """By a person, based on what has arrived."""
+        """Release an address, as a user does who sees only the reports that have arrived."""
         if shipped:
             self.world.ship()
         try:
@@ -206,7 +206,7 @@ class Addresses(RuleBasedStateMachine):
         for _ in range(2):
             self.minutes_pass(shipping=True, following=True, number=len(DEVICES))
         for mac, address in self.using.items():
-            assert self.asks(mac) in (address, None) or self.was_taken_out(address)
+            assert self.request_address(mac) in (address, None) or self.was_taken_out(address)
         self.devices_go(DEVICES, len(DEVICES))
         for _ in range(6):
             world.settle()
@@ -214,7 +214,7 @@ class Addresses(RuleBasedStateMachine):
         world.settle()
         states = world.rows()
         assert set(states.values()) == {"stock"}, states
-        assert {world.asks(mac) for mac in DEVICES[: len(states)]} == set(states)
+        assert {world.request_address(mac) for mac in DEVICES[: len(states)]} == set(states)
 
 
 @pytest.mark.parametrize("examples", [2, pytest.param(60, marks=pytest.mark.long)])

@@ -32,7 +32,10 @@ FROM pool_addresses WHERE state = 'leased'
 
 @pytest.fixture
 def crowd(world, owner):
-    """Devices with one address each, one session just ended and one live. Statistics date from when all had ended."""
+    """Add devices with one address each. Each has a session just ended and a live session.
+
+    The statistics are from the time when all sessions had ended.
+    """
     world.add_pool("homes", kind="delegated", ranges=["2001:db8::/45"], prefix_length=56)
     owner.execute("DELETE FROM pool_addresses USING pools p WHERE p.id = pool_id AND p.name = %s", (POOL,))
     owner.execute(_LEASE, (world.cell_id, DEVICES))

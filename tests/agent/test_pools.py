@@ -1,4 +1,4 @@
-"""Addresses of a pool in one cell: assigned ahead, used without a database, and never shared."""
+"""Addresses of a pool in one cell: assigned in advance, used without a database, and never shared."""
 
 from sqlalchemy import event
 
@@ -9,21 +9,21 @@ from tests.agent.pool_cell import ANNA, BEN, CLEO, DORA, EVE, POOL, SECOND, late
 
 def test_pool_is_ready_in_the_cell_before_first_use(world):
     assert set(world.rows().values()) == {"stock"}
-    assert [world.asks(mac) for mac in (ANNA, BEN)] == ["10.0.0.1", "10.0.0.2"]
+    assert [world.request_address(mac) for mac in (ANNA, BEN)] == ["10.0.0.1", "10.0.0.2"]
 
 
 def test_device_keeps_its_address_during_a_database_outage(world):
-    addresses = [world.asks(mac) for mac in (ANNA, BEN, ANNA, BEN)]
+    addresses = [world.request_address(mac) for mac in (ANNA, BEN, ANNA, BEN)]
     assert addresses[:2] == addresses[2:]
     world.settle()
-    assert [world.asks(mac) for mac in (ANNA, BEN)] == addresses[:2]
+    assert [world.request_address(mac) for mac in (ANNA, BEN)] == addresses[:2]
     assert world.rows() == {"10.0.0.1": "leased", "10.0.0.2": "leased", "10.0.0.3": "stock", "10.0.0.4": "stock"}
 
 
 def test_exhausted_pool_serves_only_existing_holders(world):
-    given = [world.asks(mac) for mac in (ANNA, BEN, CLEO, DORA, EVE)]
+    given = [world.request_address(mac) for mac in (ANNA, BEN, CLEO, DORA, EVE)]
     assert given == ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", None]
-    assert world.asks(CLEO) == "10.0.0.3"
+    assert world.request_address(CLEO) == "10.0.0.3"
     world.keeper.check_stock()
     [alarm] = [alarm for alarm in world.alarms.standing() if alarm.code.startswith("pool-low")]
     assert "Pool guests of tenant alpha has 0 addresses left in this cell." in alarm.detail
@@ -31,7 +31,7 @@ def test_exhausted_pool_serves_only_existing_holders(world):
 
 
 def test_accept_without_a_start_expires_after_grace(world):
-    world.asks(ANNA)
+    world.request_address(ANNA)
     world.settle()
     later(world, 60)
     assert world.rows()["10.0.0.1"] == "quarantined"
@@ -40,7 +40,7 @@ def test_accept_without_a_start_expires_after_grace(world):
 
 
 def test_session_holds_its_address_until_stop_and_quarantine(world):
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     world.starts(ANNA, address)
     for _ in range(3):
         later(world, RECHECK_SECONDS)
@@ -48,43 +48,43 @@ def test_session_holds_its_address_until_stop_and_quarantine(world):
     world.stops(ANNA)
     world.settle()
     assert world.rows()[address] == "quarantined"
-    assert [world.asks(mac) for mac in (BEN, CLEO, DORA, EVE)] == ["10.0.0.2", "10.0.0.3", "10.0.0.4", None]
-    assert world.asks(ANNA) == address
+    assert [world.request_address(mac) for mac in (BEN, CLEO, DORA, EVE)] == ["10.0.0.2", "10.0.0.3", "10.0.0.4", None]
+    assert world.request_address(ANNA) == address
 
 
 def test_session_without_a_reported_address_holds_it_too(world):
-    world.starts(ANNA, world.asks(ANNA) and None)
+    world.starts(ANNA, world.request_address(ANNA) and None)
     later(world, 3 * RECHECK_SECONDS)
     assert world.rows()["10.0.0.1"] == "leased"
 
 
 def test_returning_device_gets_its_address_back(world):
-    assert world.asks(ANNA) == "10.0.0.1"
+    assert world.request_address(ANNA) == "10.0.0.1"
     world.settle()
     later(world, 60)
     later(world, 60)
-    assert [world.asks(mac) for mac in (BEN, CLEO)] == ["10.0.0.2", "10.0.0.3"]
-    assert world.asks(ANNA) == "10.0.0.1"
+    assert [world.request_address(mac) for mac in (BEN, CLEO)] == ["10.0.0.2", "10.0.0.3"]
+    assert world.request_address(ANNA) == "10.0.0.1"
 
 
-def test_address_taken_by_another_is_not_returned(world):
+def test_address_of_another_device_is_not_returned(world):
     for mac in (ANNA, BEN, CLEO, DORA):
-        world.asks(mac)
+        world.request_address(mac)
     world.settle()
     later(world, 60)
     later(world, 60)
-    taken = world.asks(EVE)
-    # The replica still names the previous holder.
+    taken = world.request_address(EVE)
+    # The replica still names the previous device of the address.
     owner = {"10.0.0.1": ANNA, "10.0.0.2": BEN, "10.0.0.3": CLEO, "10.0.0.4": DORA}[taken]
-    assert world.asks(owner) not in (taken, None)
+    assert world.request_address(owner) not in (taken, None)
     world.settle()
     assert world.conflicts == 0
 
 
 def test_radiusd_killed_before_its_answer_leaks_no_address(world):
-    address = world.asks(ANNA, journalled=False)
+    address = world.request_address(ANNA, journalled=False)
     world.start_radiusd()
-    assert world.asks(BEN) != address
+    assert world.request_address(BEN) != address
     world.settle()
     assert world.rows()[address] == "leased"
     later(world, 60)
@@ -93,42 +93,42 @@ def test_radiusd_killed_before_its_answer_leaks_no_address(world):
 
 
 def test_restarted_radiusd_knows_what_it_assigned(world):
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     world.start_radiusd()
-    assert world.asks(BEN) != address
-    assert world.asks(ANNA) == address
+    assert world.request_address(BEN) != address
+    assert world.request_address(ANNA) == address
 
 
 def test_reboot_reassigns_no_possibly_used_address(world):
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     world.starts(ANNA, address)
     held = world.journal
     world.journal = []
     world.boot()
-    # The database is still down, so nothing is known to be ready.
-    assert world.asks(BEN) is None
+    # The database is still down, so the cell knows of no ready address.
+    assert world.request_address(BEN) is None
     world.settle()
     assert world.rows()[address] == "quarantined"
     world.journal = held
     later(world, 60)
     assert world.rows()[address] == "leased"
-    assert world.asks(BEN) not in (address, None)
+    assert world.request_address(BEN) not in (address, None)
 
 
 def test_lost_files_are_recreated_without_double_assignment(world):
-    first = world.asks(ANNA)
+    first = world.request_address(ANNA)
     world.lose_files()
     world.step()
-    second = world.asks(BEN)
+    second = world.request_address(BEN)
     world.settle()
     assert world.rows() == {first: "leased", second: "leased", "10.0.0.3": "quarantined", "10.0.0.4": "quarantined"}
     later(world, 60)
-    assert [world.asks(mac) for mac in (CLEO, DORA, ANNA)] == ["10.0.0.3", "10.0.0.4", first]
+    assert [world.request_address(mac) for mac in (CLEO, DORA, ANNA)] == ["10.0.0.3", "10.0.0.4", first]
 
 
 def test_journal_backlog_ends_no_lease(world):
-    """The Start was in time. Only the database was down."""
-    address = world.asks(ANNA)
+    """The Start arrived in time, but the database was down."""
+    address = world.request_address(ANNA)
     world.starts(ANNA, address)
     world.now += 3600 * SECOND
     world.ship(1)
@@ -140,21 +140,21 @@ def test_journal_backlog_ends_no_lease(world):
 
 
 def test_device_returning_by_old_data_keeps_its_address(world):
-    """Its address became ready without the replica's knowledge. Then the database goes down."""
+    """The address became ready without the replica's knowledge. Then the database goes down."""
     for mac in (ANNA, BEN, CLEO, DORA):
-        world.asks(mac)
+        world.request_address(mac)
     world.settle()
     world.now += 60 * SECOND
     world.step()
     world.now += 60 * SECOND
     world.step()
     assert set(world.rows().values()) == {"stock"}
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     world.now += 7200 * SECOND
     world.sync()
-    assert address not in [world.asks(mac) for mac in (EVE, BEN, CLEO)]
+    assert address not in [world.request_address(mac) for mac in (EVE, BEN, CLEO)]
     world.settle()
-    # No Start has arrived in two hours.
+    # No Start of the device has arrived in two hours.
     assert world.rows()[address] == "quarantined"
     assert world.rows("host(address), replace(mac::text, ':', '')")[address] == ANNA
     assert world.conflicts == 0
@@ -162,40 +162,40 @@ def test_device_returning_by_old_data_keeps_its_address(world):
 
 def test_unreported_returning_device_keeps_address_for_a_while(world):
     for mac in (ANNA, BEN, CLEO, DORA):
-        world.asks(mac)
+        world.request_address(mac)
     world.settle()
     for _ in range(2):
         world.now += 60 * SECOND
         world.step()
-    address = world.asks(ANNA, journalled=False)
+    address = world.request_address(ANNA, journalled=False)
     world.start_radiusd()
     world.settle()
     assert world.rows()[address] == "leased"
     for _ in range(2):
         later(world, 60)
-    taken = [world.asks(mac) for mac in (BEN, CLEO, DORA, EVE)]
+    taken = [world.request_address(mac) for mac in (BEN, CLEO, DORA, EVE)]
     assert (None in taken, address in taken) == (False, True)
 
 
-def test_address_taken_at_a_crash_is_not_reused(world):
+def test_address_assigned_at_a_crash_is_not_reused(world):
     world.add_pool("one", ["10.8.0.1"])
     world.settle()
-    assert world.asks(ANNA, pool="one") == "10.8.0.1"
+    assert world.request_address(ANNA, pool="one") == "10.8.0.1"
     world.settle()
     for _ in range(2):
         later(world, 60)
-    assert world.asks(BEN, pool="one") == "10.8.0.1"
+    assert world.request_address(BEN, pool="one") == "10.8.0.1"
     world.boot()
     world.step()
     world.sync()
-    assert world.asks(ANNA, pool="one") is None
+    assert world.request_address(ANNA, pool="one") is None
     world.settle()
-    assert world.asks(BEN, pool="one") == "10.8.0.1"
+    assert world.request_address(BEN, pool="one") == "10.8.0.1"
     assert world.conflicts == 0
 
 
 def test_late_start_takes_its_address_out_of_quarantine(world):
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     world.settle()
     later(world, 60)
     assert world.rows()[address] == "quarantined"
@@ -207,13 +207,13 @@ def test_late_start_takes_its_address_out_of_quarantine(world):
 def test_reserved_address_is_only_for_its_device(world, as_tenant):
     as_tenant(update_pool, actor="test", name=POOL, reserved={EVE: "10.0.0.1", BEN: "10.0.0.2"})
     world.settle()
-    assert world.asks(ANNA) == "10.0.0.3"
+    assert world.request_address(ANNA) == "10.0.0.3"
     later(world, 60)
-    assert [world.asks(mac) for mac in (EVE, BEN, CLEO, DORA)] == ["10.0.0.1", "10.0.0.2", "10.0.0.4", None]
+    assert [world.request_address(mac) for mac in (EVE, BEN, CLEO, DORA)] == ["10.0.0.1", "10.0.0.2", "10.0.0.4", None]
     world.settle()
     later(world, 60)
     later(world, 60)
-    assert [world.asks(mac) for mac in (EVE, BEN)] == ["10.0.0.1", "10.0.0.2"]
+    assert [world.request_address(mac) for mac in (EVE, BEN)] == ["10.0.0.1", "10.0.0.2"]
     as_tenant(update_pool, actor="test", name=POOL, reserved={EVE: ""})
     for _ in range(4):
         later(world, 60)
@@ -221,13 +221,18 @@ def test_reserved_address_is_only_for_its_device(world, as_tenant):
 
 
 def test_shrunk_pool_keeps_addresses_until_devices_leave(world, as_tenant):
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     world.starts(ANNA, address)
     world.settle()
     as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.3-10.0.0.6"])
     world.settle()
     assert world.rows()[address] == "leased"
-    assert [world.asks(mac) for mac in (BEN, CLEO, DORA, EVE)] == ["10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]
+    assert [world.request_address(mac) for mac in (BEN, CLEO, DORA, EVE)] == [
+        "10.0.0.3",
+        "10.0.0.4",
+        "10.0.0.5",
+        "10.0.0.6",
+    ]
     world.stops(ANNA)
     for _ in range(3):
         later(world, 60)
@@ -235,26 +240,26 @@ def test_shrunk_pool_keeps_addresses_until_devices_leave(world, as_tenant):
 
 
 def test_renamed_pool_continues_under_its_new_name_only(world, as_tenant):
-    given = world.asks(ANNA)
+    given = world.request_address(ANNA)
     as_tenant(rename_pool, actor="test", name=POOL, new_name="visitors")
     world.settle()
-    assert world.asks(ANNA, pool="visitors") == given
-    assert world.asks(BEN, pool="visitors") == "10.0.0.2"
-    assert world.asks(CLEO) is None
+    assert world.request_address(ANNA, pool="visitors") == given
+    assert world.request_address(BEN, pool="visitors") == "10.0.0.2"
+    assert world.request_address(CLEO) is None
     # Another pool may use the old name at once.
     world.add_pool(ranges=("10.0.1.1-10.0.1.4",))
     world.settle()
-    assert world.asks(CLEO) == "10.0.1.1"
-    assert world.asks(DORA, pool="visitors") == "10.0.0.3"
+    assert world.request_address(CLEO) == "10.0.1.1"
+    assert world.request_address(DORA, pool="visitors") == "10.0.0.3"
 
 
-def test_deleted_pool_goes_with_its_last_device(world, as_tenant):
-    address = world.asks(ANNA)
+def test_deleted_pool_is_removed_with_its_last_device(world, as_tenant):
+    address = world.request_address(ANNA)
     world.starts(ANNA, address)
     world.settle()
     assert as_tenant(delete_pool, actor="test", name=POOL) is False
     world.settle()
-    assert world.asks(BEN) is None
+    assert world.request_address(BEN) is None
     for _ in range(3):
         later(world, 60)
     assert list(world.rows()) == [address]
@@ -266,8 +271,8 @@ def test_deleted_pool_goes_with_its_last_device(world, as_tenant):
 
 
 def test_removed_address_waits_until_the_cell_knows(world, as_tenant):
-    """Until then its last device may return to it, and no other may get its number."""
-    address = world.asks(ANNA)
+    """Until the cell knows, the last device may return to the address, and no other device may get its number."""
+    address = world.request_address(ANNA)
     for _ in range(4):
         later(world, 60)
     as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.2-10.0.0.4"])
@@ -275,18 +280,18 @@ def test_removed_address_waits_until_the_cell_knows(world, as_tenant):
         world.ship()
         world.step()
         world.now += 60 * SECOND
-    assert world.asks(ANNA) == address
+    assert world.request_address(ANNA) == address
     world.starts(ANNA, None)
     world.settle()
     as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.1-10.0.0.4"])
     for _ in range(4):
         later(world, 60)
     assert world.rows()[address] == "leased"
-    assert address not in [world.asks(mac) for mac in (BEN, CLEO, DORA, EVE)]
+    assert address not in [world.request_address(mac) for mac in (BEN, CLEO, DORA, EVE)]
 
 
 def test_idle_pools_cost_one_transaction(world):
-    """However many there are, even with pools smaller than half of a cell's reserve."""
+    """This holds for any number of pools, even of pools smaller than half of a cell's reserve."""
     for name in ("second", "third"):
         world.add_pool(name, [f"10.{len(name)}.0.1-10.{len(name)}.0.4"])
     world.settle()
@@ -304,31 +309,31 @@ def test_idle_pools_cost_one_transaction(world):
 def test_clock_set_back_blocks_no_address(world, as_tenant):
     """The quarantine uses another clock, one hour behind, and ends at once."""
     later(world, 3600)
-    given = [world.asks(mac) for mac in (ANNA, BEN, CLEO, DORA)]
+    given = [world.request_address(mac) for mac in (ANNA, BEN, CLEO, DORA)]
     world.ship()
     world.step()
     as_tenant(release_address, actor="test", address=given[0])
     world.settle()
-    assert world.asks(EVE) == given[0]
+    assert world.request_address(EVE) == given[0]
 
 
 def test_addresses_of_the_tenants_former_cell_are_taken_over(world):
-    address = world.asks(ANNA)
+    address = world.request_address(ANNA)
     world.starts(ANNA, address)
     world.settle()
     world.owner.execute("INSERT INTO cells (name, host) VALUES ('cell-2', '')")
     world.owner.execute("UPDATE pool_addresses SET cell_id = (SELECT id FROM cells WHERE name = 'cell-2')")
     world.settle()
     assert world.rows() == {address: "leased"} | dict.fromkeys(["10.0.0.2", "10.0.0.3", "10.0.0.4"], "quarantined")
-    assert world.asks(ANNA) == address
+    assert world.request_address(ANNA) == address
     later(world, 60)
-    assert world.asks(BEN) == "10.0.0.2"
+    assert world.request_address(BEN) == "10.0.0.2"
 
 
 def test_prefixes_are_assigned_and_held_as_reported(world):
     world.add_pool("wan", ["2001:db8::/62"], kind="delegated", prefix_length=64)
     world.settle()
-    prefix = world.asks(ANNA, pool="wan")
+    prefix = world.request_address(ANNA, pool="wan")
     assert prefix == "2001:db8::/64"
     world.starts(ANNA, None)
     world.settle()
@@ -341,10 +346,10 @@ def test_prefixes_are_assigned_and_held_as_reported(world):
 
 
 def test_released_prefix_in_use_is_its_devices_again(world, as_tenant):
-    """Its Start arrived after the release."""
+    """The Start of the device arrived after the release."""
     world.add_pool("wan", ["2001:db8::/62"], kind="delegated", prefix_length=64)
     world.settle()
-    prefix = world.asks(ANNA, pool="wan")
+    prefix = world.request_address(ANNA, pool="wan")
     world.settle()
     as_tenant(release_address, actor="test", address=prefix)
     world.starts(ANNA, None)
@@ -352,20 +357,20 @@ def test_released_prefix_in_use_is_its_devices_again(world, as_tenant):
     world.owner.execute("UPDATE sessions SET delegated_prefix = %s", (prefix,))
     later(world, 60)
     assert world.rows("address::text, state")[prefix] == "leased"
-    assert world.asks(ANNA, pool="wan") == prefix
+    assert world.request_address(ANNA, pool="wan") == prefix
 
 
 def test_grown_pool_assigns_its_new_addresses_at_once(world, as_tenant):
     for mac in (ANNA, BEN, CLEO, DORA):
-        world.asks(mac)
+        world.request_address(mac)
     world.settle()
     as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.1-10.0.0.4", "10.7.0.0/24"])
     world.settle()
-    assert world.asks(EVE) == "10.7.0.1"
+    assert world.request_address(EVE) == "10.7.0.1"
 
 
 def test_endless_pool_creation_delays_no_other_pool(world, as_tenant):
-    world.asks(ANNA)
+    world.request_address(ANNA)
     world.settle()
     for number in range(31):
         world.add_pool(f"more-{number}", ranges=[f"10.1.0.{number + 1}"])
@@ -373,7 +378,7 @@ def test_endless_pool_creation_delays_no_other_pool(world, as_tenant):
             as_tenant(delete_pool, actor="test", name=f"more-{number - 1}")
         world.step()
         world.now += 2 * SECOND
-    # Its grace has passed without a device.
+    # The grace period has passed without a device.
     assert world.rows()["10.0.0.1"] == "quarantined"
 
 
@@ -382,7 +387,7 @@ def test_address_used_by_an_unassigned_session_is_not_ready(world, as_tenant):
     world.settle()
     as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.1-10.0.0.4", "10.7.0.0/30"])
     later(world, 1)
-    world.asks(ANNA), world.asks(BEN), world.asks(CLEO)
+    world.request_address(ANNA), world.request_address(BEN), world.request_address(CLEO)
     later(world, 1)
     assert world.rows()["10.7.0.1"] == "free"
     assert world.rows()["10.7.0.2"] == "stock"

@@ -1,4 +1,4 @@
-"""radiusd as a process, replaced by other real processes."""
+"""Radiusd processes, and other real processes in their place."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ ctypes.CDLL(None).pthread_exit(None)
 
 
 def test_process_with_only_its_main_thread_dead_is_alive():
-    """The kernel ends the threads of a killed process one by one, and its ports stay in use until the last one."""
+    """The kernel ends the threads of a killed process one by one. Its ports stay in use until the last thread ends."""
     child = subprocess.Popen([sys.executable, "-c", _FIRST_THREAD_ENDS_FIRST], stdout=subprocess.PIPE, text=True)
     try:
         running = process.RunningRadiusd(child.pid, process.start_ticks(child.pid), Path("/nowhere"))

@@ -1,4 +1,4 @@
-"""Unstorable records are set aside exactly once, and shipped once they can be."""
+"""Records that PostgreSQL rejects are set aside exactly once, and shipped when they can be stored."""
 
 from concurrent.futures import ThreadPoolExecutor
 from zlib import crc32
@@ -19,7 +19,7 @@ from radius.agent.sessions.maintenance import SETTLED_SECONDS
 from radius.agent.sessions.merge import recall_sessions
 from radius.agent.shipping.streams import AccountingStream, AuthStream
 from tests.agent.journal_records import AT, SECOND, accounting, auth, certificate_sent, drain, later
-from tests.agent.test_sessions import life
+from tests.agent.test_sessions import session_records
 from tests.factories.rows import make_row
 from tests.journal.journal_contents import decode
 from tests.polling import until
@@ -47,13 +47,13 @@ def leave_cell(owner, tenant):
     owner.execute("UPDATE slots SET tenant_id = NULL, status = 'retired' WHERE tenant_id = %s", (tenant.id,))
 
 
-def come_back(owner, tenant):
+def return_to_cell(owner, tenant):
     owner.execute("UPDATE slots SET tenant_id = %s, status = 'assigned' WHERE number = %s", (tenant.id, tenant.slot))
 
 
 @pytest.fixture
 def replay(database, platform, tmp_path):
-    """As `python -m radius.agent.replay` on the cell's machine."""
+    """Replay the quarantined records, as `python -m radius.agent.replay` does on the cell's machine."""
     paths = CellPaths(tmp_path / "cell")
     paths.root.mkdir()
     write_identity(paths, platform.cell_id)
@@ -100,7 +100,7 @@ def test_unreadable_record_stops_nothing(owner, alpha, journal):
 
 
 def test_repeated_batch_sets_its_bad_records_aside_once(owner, alpha, journal):
-    """The database accepts the log rows and then fails, so the whole batch is retried."""
+    """The database accepts the log rows and then fails, so the shipper retries the whole batch."""
     journal.write(auth(alpha, tenant_id=""), auth(alpha))
     add_unreadable(journal)
     owner.execute("REVOKE INSERT ON endpoint_sightings FROM admit_cell")
@@ -121,14 +121,14 @@ def test_agent_killed_after_commit_sets_nothing_aside_twice(owner, alpha, journa
     journal.write(auth(alpha, at=AT + 1, tenant_id=""))
     second = journal.shipper(AuthStream())
     drain(second)
-    # This one still uses the previous position.
+    # This shipper still uses the previous position.
     drain(journal.auth)
     assert len(quarantined(owner)) == 2
     second.close()
 
 
 def test_full_quarantine_stops_and_reports_the_loss(owner, alpha, journal, monkeypatch):
-    monkeypatch.setattr("radius.agent.shipping.shipper.MAX_RECORDS", 3)
+    monkeypatch.setattr("radius.agent.shipping.quarantine.MAX_RECORDS", 3)
     journal.ship(*(auth(alpha, at=AT + number, tenant_id="") for number in range(5)))
     journal.ship(auth(alpha, at=AT + 9))
     assert (len(quarantined(owner)), count(owner, "auth_log")) == (3, 1)
@@ -150,7 +150,7 @@ def test_replay_ships_storable_records_and_keeps_the_rest(owner, alpha, journal,
     journal.ship()
     assert len(quarantined(owner)) == 35
     assert replay() == {"auth": ReplayResult(0, 33), "acct": ReplayResult(0, 2)}
-    come_back(owner, alpha)
+    return_to_cell(owner, alpha)
     assert replay() == {"auth": ReplayResult(31, 2), "acct": ReplayResult(2, 0)}
     assert (count(owner, "auth_log"), count(owner, "endpoint_sightings")) == (30, 31)
     assert (count(owner, "accounting_log"), count(owner, "sessions")) == (2, 1)
@@ -159,10 +159,10 @@ def test_replay_ships_storable_records_and_keeps_the_rest(owner, alpha, journal,
 
 
 def test_replay_and_shipper_take_turns(owner, database, alpha, journal, replay):
-    """Each requires that nobody else changes the sessions it has read."""
+    """The replay and the shipper each require that the other changes no session that they have read."""
     leave_cell(owner, alpha)
     journal.ship(accounting(alpha, "Start"))
-    come_back(owner, alpha)
+    return_to_cell(owner, alpha)
     waiting = (
         "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
         "WHERE NOT l.granted AND a.datname = current_database()"
@@ -185,13 +185,13 @@ def test_record_replayed_days_later_updates_the_history(
     owner, alpha, journal, replay, status, seconds, lasts, tells_time
 ):
     missing = status == "Start"
-    journal.ship(*life(alpha)[missing:])
+    journal.ship(*session_records(alpha)[missing:])
     leave_cell(owner, alpha)
     counter = {"Acct_Input_Octets": str(10 * seconds)} if seconds else {}
     told = seconds if tells_time else None
     late = accounting(alpha, status, at=AT + (seconds or 0) * SECOND, seconds=told, **counter)
     journal.ship(late)
-    come_back(owner, alpha)
+    return_to_cell(owner, alpha)
     later(journal, SETTLED_SECONDS + 3_600)
     (row,) = owner.execute("SELECT id FROM session_history").fetchone()
     assert replay()["acct"] == ReplayResult(1, 0)
@@ -205,12 +205,14 @@ def test_record_replayed_days_later_updates_the_history(
 
 def test_replay_keeps_history_of_other_tenants_and_nases(owner, make, alpha, journal, replay):
     bravo = make("bravo")
-    journal.ship(*life(alpha))
+    journal.ship(*session_records(alpha))
     leave_cell(owner, bravo)
     leave_cell(owner, alpha)
-    journal.ship(*life(bravo), *life(alpha, nas="other"), *life(alpha, start=AT + 600 * SECOND))
-    come_back(owner, bravo)
-    come_back(owner, alpha)
+    journal.ship(
+        *session_records(bravo), *session_records(alpha, nas="other"), *session_records(alpha, start=AT + 600 * SECOND)
+    )
+    return_to_cell(owner, bravo)
+    return_to_cell(owner, alpha)
     later(journal, SETTLED_SECONDS + 3_600)
     assert count(owner, "session_history") == 1
     replay()
@@ -218,12 +220,12 @@ def test_replay_keeps_history_of_other_tenants_and_nases(owner, make, alpha, jou
 
 
 def test_cell_takes_nothing_from_the_history_of_others(owner, alpha, journal, database):
-    journal.ship(*life(alpha))
+    journal.ship(*session_records(alpha))
     later(journal, SETTLED_SECONDS + 3_600)
     leave_cell(owner, alpha)
     session = journal.shipper(AccountingStream())
     batch = SessionBatch()
-    for record in life(alpha):
+    for record in session_records(alpha):
         batch.add(parse_accounting(record))
     with session_scope(CellScope(session._cell_id), engine=session._engine) as scope:
         recall_sessions(driver_connection(scope).cursor(), batch)
@@ -232,13 +234,13 @@ def test_cell_takes_nothing_from_the_history_of_others(owner, alpha, journal, da
 
 
 def test_feed_gets_no_session_start_twice(owner, app_engine, alpha, journal, replay):
-    journal.ship(*life(alpha))
+    journal.ship(*session_records(alpha))
     later(journal, SETTLED_SECONDS + 3_600)
     with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
         make_row(session, Feed.__table__, alpha.id, sources=["session"])
     leave_cell(owner, alpha)
-    journal.ship(life(alpha)[1])
-    come_back(owner, alpha)
+    journal.ship(session_records(alpha)[1])
+    return_to_cell(owner, alpha)
     replay()
     assert count(owner, "sessions") == 1
     assert owner.execute("SELECT what FROM event_notes WHERE kind = 'session'").fetchall() == []

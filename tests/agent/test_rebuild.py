@@ -1,4 +1,4 @@
-"""A broken replica is rebuilt at the agent's start and at run time."""
+"""The agent rebuilds a broken replica at its start and at run time."""
 
 import threading
 
@@ -23,8 +23,9 @@ def test_damaged_replica_is_rebuilt_with_an_alarm(owner, alpha, platform, cell_e
 
 
 def test_replica_that_cannot_follow_is_rebuilt(replica, alpha, monkeypatch):
-    """A record is intact for LMDB but invalid. Each step fails before it applies anything, so the check's result
-    must come first.
+    """A record is intact in LMDB but invalid.
+
+    Each step fails before it applies a change, so the check must come first.
     """
     replica.catch_up()
     directory = replica.writer._directory
@@ -45,7 +46,7 @@ def test_replica_that_cannot_follow_is_rebuilt(replica, alpha, monkeypatch):
 
 
 def test_database_with_restarted_transaction_ids_is_reloaded(owner, alpha, replica):
-    """As after a restore from a dump on another server, whose ids would hide new rows."""
+    """A restored dump on another server has lower transaction ids, which would hide new rows."""
     replica.catch_up()
     (server,) = owner.execute("SELECT system_identifier::text FROM pg_control_system()").fetchone()
     assert replica.writer.meta("database").split("/")[0] == server

@@ -1,4 +1,4 @@
-"""The agent as a supervisor or container starts it: one sentence names each missing part."""
+"""Refusals of the agent to start, under a supervisor or in a container. One sentence names each missing part."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ NEWER = "9999_from_the_future"
 
 @pytest.fixture
 def run_agent(database, tmp_path):
-    """The agent on the tests' database, in its own cell directory, until it exits."""
+    """Run the agent on the tests' database, in its own cell directory, until it exits."""
     cell = tmp_path / "cell"
     key = tmp_path / "master.key"
     MasterKeyFile.create(key)
@@ -43,20 +43,20 @@ def run_agent(database, tmp_path):
         }
 
         def agent() -> int:
-            # The only place that names the agent's radiusd.
+            # Only this variable contains the agent's radiusd.
             process.RADIUSD_PROGRAM = str(radiusd or process.RADIUSD_PROGRAM)
             return main()
 
         return run_forked(agent, {"PATH": os.environ["PATH"], **settings})
 
     yield run
-    # Outside the test's own directory: in memory.
+    # In memory, outside the directory of the test.
     shutil.rmtree(CellPaths(cell).sessions, ignore_errors=True)
     assert not (cell / "radiusd.json").exists()
 
 
 def test_agent_rejects_a_port_in_use(run_agent):
-    """Another process uses a port of the cell. radiusd is not started, because it would exit for all tenants."""
+    """Another process uses a port of the cell. The agent does not start radiusd, which would exit for all tenants."""
     port = free_row(udp=6)
     with occupied_port(socket.SOCK_DGRAM, port + 1):
         done = run_agent(first_port=port)
@@ -67,7 +67,7 @@ def test_agent_rejects_a_port_in_use(run_agent):
     "version", ["3.2.1", *(pytest.param(each, marks=pytest.mark.long) for each in ("3.2.9", "4.0.0"))]
 )
 def test_agent_rejects_another_freeradius_version(run_agent, tmp_path, version):
-    """radiusd itself may report another version than dpkg."""
+    """`radiusd` may report another version than dpkg."""
     fake = tmp_path / "freeradius"
     fake.write_text(f'#!/bin/sh\necho "radiusd: FreeRADIUS Version {version}, for host x86_64-pc-linux-gnu"\n')
     fake.chmod(0o755)
@@ -76,13 +76,13 @@ def test_agent_rejects_another_freeradius_version(run_agent, tmp_path, version):
 
 @pytest.mark.long
 def test_agent_rejects_a_machine_without_freeradius(run_agent, tmp_path):
-    """No program of that name."""
+    """The machine has no program with that name."""
     assert_one_sentence(run_agent(radiusd=tmp_path / "none"), "Install freeradius 3.2.7")
 
 
 @pytest.mark.parametrize(("revision", "what"), [(NEWER, "newer"), (None, "Migrate it first")])
 def test_agent_rejects_a_mismatched_database(run_agent, database, revision, what):
-    """The database was migrated by a later version or by none."""
+    """A later version migrated the database, or no version did."""
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
         ((fitting,),) = connection.execute("DELETE FROM alembic_version RETURNING version_num").fetchall()
         try:
@@ -95,7 +95,7 @@ def test_agent_rejects_a_mismatched_database(run_agent, database, revision, what
 
 
 def test_all_invalid_settings_are_named_at_once():
-    """`python -m radius.agent` with missing and invalid settings: one line, exit status 1."""
+    """`python -m radius.agent` with missing and invalid settings writes one line and exits with status 1."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "radius.agent"],
         cwd=CHECKOUT,

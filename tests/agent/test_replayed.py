@@ -1,4 +1,4 @@
-"""Replay sees what a cell journals, from the packet to another policy's decision."""
+"""Recorded requests: a replay with another policy uses the packet and facts that the cell recorded."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def replay(app_engine, cell_engine, platform, alpha):
     return replay
 
 
-def test_replay_sees_the_original_packet_and_facts(replay, journal, alpha, app_engine):
+def test_replay_uses_the_original_packet_and_facts(replay, journal, alpha, app_engine):
     with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
         site = sites.require_by_slug(session, tenant_id=alpha.id, slug="main")
     there = {"at": epoch_microseconds() - 60_000_000, "site_id": str(site.id)}

@@ -1,4 +1,4 @@
-"""Keys of server certificates: unused ones are deleted, and radiusd starts without them."""
+"""Keys of server certificates: the agent deletes unused keys, and radiusd starts without them."""
 
 import os
 import ssl
@@ -10,15 +10,15 @@ from radius.agent.radiusd import process
 from radius.agent.radiusd.tls_material import ServerCertificate, TenantMaterial, TlsMaterialStore
 
 
-def baked_key(paths):
+def key_in_configuration(paths):
     (path,) = paths.slot(0).glob("server-*.pem")
     return path
 
 
-def test_radiusd_restarts_after_its_baked_tenant_left(radiusd, tmp_path):
-    """Its slot keeps its secret, and radiusd its configuration, until free slots run short."""
+def test_radiusd_restarts_after_a_configured_tenant_left(radiusd, tmp_path):
+    """The slot keeps its secret, and radiusd keeps its configuration, until few free slots remain."""
     paths = CellPaths(tmp_path / "cell")
-    key = baked_key(paths)
+    key = key_in_configuration(paths)
     TlsMaterialStore(paths).clear(0)
     assert not key.exists()
     assert radiusd.renew(is_quiet=lambda _: True) == ""
@@ -44,7 +44,9 @@ def test_tenant_key_replaces_the_placeholder(tmp_path):
 
 
 def test_certificate_that_radiusd_cannot_load_is_not_installed(tmp_path):
-    """With it, radiusd would accept no new configuration, and no tenant's change would go live."""
+    """With such a certificate, radiusd would reject every new configuration, and changes of tenants would not be
+    applied.
+    """
     one, other = (
         TlsMaterialStore(CellPaths(tmp_path / name)).ensure_placeholder().read_bytes() for name in ("one", "other")
     )
@@ -66,7 +68,7 @@ def test_old_keys_are_deleted_when_unused_at_two_checks(tmp_path):
         path.touch()
     left = lambda: sorted(path.name for path in paths.tls.glob("slot-*/*"))  # noqa: E731
     materials.remove_old_server_keys({0: "01", 1: "03"})
-    # Meanwhile the other one is in use. The earlier check must not count.
+    # Meanwhile the other key is in use. The earlier check must not count.
     materials.remove_old_server_keys({0: "02", 1: "03"})
     assert left() == ["server-01.pem", "server-02.pem", "server-03.pem"]
     materials.remove_old_server_keys({0: "02", 1: "03"})

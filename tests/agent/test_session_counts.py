@@ -1,4 +1,7 @@
-"""Live session counts in the replica: only if a policy uses them, after every start and end, and after a restart."""
+"""Counts of live sessions in the replica.
+
+The cell counts them only if a policy uses them, after every start and end, and after a restart of the agent.
+"""
 
 import pytest
 
@@ -23,7 +26,7 @@ MAC = "maabbccddeeff"
 
 @pytest.fixture
 def ship(journal, replica):
-    """Ships as an agent does: its replica lists the tenants to count. Then the replica follows."""
+    """Ship as an agent does: the replica lists the tenants to count, and applies the counts afterwards."""
     shipper = journal.shipper(AccountingStream(lambda: replica.sync.session_counts.counted))
 
     def ship(*records):
@@ -91,7 +94,7 @@ def test_restarted_agent_counts_live_sessions(owner, alpha, platform, cell_engin
     add_policy(owner, alpha, ASKS)
     replica.catch_up()
     ship(accounting(alpha, "Start", session="s1"))
-    # Shipped while no replica followed.
+    # These records are shipped while no replica is updated.
     journal.ship(accounting(alpha, "Start", session="s2"))
     directory = replica.writer._directory
     replica.writer.close()

@@ -1,4 +1,4 @@
-"""Stale sessions, sessions that ended long ago, and hourly usage."""
+"""Sessions without reports, sessions that ended long ago, and hourly usage."""
 
 import re
 from datetime import UTC, datetime
@@ -12,10 +12,10 @@ from radius.agent.sessions import maintenance, nas_restarts
 from radius.agent.sessions.maintenance import MIN_SILENCE_SECONDS, PASS_SECONDS, SETTLED_SECONDS, STALE_SECONDS
 from radius.agent.shipping.streams import AccountingStream
 from tests.agent.journal_records import AT, SECOND, accounting, drain, later
-from tests.agent.test_sessions import life, sessions
+from tests.agent.test_sessions import session_records, sessions
 
 HOUR = 3_600
-# The tenant's default.
+# The default timeout of a tenant.
 SILENT_SECONDS = 7 * 24 * HOUR
 
 
@@ -24,7 +24,7 @@ def kept(owner):
 
 
 def usage(owner):
-    """(hours after AT, seconds, octets in) of each row."""
+    """Rows of the hourly usage: (hours after AT, seconds, octets in)."""
     rows = owner.execute(
         "SELECT extract(epoch FROM hour)::bigint, seconds, input_octets FROM usage_hours ORDER BY hour, seconds"
     )
@@ -48,7 +48,7 @@ class TestSilence:
 
     @pytest.mark.parametrize("first", [61, 300, 899])
     def test_extra_reports_do_not_change_the_interval(self, first, owner, alpha, journal):
-        """A NAS that reports hourly and whenever it learns something about the device."""
+        """The NAS reports hourly, and whenever it learns something about the device."""
         reports = [first, first + 65, 3_600, *range(3_700, 5_500, 100), 7_200, 7_300]
         journal.ship(accounting(alpha, "Start"))
         for seconds, following in pairwise([*reports, 10_800]):
@@ -59,7 +59,7 @@ class TestSilence:
         assert sessions(owner)[0][2] == AT + 7_300 * SECOND
 
     def test_extra_report_shortens_no_timeout(self, owner, alpha, journal):
-        """As switches send when they learn an address: soon after the Start, or at any later time."""
+        """Switches send extra reports when they learn an address: soon after the Start, or at any later time."""
         journal.ship(accounting(alpha, "Start"), interim(alpha, 3))
         for seconds in (3_603, 7_203, 7_210, 7_800):
             journal.ship(interim(alpha, seconds))
@@ -115,7 +115,10 @@ class TestSilence:
 
     @pytest.mark.parametrize("cause", ["machine", "radiusd"])
     def test_cell_downtime_does_not_count_as_silence(self, cause, owner, alpha, journal):
-        """Silence counts from when the cell could receive. A restarted agent knows its predecessor's times."""
+        """Silence counts from the time when the cell could receive.
+
+        A restarted agent reads the times of the earlier agent.
+        """
         hears = cause == "machine"
         shipper = journal.shipper(AccountingStream(hears=lambda: hears))
         journal.write(accounting(alpha, "Start"), interim(alpha, 300))
@@ -136,7 +139,7 @@ class TestSilence:
         assert sessions(owner)[0][2] == AT + 300 * SECOND
 
     def test_backlog_does_not_count_as_silence(self, owner, alpha, journal):
-        """The database was down for a day, and that day's records arrive in many batches."""
+        """The database was down for a day. The records of that day arrive in many batches."""
         journal.ship(accounting(alpha, "Start"))
         journal.acct._limit = 2
         journal.write(*(interim(alpha, number * 600) for number in range(1, 145)))
@@ -150,7 +153,9 @@ class TestSilence:
 
 class TestHistory:
     def test_old_ended_session_moves_to_history_and_live_one_stays(self, owner, alpha, journal):
-        journal.ship(*life(alpha), accounting(alpha, "Start", session="s2"), interim(alpha, 1_800, session="s2"))
+        journal.ship(
+            *session_records(alpha), accounting(alpha, "Start", session="s2"), interim(alpha, 1_800, session="s2")
+        )
         later(journal, 1_800 + SETTLED_SECONDS - 1)
         assert kept(owner) == []
         journal.ship(interim(alpha, 1_801 + SETTLED_SECONDS, session="s2"))
@@ -170,7 +175,7 @@ class TestHistory:
 
     def test_many_sessions_are_moved_in_limited_batches(self, owner, alpha, journal, monkeypatch):
         monkeypatch.setattr(maintenance, "MAX_MOVED", 3)
-        journal.ship(*(record for number in range(8) for record in life(alpha, session=f"s{number}")))
+        journal.ship(*(record for number in range(8) for record in session_records(alpha, session=f"s{number}")))
         later(journal, 1_801 + SETTLED_SECONDS + PASS_SECONDS)
         assert len(kept(owner)) == 8
 
@@ -186,7 +191,7 @@ class TestHistory:
         bravo = make("bravo")
         for tenant in (alpha, bravo):
             journal.ship(*(accounting(tenant, "Start", session=f"s{number}") for number in range(20)))
-            journal.ship(*life(tenant, session="over"))
+            journal.ship(*session_records(tenant, session="over"))
         owner.execute("UPDATE slots SET tenant_id = NULL, status = 'free' WHERE tenant_id = %s", (bravo.id,))
         given = {"tenant": str(alpha.id), "rows": 100, "first_start": "infinity", "first_id": 99, "last_id": 0}
         given |= {"last_start": "-infinity", "now": "2100-01-01", "heard_since": "2000-01-01", "least": 60}
@@ -197,9 +202,9 @@ class TestHistory:
                 (read,) = (line for line in plan if re.search(r"Scan (using|on) ix_sessions_live", line))
                 assert "rows=20 loops=1" in read, plan
 
-    def test_tenant_of_another_cell_is_left_alone(self, owner, make, alpha, journal):
+    def test_tenant_of_another_cell_is_not_changed(self, owner, make, alpha, journal):
         bravo = make("bravo")
-        journal.ship(*life(alpha), *life(bravo))
+        journal.ship(*session_records(alpha), *session_records(bravo))
         owner.execute("UPDATE slots SET tenant_id = NULL, status = 'free' WHERE tenant_id = %s", (bravo.id,))
         later(journal, 1_801 + SETTLED_SECONDS + PASS_SECONDS)
         assert [row[0] for row in kept(owner)] == ["s1"]
@@ -220,7 +225,7 @@ class TestUsage:
 
     @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
     def test_decreasing_counters_subtract_nothing(self, order, owner, alpha, journal):
-        """Flagged if the records arrive in order. Otherwise it cannot be detected."""
+        """The counters are flagged if the records arrive in order. Otherwise Admit cannot detect the decrease."""
         records = [interim(alpha, 600, 1_000), interim(alpha, 1_200, 10), interim(alpha, 1_800, 1_001)]
         for number in order:
             journal.ship(records[number])
@@ -260,7 +265,7 @@ class TestRestart:
         shippers = [journal.acct, journal.shipper(AccountingStream())]
         live = [8]
         for turn in range(1, 5):
-            # A session id not processed yet is reused at once.
+            # The NAS reuses a session id at once, before the agent has processed its restart.
             again = [accounting(alpha, "Start", session="s7", at=at + SECOND)] if turn == 1 else []
             journal.write(*again)
             shippers[turn % 2]._position = None
@@ -271,7 +276,7 @@ class TestRestart:
         assert {row[5] for row in sessions(owner) if row[2] is not None} == {"NAS-Reboot"}
 
     def test_many_restarted_nases_are_processed_together(self, owner, alpha, journal):
-        """After a power failure."""
+        """All of these NASes restart after a power failure."""
         names = [f"switch-{number}" for number in range(40)]
         journal.ship(*(accounting(alpha, "Start", nas=name) for name in names))
         journal.write(*(accounting(alpha, "Accounting-On", at=AT + 60 * SECOND, nas=name) for name in names))
@@ -279,7 +284,7 @@ class TestRestart:
         assert {row[5] for row in sessions(owner)} == {"NAS-Reboot"}
 
     def test_identical_nases_of_two_sites_end_their_own_sessions(self, owner, alpha, journal):
-        """A session's site may be unknown. Then any site matches."""
+        """The site of a session may be unknown. Then a restart at any site ends the session."""
         here, there = (f"00000000-0000-4000-8000-00000000000{number}" for number in range(2))
         journal.ship(
             *(
@@ -302,7 +307,7 @@ class TestRestart:
 
 
 def test_two_parts_of_one_session_in_a_batch_are_merged(owner, alpha, journal):
-    """Their starts match the stored session but not each other."""
+    """The starts of the two parts match the stored session but not each other."""
     journal.ship(accounting(alpha, "Start"))
     journal.ship(
         accounting(alpha, "Interim-Update", at=AT + 400 * SECOND, seconds=600, Acct_Input_Octets="7"),

@@ -1,4 +1,7 @@
-"""Model test: with records in any order and any number, and with kills, sessions and totals equal a simple model's."""
+"""Model test of sessions: records arrive in any order and number, and agents are killed.
+
+The stored sessions and totals equal those of a simple model.
+"""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,23 +17,23 @@ from radius.agent.shipping.streams import AccountingBatch, AccountingStream
 from tests.agent.journal_records import AT, SECOND, accounting, drain
 from tests.run_depth import examples
 
-# The error of a NAS's clock, per record.
+# The error of a NAS's clock in each record.
 JITTER = 8
 NASES = ("switch-1", "switch-2", "plain")
-# It sends no Acct-Session-Time, and its Starts are not overtaken.
+# The NAS sends no Acct-Session-Time, and no later record overtakes its Starts.
 PLAIN = "plain"
 SITES = tuple(f"00000000-0000-4000-8000-00000000000{number}" for number in range(2))
-# The error of a late record, and the gap from a session's Stop to the next Start with its id.
+# The error of a late record. Also the gap between the Stop of a session and the next Start with the session's id.
 UNSURE = 30
 
 
 class Killed(Exception):
-    """In a transaction, after all its writes."""
+    """Raised in a transaction, after all its writes."""
 
 
 @dataclass
 class Modelled:
-    """A session at the NAS, and the records delivered of it."""
+    """A session at the NAS, and the delivered records of the session."""
 
     nas: str
     site: str
@@ -40,16 +43,16 @@ class Modelled:
     octets: int = 0
     stopped: bool = False
     ended_by_restart: int | None = None
-    # Its Stop was lost, and another session has its id now.
+    # The session's Stop was lost, and another session now has its id.
     is_followed: bool = False
     delivered: list[tuple[str, int, int, int]] = field(default_factory=list)
 
 
 class Sessions(RuleBasedStateMachine):
-    """A network with identical NASes at two sites. Their records are lost, duplicated and reordered.
+    """A network with identical NASes at two sites.
 
-    All arrive within a day. A NAS restarts its session numbers after a restart. Otherwise it reuses a number
-    after a while, or soon after the Stop with a Start that nothing overtakes.
+    Their records are lost, duplicated and reordered. All arrive within a day. A restarted NAS restarts its session
+    numbers. Otherwise it reuses a number after a while, or soon after a Stop. Then nothing overtakes the new Start.
     """
 
     def __init__(self, owner, tenant, journal, shippers):
@@ -62,7 +65,7 @@ class Sessions(RuleBasedStateMachine):
         self.restarts = {}
 
     @initialize()
-    def nothing_is_there(self):
+    def start_empty(self):
         for table in ("sessions", "usage_hours", "nas_restarts"):
             self.owner.execute(f"DELETE FROM {table}")
         self.now = AT // SECOND
@@ -73,11 +76,11 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(nas=st.sampled_from(NASES), site=st.sampled_from(SITES), name=st.sampled_from(["a", "b"]))
     def device_comes(self, nas, site, name):
-        # Of two identical NASes, one has the odd numbers.
+        # Of two identical NASes, one uses the odd numbers.
         name += str(SITES.index(site))
         for known in self.sessions:
             if (known.nas, known.name) == (nas, name) and (
-                self.is_live(known) or self.now - self.gone_at(known) <= 300 + 2 * JITTER
+                self.is_live(known) or self.now - self.reusable_at(known) <= 300 + 2 * JITTER
             ):
                 return
         session = Modelled(nas, site, name, self.now)
@@ -88,7 +91,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(data=st.data(), octets=st.integers(0, 1 << 40), pause=st.integers(UNSURE + 2 * JITTER, 200))
     def device_comes_back_soon(self, data, octets, pause):
-        session = self.some_live(data)
+        session = self.draw_live(data)
         if session is None or session.nas == PLAIN:
             return
         session.octets += octets
@@ -103,7 +106,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(data=st.data(), pause=st.integers(301 + 2 * JITTER, 2_000))
     def stop_is_lost_and_the_id_used_again(self, data, pause):
-        session = self.some_live(data)
+        session = self.draw_live(data)
         if session is None or session.nas == PLAIN or (session.nas, session.site) in self.restarts:
             return
         session.is_followed = True
@@ -115,14 +118,14 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(data=st.data(), octets=st.integers(0, 1 << 40))
     def session_goes_on(self, data, octets):
-        session = self.some_live(data)
+        session = self.draw_live(data)
         if session is not None:
             session.octets += octets
             self.tell(session, "Interim-Update")
 
     @rule(data=st.data(), octets=st.integers(0, 1 << 40))
     def device_goes(self, data, octets):
-        session = self.some_live(data)
+        session = self.draw_live(data)
         if session is not None:
             session.octets += octets
             session.stopped = True
@@ -161,15 +164,15 @@ class Sessions(RuleBasedStateMachine):
 
     @rule()
     def agent_is_killed(self):
-        """The next agent knows what PostgreSQL knows."""
+        """Kill the agent. The next agent reads its position from PostgreSQL."""
         self.shippers.reverse()
 
     def teardown(self):
         self.deliver(list(self.on_the_way), lost=False)
         while self.shippers[0]._stream.keeping.ending:
             self.shippers[0].step()
-        assert self.told() == sorted(filter(None, map(self.expected, self.sessions)))
-        self.usage_is_all_there()
+        assert self.reported_sessions() == sorted(filter(None, map(self.expected, self.sessions)))
+        self.usage_is_complete()
 
     def tell(self, session, status):
         session.seconds = self.now - session.start
@@ -200,7 +203,7 @@ class Sessions(RuleBasedStateMachine):
                 self.on_the_way.remove(each)
                 continue
             if (said[1] + said[3]) % 3 != 0:
-                # The others are repeated later.
+                # The NAS repeats the other records later.
                 self.on_the_way.remove(each)
             records.append(record)
             if session is not None and said not in session.delivered:
@@ -231,15 +234,15 @@ class Sessions(RuleBasedStateMachine):
     def ended_by_restart(self, session):
         return session.ended_by_restart is not None
 
-    def told(self):
+    def reported_sessions(self):
         rows = self.owner.execute(
             "SELECT split_part(nas_key, '|', 1), session_id, session_seconds, coalesce(input_octets, 0), "
             "coalesce(output_octets, 0), stopped_at IS NOT NULL, terminate_cause, flags FROM sessions"
         )
         return sorted((*row[:7], tuple(sorted(row[7]))) for row in rows)
 
-    def usage_is_all_there(self):
-        """Hourly usage plus the unreported usage of live sessions equals the sessions' usage."""
+    def usage_is_complete(self):
+        """The hourly usage plus the unreported usage of live sessions equals the usage of the sessions."""
         wrong = self.owner.execute(
             "SELECT s.id, s.session_seconds, s.input_octets, s.settled_seconds, s.settled_input, u.seconds, u.input "
             "FROM sessions s LEFT JOIN LATERAL (SELECT sum(seconds) AS seconds, sum(input_octets) AS input "
@@ -253,14 +256,14 @@ class Sessions(RuleBasedStateMachine):
             "SELECT count(*) FROM usage_hours WHERE seconds < 0 OR input_octets < 0 OR output_octets < 0"
         ).fetchone() == (0,)
 
-    def gone_at(self, session):
-        """The time after which its number may be reused."""
+    def reusable_at(self, session):
+        """The time after which the NAS may reuse the session's number."""
         return max(session.start, session.start + session.seconds)
 
     def is_live(self, session):
         return not (session.stopped or session.is_followed) and session.ended_by_restart is None
 
-    def some_live(self, data):
+    def draw_live(self, data):
         live = [session for session in self.sessions if self.is_live(session)]
         return data.draw(st.sampled_from(live)) if live else None
 

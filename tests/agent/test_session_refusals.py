@@ -1,4 +1,4 @@
-"""A device blocked, or its certificate revoked, between its authentication and the Start."""
+"""A device that is blocked, or whose certificate is revoked, between its authentication and its Start."""
 
 import pytest
 
@@ -12,7 +12,7 @@ MAC = "aabbccddeeff"
 SERIAL = "0a0b"
 
 
-def asked(owner):
+def sent_disconnects(owner):
     return owner.execute("SELECT reason, kind, certificate_serial, state FROM coa_requests ORDER BY id").fetchall()
 
 
@@ -25,16 +25,16 @@ def blocked(owner, alpha):
 def test_start_of_a_blocked_device_disconnects_it_once(owner, alpha, journal, blocked):
     start = accounting(alpha, "Start")
     journal.ship(start)
-    # Repeated in another batch.
+    # The NAS repeats the Start in another batch.
     journal.ship(start, accounting(alpha, "Interim-Update", at=AT + 60 * SECOND, seconds=60))
     owner.execute("UPDATE coa_requests SET state = 'acknowledged'")
     journal.ship(start)
-    assert asked(owner) == [("endpoint-blocked", "disconnect", "", "acknowledged")]
+    assert sent_disconnects(owner) == [("endpoint-blocked", "disconnect", "", "acknowledged")]
 
 
 @pytest.mark.parametrize("heard", ["first by an Interim-Update", "silent", "stopped", "nas-restarted"])
 def test_blocked_device_with_a_late_start_is_disconnected(owner, alpha, journal, heard):
-    """There was no live session when it was blocked."""
+    """The device had no live session when it was blocked."""
     add_endpoint(owner, alpha, MAC)
     if heard != "first by an Interim-Update":
         journal.ship(accounting(alpha, "Start"), interim(alpha, 60))
@@ -48,7 +48,7 @@ def test_blocked_device_with_a_late_start_is_disconnected(owner, alpha, journal,
     owner.execute("UPDATE endpoints SET status = 'blocked'")
     for seconds in (600, 1_200):
         journal.ship(interim(alpha, seconds))
-    assert asked(owner) == [("endpoint-blocked", "disconnect", "", "queued")]
+    assert sent_disconnects(owner) == [("endpoint-blocked", "disconnect", "", "queued")]
 
 
 def test_ended_session_and_other_devices_send_nothing(owner, alpha, journal, blocked):
@@ -57,7 +57,7 @@ def test_ended_session_and_other_devices_send_nothing(owner, alpha, journal, blo
         accounting(alpha, "Stop", at=AT + 60 * SECOND, seconds=60),
         accounting(alpha, "Start", station="00-A0-C0-00-00-01", session="s2"),
     )
-    assert asked(owner) == []
+    assert sent_disconnects(owner) == []
 
 
 @pytest.mark.parametrize("status", ["revoked", "suspended"])
@@ -67,17 +67,17 @@ def test_start_with_a_revoked_certificate_disconnects(owner, alpha, journal, sta
     journal.ship(accounting(alpha, "Start", session="before", station="00-A0-C0-00-00-01"))
     owner.execute("UPDATE certificates SET status = %s, revoked_at = now()", (status,))
     journal.ship(accounting(alpha, "Start", Class=encode_class(AT - SECOND)))
-    assert asked(owner) == [(f"certificate-{status}", "disconnect", "000a0b", "queued")]
+    assert sent_disconnects(owner) == [(f"certificate-{status}", "disconnect", "000a0b", "queued")]
 
 
 def test_late_session_of_a_long_revoked_cert_disconnects(owner, alpha, journal):
-    """A cell that was disconnected for days."""
+    """The cell was disconnected for days."""
     then = epoch_microseconds() - 3 * 24 * 3_600 * SECOND
     add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
     journal.ship(auth(alpha, at=then, certificate_serial="0a0b"))
     owner.execute("UPDATE certificates SET status = 'revoked', revoked_at = now() - interval '2 days'")
     journal.ship(accounting(alpha, "Start", at=then + SECOND, Class=encode_class(then)))
-    assert asked(owner) == [("certificate-revoked", "disconnect", "0a0b", "queued")]
+    assert sent_disconnects(owner) == [("certificate-revoked", "disconnect", "0a0b", "queued")]
 
 
 def test_device_text_is_not_a_serial_number_or_class(owner, alpha, journal):
@@ -88,7 +88,7 @@ def test_device_text_is_not_a_serial_number_or_class(owner, alpha, journal):
         ("", "0x41", "0x41zzzzzzzzzzzzzzzz", encode_class(AT - SECOND), encode_class((1 << 62) - 1))
     ):
         journal.ship(accounting(alpha, "Start", session=f"s{number}", Class=told))
-    assert asked(owner) == []
+    assert sent_disconnects(owner) == []
 
 
 def test_cell_sends_only_for_its_own_tenants(owner, alpha, blocked, cell_engine):
@@ -101,4 +101,4 @@ def test_cell_sends_only_for_its_own_tenants(owner, alpha, blocked, cell_engine)
         connection.exec_driver_sql("SELECT set_config('admit.cell_id', '999', true)")
         called = "SELECT end_refused_sessions(ARRAY[%s]::uuid[], ARRAY[%s]::macaddr[], ARRAY['']::text[])"
         assert connection.exec_driver_sql(called, (str(alpha.id), MAC)).scalar_one() == 0
-    assert asked(owner) == []
+    assert sent_disconnects(owner) == []

@@ -1,4 +1,4 @@
-"""Stored TLS sessions: deleted by age or size, with an alarm if that is not enough."""
+"""Stored TLS sessions: deleted by age or size, with an alarm if deletion is not enough."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ PAGE = 4096
 
 
 class Paths(CellPaths):
-    """A cell with its sessions below its own root."""
+    """Paths of a cell whose TLS sessions lie below the cell's own root."""
 
     @property
     def sessions(self):
@@ -35,12 +35,12 @@ def add(store, slot, name, *, age=0, size=PAGE):
     return path
 
 
-def told(alarms):
-    """Of the store only: the tests' disk may be full."""
+def store_alarms(alarms):
+    """Alarms of the store only, because the disk of the tests may be full."""
     return [alarm.code for alarm in alarms.standing() if alarm.code != "session-store-full"]
 
 
-def left(store):
+def session_names(store):
     return sorted(path.stem for path in store.glob("slot-*/*"))
 
 
@@ -49,7 +49,7 @@ def test_expired_session_is_deleted_and_others_stay(store):
     add(store, 0, "young", age=LIFETIME_SECONDS - 5)
     add(store, 1, "old-too", age=10 * LIFETIME_SECONDS)
     assert delete_old_sessions(store, lifetime_seconds=LIFETIME_SECONDS, most_bytes=1 << 30) == 2
-    assert left(store) == ["young"]
+    assert session_names(store) == ["young"]
 
 
 def test_slot_over_its_share_loses_only_its_own_oldest(store):
@@ -59,7 +59,10 @@ def test_slot_over_its_share_loses_only_its_own_oldest(store):
         add(store, 1, f"calm-{number}", age=1000 + number)
     (store / "slot-2").mkdir()
     delete_old_sessions(store, lifetime_seconds=LIFETIME_SECONDS, most_bytes=2 * 4 * PAGE)
-    assert left(store) == [*(f"busy-{number}" for number in range(4)), *(f"calm-{number}" for number in range(3))]
+    assert session_names(store) == [
+        *(f"busy-{number}" for number in range(4)),
+        *(f"calm-{number}" for number in range(3)),
+    ]
 
 
 def test_foreign_file_and_missing_slots_do_not_stop_cleanup(tmp_path):
@@ -68,7 +71,7 @@ def test_foreign_file_and_missing_slots_do_not_stop_cleanup(tmp_path):
     (paths.sessions / "foreign").write_text("x")
     TlsSessionStore(paths, alarms, slots=2).tidy()
     assert sorted(path.name for path in paths.sessions.iterdir()) == ["foreign", "slot-0", "slot-1"]
-    assert told(alarms) == []
+    assert store_alarms(alarms) == []
 
 
 def test_unavailable_store_raises_an_alarm(tmp_path):
@@ -76,10 +79,10 @@ def test_unavailable_store_raises_an_alarm(tmp_path):
     paths.sessions.write_text("in its place")
     store = TlsSessionStore(paths, alarms, slots=2)
     store.tidy()
-    assert told(alarms) == ["session-store"]
+    assert store_alarms(alarms) == ["session-store"]
     paths.sessions.unlink()
     store.tidy()
-    assert told(alarms) == []
+    assert store_alarms(alarms) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small place")
@@ -92,7 +95,7 @@ def test_nearly_full_store_raises_an_alarm_and_is_limited(tmp_path):
         for number in range(3):
             add(paths.sessions, 0, f"s{number}", age=number, size=1 << 20)
         store.tidy()
-        assert left(paths.sessions) == ["s0", "s1"]
+        assert session_names(paths.sessions) == ["s0", "s1"]
         assert alarms.standing() == []
         (paths.sessions / "of-another-program").write_bytes(bytes(int(1.8 * (1 << 20))))
         store.tidy()

@@ -7,7 +7,7 @@ from radius.agent.sessions.nas_restarts import RESTARTS_END
 from tests.agent.journal_records import AT, SECOND, accounting
 from tests.run_depth import examples
 
-# Each example starts with empty tables of the test's one database.
+# Each example starts with empty tables in the test's one database.
 slow = settings(
     max_examples=examples(40),
     deadline=None,
@@ -23,8 +23,8 @@ def sessions(owner):
     ).fetchall()
 
 
-def life(tenant, *, session="s1", start=AT, seconds=1_800, step=600, **more):
-    """Start, Interim-Updates and Stop of one session."""
+def session_records(tenant, *, session="s1", start=AT, seconds=1_800, step=600, **more):
+    """Records of one session: Start, Interim-Updates and Stop."""
     records = [accounting(tenant, "Start", session=session, at=start, **more)]
     for passed in range(step, seconds, step):
         octets = str(passed * 10)
@@ -61,7 +61,7 @@ ENDED = ("s1", AT, AT + 1_800 * SECOND, 1_800, 18_000, "User-Request", [])
 @given(data=st.data())
 def test_records_in_any_order_and_number_make_one_session(data, owner, alpha, journal):
     owner.execute("DELETE FROM sessions")
-    records = life(alpha)
+    records = session_records(alpha)
     sent = data.draw(st.permutations(records + data.draw(st.lists(st.sampled_from(records), max_size=4))))
     while sent:
         size = data.draw(st.integers(1, len(sent)))
@@ -71,7 +71,7 @@ def test_records_in_any_order_and_number_make_one_session(data, owner, alpha, jo
 
 
 def test_session_without_a_start_is_marked(owner, alpha, journal):
-    start, interim, *_, stop = life(alpha)
+    start, interim, *_, stop = session_records(alpha)
     journal.ship(interim)
     assert sessions(owner) == [("s1", AT, None, 600, 6_000, "", ["no-start"])]
     journal.ship(start)
@@ -82,21 +82,26 @@ def test_session_without_a_start_is_marked(owner, alpha, journal):
 
 def test_session_id_reused_later_is_another_session(owner, alpha, journal):
     again = AT + 7_200 * SECOND
-    journal.ship(*life(alpha), *life(alpha, start=again))
-    journal.ship(life(alpha, start=again)[1])
+    journal.ship(*session_records(alpha), *session_records(alpha, start=again))
+    journal.ship(session_records(alpha, start=again)[1])
     assert sessions(owner) == [ENDED, ("s1", again, again + 1_800 * SECOND, 1_800, 18_000, "User-Request", [])]
 
 
 def test_equal_session_id_elsewhere_is_another_session(owner, make, alpha, journal):
     bravo = make("bravo")
-    journal.ship(*life(alpha), *life(alpha, nas="other"), *life(alpha, station="00-00-00-00-00-01"), *life(bravo))
+    journal.ship(
+        *session_records(alpha),
+        *session_records(alpha, nas="other"),
+        *session_records(alpha, station="00-00-00-00-00-01"),
+        *session_records(bravo),
+    )
     assert [row[0] for row in sessions(owner)] == ["s1"] * 4
 
 
 def test_repeated_start_without_a_delay_is_the_same_session(owner, alpha, journal):
-    """The NAS retransmitted it for four minutes."""
-    start = life(alpha)[0]
-    journal.ship(accounting(alpha, "Start", at=AT + 240 * SECOND), *life(alpha)[1:])
+    """The NAS retransmitted the Start for four minutes."""
+    start = session_records(alpha)[0]
+    journal.ship(accounting(alpha, "Start", at=AT + 240 * SECOND), *session_records(alpha)[1:])
     assert len(sessions(owner)) == 1
     journal.ship(start)
     assert len(sessions(owner)) == 1
@@ -109,14 +114,14 @@ def test_delayed_records_count_at_their_own_time(owner, alpha, journal):
 
 
 def test_interim_after_the_stop_does_not_revive_the_session(owner, alpha, journal):
-    *earlier, stop = life(alpha)
+    *earlier, stop = session_records(alpha)
     journal.ship(stop)
     journal.ship(*earlier)
     assert sessions(owner) == [ENDED]
 
 
 def test_session_that_continues_after_its_stop_is_live_again(owner, alpha, journal):
-    journal.ship(*life(alpha))
+    journal.ship(*session_records(alpha))
     journal.ship(accounting(alpha, "Interim-Update", at=AT + 2_400 * SECOND, seconds=2_400))
     assert sessions(owner) == [("s1", AT, None, 2_400, 18_000, "", [])]
 
@@ -163,14 +168,14 @@ def test_restarted_nas_may_reuse_a_session_id_at_once(cuts, owner, alpha, journa
 
 
 def test_session_that_continues_after_accounting_on_is_live(owner, alpha, journal):
-    """Some controllers send it for each network that they start."""
+    """Some controllers send Accounting-On for each network that they start."""
     journal.ship(accounting(alpha, "Start"), accounting(alpha, "Accounting-On", at=AT + 60 * SECOND))
     journal.ship(accounting(alpha, "Interim-Update", at=AT + 600 * SECOND, seconds=600))
     assert sessions(owner) == [("s1", AT, None, 600, None, "", [])]
 
 
 def test_late_restart_ends_no_session_reported_since(owner, alpha, journal):
-    journal.ship(*life(alpha)[:2])
+    journal.ship(*session_records(alpha)[:2])
     journal.ship(accounting(alpha, "Accounting-On", at=AT + 601 * SECOND, Acct_Delay_Time="300"))
     assert sessions(owner)[0][2] is None
 
@@ -182,7 +187,7 @@ def test_other_status_types_are_logged_without_a_session(owner, alpha, journal):
 
 
 def test_outdated_statistics_cause_no_sequential_scans(owner, alpha, journal):
-    """620 records/s in place of 20,000 until the next ANALYZE."""
+    """With sequential scans, the agent ships 620 records/s instead of 20,000 until the next ANALYZE."""
     journal.ship(*(accounting(alpha, "Start", session=f"s{number}") for number in range(500)))
     owner.execute("DELETE FROM sessions WHERE session_id <> 's499'")
     owner.execute("VACUUM ANALYZE sessions")

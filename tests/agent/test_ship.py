@@ -76,7 +76,7 @@ def test_verdict_and_mode_are_in_the_log(owner, alpha, journal):
     journal.ship(
         auth(alpha, permitted=True, verdict="deny", monitored="site"),
         auth(alpha, at=AT + 1, permitted=True, verdict="quarantine"),
-        # As written by a module before this version.
+        # Modules of earlier versions write such records.
         auth(alpha, at=AT + 2),
     )
     rows = owner.execute("SELECT permitted, verdict, monitored FROM auth_log ORDER BY at").fetchall()
@@ -112,15 +112,13 @@ def test_row_is_in_its_days_partition(owner, alpha, journal):
 
 
 def test_partition_created_during_inserts_gets_all_rows(owner, database, alpha, journal, worker_engine):
-    """The day's partition is missing: rows are in the default partition, more are being written, and more wait for
-    the lock.
-    """
+    """The partition of the day is missing. Rows are in the default partition, and more rows wait for the lock."""
     day = utc_now() + timedelta(days=7)
     at = int(day.timestamp()) * SECOND
     partition = f"accounting_log_{day:%Y%m%d}"
     owner.execute(f"DROP TABLE {partition}")
     journal.ship(accounting(alpha, "Start", session="before", at=at))
-    made = threading.Thread(target=make_at_last, args=(worker_engine,))
+    made = threading.Thread(target=make_partition, args=(worker_engine,))
     stop = threading.Event()
     shipping = threading.Thread(target=journal.acct.run, args=(stop,))
     with psycopg.connect(database.owner_url) as other:
@@ -144,8 +142,8 @@ def test_partition_created_during_inserts_gets_all_rows(owner, database, alpha, 
     assert sorted(row[0] for row in owner.execute("SELECT session_id FROM sessions")) == ["before"]
 
 
-def make_at_last(engine):
-    """As the job, which is retried if others wrote for too long."""
+def make_partition(engine):
+    """Create the partition as the job does, which is retried if other sessions wrote for too long."""
     while True:
         with suppress(Unavailable):
             create_partitions(engine=engine)
@@ -153,7 +151,7 @@ def make_at_last(engine):
 
 
 def waiting(owner):
-    """The number of sessions that wait for a lock on the accounting log."""
+    """The number of database sessions that wait for a lock on the accounting log."""
     return owner.execute(
         "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'accounting_log_default'::regclass"
     ).fetchone()[0]
@@ -167,7 +165,7 @@ def test_shipped_record_is_not_shipped_again(owner, alpha, journal):
 
 
 def test_position_stored_by_another_wins(owner, alpha, journal):
-    """As after a commit with a lost acknowledgement."""
+    """This happens after a commit whose acknowledgement was lost."""
     journal.ship(auth(alpha))
     journal.write(auth(alpha, at=AT + 1))
     other = journal.shipper(AuthStream())
@@ -241,14 +239,14 @@ def test_sighting_is_written_once_a_minute_or_on_a_new_verdict(owner, alpha, jou
     assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT + 62 * SECOND, False)]
 
 
-def test_late_sighting_does_not_turn_time_back(owner, alpha, journal):
+def test_late_sighting_does_not_lower_the_last_seen_time(owner, alpha, journal):
     journal.ship(auth(alpha, at=AT + 600 * SECOND))
     drain(journal.shipper(AuthStream()))
     journal.ship(auth(alpha, at=AT, permitted=False))
     assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT + 600 * SECOND, True)]
 
 
-def abandoned(owner):
+def abandoned_conversations(owner):
     return owner.execute(
         "SELECT identity, (extract(epoch FROM at) * 1000000)::bigint, method, permitted FROM auth_log "
         "WHERE reason = 'conversation-abandoned' ORDER BY at"
@@ -259,20 +257,20 @@ def test_unfinished_conversation_is_abandoned_after_30_seconds(owner, alpha, jou
     journal.ship(certificate_sent(alpha, "c1"))
     journal.clock.now = AT + 29 * SECOND
     journal.ship()
-    assert abandoned(owner) == []
+    assert abandoned_conversations(owner) == []
     journal.clock.now = AT + 30 * SECOND
     journal.ship()
-    assert abandoned(owner) == [("anna", AT + 30 * SECOND, "eap-tls", False)]
+    assert abandoned_conversations(owner) == [("anna", AT + 30 * SECOND, "eap-tls", False)]
     journal.clock.now = AT + 300 * SECOND
     journal.ship()
-    assert len(abandoned(owner)) == 1
+    assert len(abandoned_conversations(owner)) == 1
 
 
 def test_abandoned_conversation_is_reported_by_its_kind(owner, alpha, journal):
     journal.ship(msgspec.structs.replace(certificate_sent(alpha, "c1"), method="peap"))
     journal.clock.now = AT + 30 * SECOND
     journal.ship()
-    assert abandoned(owner) == [("anna", AT + 30 * SECOND, "peap", False)]
+    assert abandoned_conversations(owner) == [("anna", AT + 30 * SECOND, "peap", False)]
 
 
 def test_finished_conversation_is_not_abandoned(owner, alpha, journal):
@@ -281,11 +279,11 @@ def test_finished_conversation_is_not_abandoned(owner, alpha, journal):
     journal.ship(auth(alpha, at=AT + SECOND, conversation="c2", permitted=False))
     journal.clock.now = AT + 60 * SECOND
     journal.ship()
-    assert abandoned(owner) == []
+    assert abandoned_conversations(owner) == []
 
 
 def test_old_backlog_uses_its_own_time(owner, alpha, journal, monkeypatch):
-    """An agent was down for minutes: the end is in the next batch, not in the past."""
+    """An agent was down for minutes. The end of the conversation is in the next batch, not in this batch."""
     monkeypatch.setattr("radius.agent.shipping.shipper.MAX_RECORDS", 1)
     journal.clock.now = AT + 600 * SECOND
     journal.auth._limit = 1
@@ -294,7 +292,7 @@ def test_old_backlog_uses_its_own_time(owner, alpha, journal, monkeypatch):
         certificate_sent(alpha, "c2", at=AT + SECOND, identity="bert"),
         auth(alpha, at=AT + 2 * SECOND, conversation="c1"),
     )
-    assert [row[0] for row in abandoned(owner)] == ["bert"]
+    assert [row[0] for row in abandoned_conversations(owner)] == ["bert"]
 
 
 def test_killed_agent_reports_abandoned_conversations_once(owner, alpha, journal):
@@ -306,7 +304,7 @@ def test_killed_agent_reports_abandoned_conversations_once(owner, alpha, journal
     drain(second)
     drain(journal.auth)
     drain(journal.shipper(AuthStream()))
-    assert [row[0] for row in abandoned(owner)] == ["anna"]
+    assert [row[0] for row in abandoned_conversations(owner)] == ["anna"]
     assert owner.execute("SELECT open_conversations FROM journal_positions WHERE stream = 'auth'").fetchone() == ({},)
     second.close()
 
@@ -317,7 +315,7 @@ def test_flood_of_half_open_conversations_is_limited(owner, alpha, journal, monk
     assert journal.auth._stream.forgotten_conversations == 3
     journal.clock.now = AT + 60 * SECOND
     journal.ship()
-    assert len(abandoned(owner)) == 5
+    assert len(abandoned_conversations(owner)) == 5
 
 
 def test_database_outage_loses_and_repeats_nothing(database, cluster, alpha, journal):
@@ -353,7 +351,7 @@ def test_repeatedly_killed_shipper_ships_every_record_once(owner, database, alph
         )
         assert heard.recv() == "ready"
         end = time.monotonic() + dice.uniform(0.05, 0.4)
-        # The first one is killed after it has shipped something, even on a slow machine.
+        # The first shipper is killed after it has shipped a record, even on a slow machine.
         while time.monotonic() < end or (turn == 0 and not count(owner, "accounting_log")):
             for _ in range(20):
                 journal.write(accounting(alpha, "Start", session=f"s{written}", at=AT + written))
@@ -405,8 +403,8 @@ def test_segments_behind_an_open_one_are_reported_then_shipped(owner, alpha, jou
     assert journal.auth.shipped_until == journal.clock.now
 
 
-def test_journal_of_a_cell_moved_elsewhere_is_left_alone(owner, alpha, journal, platform):
-    """The other host's journal has a different continuation."""
+def test_journal_of_a_moved_cell_is_not_shipped(owner, alpha, journal, platform):
+    """The journal of the other host has different records after the same position."""
     journal.ship(auth(alpha))
     journal.write(auth(alpha, at=AT + 1))
     journal.restart_writers()

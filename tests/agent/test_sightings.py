@@ -1,4 +1,4 @@
-"""Sightings: every seen address is stored once. Only changes are queued for the worker."""
+"""Sightings: every seen MAC address is stored once. Only changes are queued for the worker."""
 
 from radius.agent.shipping import sightings as under_test
 from radius.agent.shipping.sightings import ACCOUNTING_QUIET_MICROSECONDS
@@ -8,7 +8,7 @@ from tests.agent.journal_records import AT, SECOND, accounting, auth, drain
 MAC = "aa:bb:cc:dd:ee:ff"
 
 
-def sensed(number, value):
+def evidence_of(number, value):
     return "0x" + (b"dhcp-option=" + number.to_bytes(2) + len(value).to_bytes(2) + value).hex()
 
 
@@ -21,7 +21,7 @@ def evidence(owner):
 
 
 def take_work(owner):
-    """The addresses queued for the worker."""
+    """Take the addresses queued for the worker."""
     return [mac for (mac,) in owner.execute("DELETE FROM endpoint_work RETURNING mac::text").fetchall()]
 
 
@@ -47,12 +47,12 @@ def test_returning_device_is_not_queued_and_rarely_written(owner, alpha, journal
         journal.ship(accounting(alpha, "Interim-Update", at=AT + minute * 60 * SECOND, seconds=minute * 60))
     journal.ship(auth(alpha, at=AT + 61 * SECOND))
     assert take_work(owner) == []
-    # One by each stream, one a minute later.
+    # One write by each stream, and one a minute later.
     assert sightings(owner, "times") == [(3,)]
 
 
 def test_new_or_changed_evidence_is_stored(owner, alpha, journal):
-    hostname, parameters = sensed(12, b"BRW001"), sensed(55, bytes((1, 3, 6)))
+    hostname, parameters = evidence_of(12, b"BRW001"), evidence_of(55, bytes((1, 3, 6)))
     journal.ship(accounting(alpha, "Start", Device_Sensor=hostname))
     assert evidence(owner) == [("dhcp", "hostname", "BRW001")]
     take_work(owner)
@@ -61,14 +61,16 @@ def test_new_or_changed_evidence_is_stored(owner, alpha, journal):
     journal.ship(accounting(alpha, "Interim-Update", at=AT + 2 * SECOND, seconds=2, Device_Sensor=parameters))
     assert evidence(owner) == [("dhcp", "hostname", "BRW001"), ("dhcp", "parameters", "1,3,6")]
     assert take_work(owner) == [MAC]
-    journal.ship(accounting(alpha, "Interim-Update", at=AT + 3 * SECOND, seconds=3, Device_Sensor=sensed(12, b"NPI7")))
+    journal.ship(
+        accounting(alpha, "Interim-Update", at=AT + 3 * SECOND, seconds=3, Device_Sensor=evidence_of(12, b"NPI7"))
+    )
     assert evidence(owner) == [("dhcp", "hostname", "NPI7"), ("dhcp", "parameters", "1,3,6")]
 
 
 def test_evidence_of_several_records_of_a_batch_is_kept(owner, alpha, journal):
     journal.ship(
-        accounting(alpha, "Start", Device_Sensor=sensed(12, b"BRW001")),
-        accounting(alpha, "Interim-Update", at=AT + SECOND, seconds=1, Device_Sensor=sensed(60, b"Brother")),
+        accounting(alpha, "Start", Device_Sensor=evidence_of(12, b"BRW001")),
+        accounting(alpha, "Interim-Update", at=AT + SECOND, seconds=1, Device_Sensor=evidence_of(60, b"Brother")),
         accounting(alpha, "Interim-Update", at=AT + 2 * SECOND, seconds=2),
     )
     assert evidence(owner) == [("dhcp", "class", "Brother"), ("dhcp", "hostname", "BRW001")]
@@ -87,7 +89,7 @@ def test_full_queue_of_a_tenant_skips_new_work_for_later(owner, alpha, make, jou
         auth(alpha, at=again, mac=stranger.replace(":", "")),
         auth(bravo, at=again, mac=stranger.replace(":", "")),
     )
-    # For alpha, known addresses are updated. Bravo's queue has room.
+    # Alpha's known addresses are still updated. Bravo's queue has room.
     assert sorted(sightings(owner, "mac::text, times, permitted")) == [(known, 2, False), (stranger, 1, True)]
     assert evidence(owner) == []
     assert sorted(take_work(owner)) == [known, stranger]

@@ -1,4 +1,4 @@
-"""Signing NASes among those exempt from Message-Authenticator, and the notice about them."""
+"""NASes that are exempt from Message-Authenticator but sign, and the notice about these NASes."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
@@ -80,7 +80,9 @@ def test_row_is_written_once_a_minute(owner, journal, alpha, nas):
 
 
 def test_unrelated_records_write_no_row(owner, journal, alpha, nas):
-    """Of an address no longer exempt, of another one, and of NASes that must sign."""
+    """Such records come from an address that is not exempt any more, from another address, or from NASes that must
+    sign.
+    """
     journal.ship(auth(alpha), seen(alpha, "unsigned", 1, source="192.0.2.67"))
     owner.execute("UPDATE nases SET require_message_authenticator = true")
     journal.ship(seen(alpha, "unsigned", 2))
@@ -123,7 +125,7 @@ def test_exempt_nas_that_signs_for_a_week_raises_a_notice(owner, cell_engine, pl
 
     week, hour = timedelta(days=7), timedelta(hours=1)
     assert codes(week - hour, timedelta()) == []
-    # No packet since: that proves nothing.
+    # No packet arrived since, which proves nothing.
     assert codes(week + hour, week) == []
     assert codes(week, timedelta(), week + hour) == ["exemption-unneeded:alpha"]
     [alarm] = alarms.standing()

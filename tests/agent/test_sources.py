@@ -1,4 +1,4 @@
-"""An upgrade must reach radiusd, which outlives the agent."""
+"""The version of radiusd's files. It changes with an upgrade, because radiusd outlives the agent."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""New authorities and server certificates in a running cell, as eapol_test sees them, without a restart of radiusd."""
+"""New authorities and server certificates in a running cell, as eapol_test sees them. radiusd does not restart."""
 
 import subprocess
 from collections.abc import Iterator
@@ -38,7 +38,10 @@ class Device:
     serial: str
 
     def visit(self, tenant: RunningTenant, trusts: Path | None = None) -> tuple[bool, list[str]]:
-        """Whether it was admitted, and the server's certificate serial numbers (hex), leaf first."""
+        """Connect with eapol_test.
+
+        Returns whether the device was admitted, and the server's serial numbers (hex), leaf first.
+        """
         supplicant = tls_supplicant(
             identity="laptop",
             trusted=trusts or self.folder / "ca",
@@ -60,7 +63,7 @@ class Device:
             timeout=30,
             check=False,
         )
-        # eapol_test prints them in verification order, from the root down.
+        # eapol_test prints the certificates in verification order, from the root to the leaf.
         pem = shown.read_bytes()
         seen = reversed(x509.load_pem_x509_certificates(pem) if pem else [])
         return read_eapol_result(done.stdout, 0).success, [f"{one.serial_number:032x}" for one in seen]
@@ -99,7 +102,7 @@ class Alpha:
         return done
 
     def issue_server(self, key: str) -> str:
-        """With a key of this type. Returns its serial number."""
+        """Issue a server certificate with a key of this type. Returns the serial number."""
         with session_scope(self.scope, engine=self.engine) as session:
             choice = {"validity_days": 300, "key": key}
             profiles.update_profile(session, actor=ACTOR, tenant_id=self.tenant.id, name="eap-server", choice=choice)
@@ -110,7 +113,7 @@ class Alpha:
         return serial
 
     def renew(self) -> str:
-        """As the worker does it. Returns the new serial number."""
+        """Renew the server certificate as the worker does. Returns the new serial number."""
         with session_scope(self.scope, engine=self.engine) as session:
             plan = server_renewal.plan_renewal(
                 session, actor=ACTOR, tenant_id=self.tenant.id, signing=self.cell.signing, now=utc_now()
@@ -122,8 +125,8 @@ class Alpha:
         self.tenant.wait_live()
         return serial
 
-    def change_unnoticed(self, statement: LiteralString) -> None:
-        """As the clock changes things: without a trigger."""
+    def change_without_trigger(self, statement: LiteralString) -> None:
+        """Change rows without a trigger, as the passage of time does."""
         with psycopg.connect(self.cell.database.superuser_url) as connection:
             connection.execute("SET session_replication_role = replica")
             connection.execute(statement + " AND tenant_id = %s", [self.tenant.id])
@@ -138,7 +141,7 @@ class Alpha:
 
 @pytest.fixture(scope="module")
 def database(cluster: Cluster) -> Database:
-    """Shared by all tests of this file, and not emptied between them."""
+    """Database that all tests of this file share. It is not emptied between tests."""
     return cluster.create_database("succession")
 
 
@@ -169,7 +172,7 @@ def test_old_and_new_issuing_cas_admit_without_restart(alpha: Alpha) -> None:
     new_device = alpha.device("new")
     issuer = x509.load_pem_x509_certificate((new_device.folder / "cert").read_bytes()).issuer
     assert issuer == x509.load_der_x509_certificate(done.issuing.certificate_der).subject
-    # Certificates of the old authority stay in use, including the server's.
+    # Certificates of the old authority stay in use, including the server's certificate.
     assert old_device.visit(alpha.tenant) == (True, shown)
     assert new_device.visit(alpha.tenant) == (True, shown)
     assert alpha.cell.radiusds == started
@@ -180,14 +183,14 @@ def test_renewed_server_certificate_is_used_from_its_start_day(alpha: Alpha) -> 
     device = alpha.device("laptop")
     before = device.visit(alpha.tenant)
     assert before[0]
-    alpha.change_unnoticed(
+    alpha.change_without_trigger(
         "UPDATE certificates SET not_before = now() - interval '780 days', not_after = now() + interval '40 days'"
         " WHERE key_sealed IS NOT NULL"
     )
     serial = alpha.renew()
-    # It starts in two weeks.
+    # The validity of the renewed certificate starts in two weeks.
     assert device.visit(alpha.tenant) == before
-    alpha.change_unnoticed("UPDATE certificates SET present_from = now() WHERE present_from IS NOT NULL")
+    alpha.change_without_trigger("UPDATE certificates SET present_from = now() WHERE present_from IS NOT NULL")
     alpha.cell.wait(lambda: device.visit(alpha.tenant)[1][0] == serial, 3 * sync.SERVER_CERTIFICATE_SECONDS)
     admitted, shown = device.visit(alpha.tenant)
     assert (admitted, shown[0] != before[1][0], shown[1:]) == (True, True, before[1][1:])
@@ -213,9 +216,9 @@ def test_new_and_old_roots_both_admit_their_devices(alpha: Alpha) -> None:
 
 @pytest.mark.long
 def test_server_certificate_of_another_key_type_is_used(alpha: Alpha) -> None:
-    """With both, OpenSSL never sends an RSA certificate to clients that accept ECDSA.
+    """With certificates of both types, OpenSSL never sends an RSA certificate to clients that accept ECDSA.
 
-    This test is last, because the others verify that radiusd is not replaced.
+    This test is last, because the other tests verify that radiusd is not replaced.
     """
     device = alpha.device("laptop")
     assert device.visit(alpha.tenant)[0]

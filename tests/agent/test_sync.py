@@ -39,7 +39,7 @@ def test_empty_replica_loads_everything_of_its_tenants(owner, alpha, replica):
     ca = add_authority(owner, alpha)
     add_certificate(owner, alpha, ca, b"\x0f\xff")
     add_certificate(owner, alpha, ca, b"\x01", profile="eap-server")
-    # It is newer, but the cell cannot present it yet.
+    # This certificate is newer, but the cell cannot present it yet.
     add_certificate(owner, alpha, ca, b"\x07", profile="eap-server", has_key=False)
     replica.catch_up()
     with replica.view as view:
@@ -66,15 +66,15 @@ def test_latest_valid_server_certificate_is_presented(owner, alpha, replica):
     for serial, since in ((b"\x01", "-9 days"), (b"\x02", "-9 hours"), (b"\x03", None), (b"\x04", "9 days")):
         add_certificate(owner, alpha, ca, serial, profile="eap-server", present_since=since)
 
-    def shown() -> str:
+    def presented_serial() -> str:
         replica.catch_up()
         with replica.view as view:
             return view.slot(alpha.slot).server_certificate
 
-    assert shown() == "02"
+    assert presented_serial() == "02"
     for serial, then in (("02", "03"), ("03", "01"), ("01", "04")):
         owner.execute("UPDATE certificates SET status = 'revoked' WHERE serial = decode(%s, 'hex')", (serial,))
-        assert shown() == then
+        assert presented_serial() == then
 
 
 def test_tenant_methods_are_in_its_slot(owner, alpha, replica):
@@ -127,7 +127,7 @@ def test_rolled_back_change_is_never_applied(owner, alpha, replica):
 
 
 def test_incremental_sync_equals_a_full_load(owner, make, replica, fresh_replica):
-    """Random changes of every noun in batches. After each, a newly loaded replica must be equal."""
+    """Change rows of every noun at random, in batches. After each batch, a newly loaded replica must be equal."""
     dice = random.Random(20)
     tenants = [make("alpha"), make("bravo")]
     sites = {tenant.number: add_site(owner, tenant) for tenant in tenants}
@@ -182,7 +182,7 @@ def test_incremental_sync_equals_a_full_load(owner, make, replica, fresh_replica
     assert replica.everything == fresh_replica().everything
 
 
-def test_new_tenant_brings_its_existing_rows(owner, alpha, replica, platform, make):
+def test_existing_rows_of_a_new_tenant_are_loaded(owner, alpha, replica, platform, make):
     replica.catch_up()
     owner.execute("UPDATE slots SET tenant_id = NULL, status = 'free' WHERE tenant_id = %s", (alpha.id,))
     add_endpoint(owner, alpha, "000000000001")
@@ -197,7 +197,7 @@ def test_new_tenant_brings_its_existing_rows(owner, alpha, replica, platform, ma
     assert replica.sync.counters["full_loads"] == 1
 
 
-def test_leaving_tenant_removes_all_its_rows(owner, make, replica):
+def test_all_rows_of_a_tenant_that_left_are_removed(owner, make, replica):
     alpha, bravo = make("alpha"), make("bravo")
     for tenant in (alpha, bravo):
         add_endpoint(owner, tenant, "000000000001")
@@ -229,7 +229,7 @@ def test_invalid_policy_keeps_the_previous_one_with_an_alarm(owner, alpha, repli
         with replica.view as view:
             assert view.policy(alpha.number, str(policy_id)).version == 1
         assert replica.alarm_codes == {f"policy-refused-{policy_id}"}
-        # The second time, everything is reloaded.
+        # The second run reloads everything.
         owner.execute("UPDATE cells SET replica_position = NULL")
     assert replica.sync.counters["full_loads"] == 2
     publish(owner, alpha, policy_id, 3, GOOD)
@@ -248,7 +248,7 @@ def test_policy_tests_are_not_mirrored(owner, alpha, replica):
     replica.catch_up()
     with replica.view as view:
         assert json.loads(view.policy(alpha.number, str(policy_id)).document) == GOOD
-    # A missing document does not harm others.
+    # A missing document does not affect other policies.
     publish(owner, alpha, policy_id, 2, "none")
     replica.catch_up()
     assert replica.alarm_codes == {f"policy-refused-{policy_id}"}
@@ -293,7 +293,7 @@ def test_unknown_time_zone_keeps_the_site_unchanged(owner, alpha, replica):
 
 
 def test_published_version_with_a_dead_rule_still_decides(owner, alpha, replica):
-    """An earlier release may have published it without that check."""
+    """A release without that check may have published the version."""
     rules = [
         {
             "id": name,
@@ -321,7 +321,7 @@ def test_row_alarms_are_cleared_with_their_tenant(owner, alpha, make, replica):
     replica.catch_up()
     assert f"site-refused-{sites[alpha.number]}" not in replica.alarm_codes
     assert f"site-refused-{sites[bravo.number]}" in replica.alarm_codes
-    # Everything is reloaded. Existing errors are reported again, once.
+    # The replica reloads everything and reports existing errors again, once.
     owner.execute("UPDATE cells SET replica_position = NULL")
     replica.catch_up()
     assert len(replica.alarm_codes) == 2
@@ -450,7 +450,7 @@ def test_running_sync_survives_a_database_outage(owner, database: Database, alph
     assert replicas[0].sync.counters["full_loads"] == 1
 
 
-def test_position_advances_without_changes(owner, alpha, replica, platform, monkeypatch):
+def test_position_advances_if_no_row_changed(owner, alpha, replica, platform, monkeypatch):
     replica.catch_up()
     (before,) = owner.execute("SELECT replica_position FROM cells").fetchone()
     owner.execute("UPDATE tenants SET name = name WHERE id = %s", (alpha.id,))

@@ -46,7 +46,7 @@ def test_octets_are_combined_from_two_counters(low, high, expected):
 @pytest.mark.parametrize(
     ("delay", "event", "age_seconds"),
     [
-        # The delay does not depend on the NAS's clock, so it comes first.
+        # The delay does not depend on the NAS's clock, so it has precedence.
         ("5", None, 5),
         ("5", 100, 5),
         ("86400", None, 86_400),
@@ -54,7 +54,7 @@ def test_octets_are_combined_from_two_counters(low, high, expected):
         ("86401", None, 0),
         ("4294967295", 100, 100),
         ("-1", None, 0),
-        # Zero delay means that it happens now.
+        # A delay of zero means that the event happens now.
         ("0", 100, 0),
         (None, 100, 100),
         (None, 86_400, 86_400),
@@ -143,7 +143,7 @@ def test_address_invalid_for_postgresql_is_omitted(address, expected):
 
 
 def test_texts_longer_than_a_key_stay_distinct():
-    """radiusd prints an invalid octet as three characters, so 253 octets become 759."""
+    """`radiusd` prints an invalid octet as three characters, so 253 octets become 759 characters."""
     long = [shorten_key("=FF" * 252 + last) for last in ("=00", "=01")]
     assert {len(key) for key in long} == {253}
     assert long[0] != long[1]
@@ -155,7 +155,7 @@ def test_texts_longer_than_a_key_stay_distinct():
         ({"Acct_Delay_Time": "4294967295"}, ("impossible-time",)),
         ({"Event_Timestamp": "Jan  1 1970 00:00:00 UTC"}, ("impossible-time",)),
         ({"Event_Timestamp": "Feb  7 2106 06:28:15 UTC"}, ("impossible-time",)),
-        # The delay is valid, so the clock is ignored.
+        # The delay is valid, so Admit ignores the NAS's clock.
         ({"Event_Timestamp": "Jan  1 1970 00:00:00 UTC", "Acct_Delay_Time": "0"}, ()),
         ({"Acct_Session_Time": "4294967295"}, ("impossible-time",)),
         ({"Acct_Session_Id": ""}, ("session-id-missing",)),

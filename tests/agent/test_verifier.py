@@ -1,4 +1,4 @@
-"""The verifier's process, as the agent manages it."""
+"""The process of the verifier, as the agent manages it."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def codes(alarms):
 
 
 def has_ended(pid):
-    """A child of ours that no other code waits for."""
+    """Whether a child process of the test has ended. No other code waits for it."""
     return os.waitpid(pid, os.WNOHANG)[0] == pid
 
 
@@ -63,7 +63,7 @@ def test_verifier_is_restarted_and_ends_with_the_agent(paths, port):
     assert not is_running(last)
 
 
-# An agent with only a verifier.
+# An agent that only manages a verifier.
 _AGENT = """
 import sys, threading
 from pathlib import Path
@@ -75,22 +75,22 @@ VerifierProcess(int(sys.argv[1]), CellPaths(Path(sys.argv[2])), Alarms()).run(th
 """
 
 
-class Questions:
-    """As radiusd sends: from alternating ports, each request once."""
+class VerifierRequests:
+    """Requests as radiusd sends them: from alternating ports, each request once."""
 
     def __init__(self, paths, port):
         self._secret = verifier_secret(paths).encode()
         self._port = port
         self._asked = []
 
-    def ask(self):
+    def send(self):
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         attributes = encode_attribute(USER_NAME, b"anna") + encode_attribute(NAS_IDENTIFIER, "slot_0")
         sock.sendto(make_access_request(1, os.urandom(16), attributes, self._secret, b"x"), ("127.0.0.1", self._port))
         self._asked.append(sock)
 
     def unanswered(self):
-        """How many of them get no response within 5 s in total."""
+        """The number of requests that get no response within 5 s in total."""
         missing, end = 0, time.monotonic() + 5
         for sock in self._asked:
             with sock:
@@ -106,24 +106,24 @@ def test_verifier_outlives_a_killed_agent_until_replaced(paths, port):
     agent = subprocess.Popen([sys.executable, "-c", _AGENT, str(port), str(paths.root)])
     until(paths.verifier_pid.exists, "the verifier answers")
     orphan = int(paths.verifier_pid.read_text())
-    questions = Questions(paths, port)
-    questions.ask()
+    questions = VerifierRequests(paths, port)
+    questions.send()
     agent.kill()
     agent.wait()
     for _ in range(20):
-        questions.ask()
+        questions.send()
         time.sleep(0.05)
     assert is_running(orphan)
     with kept_verifier(paths, port, Alarms()) as process:
 
         def taken_over():
-            questions.ask()
+            questions.send()
             return not is_running(orphan)
 
         until(taken_over, "the end of the verifier that was left")
         assert paths.verifier_pid.read_text() == str(process.pid)
         for _ in range(20):
-            questions.ask()
+            questions.send()
         assert questions.unanswered() == 0
 
 
@@ -132,8 +132,8 @@ def test_verifier_outlives_a_leaving_agent_until_replaced(paths, port):
         until(lambda: paths.verifier_pid.exists(), "the verifier answers")
         left = process.pid
     assert is_running(left)
-    questions = Questions(paths, port)
-    questions.ask()
+    questions = VerifierRequests(paths, port)
+    questions.send()
     assert questions.unanswered() == 0
     with kept_verifier(paths, port, Alarms()):
         until(lambda: has_ended(left), "the end of the verifier that was left")
@@ -174,7 +174,7 @@ def test_environment_has_no_database_address(paths, port, monkeypatch):
 
 
 def test_endless_report_counts_as_an_exited_verifier(paths, port, monkeypatch, tmp_path):
-    """The agent continues with a new verifier."""
+    """The agent ends the verifier and continues with a new one."""
     alarms = Alarms()
     broken = tmp_path / "broken"
     broken.write_text('#!/bin/sh\nprintf \'{"counters": {"acc\'\n')

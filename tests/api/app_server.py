@@ -1,4 +1,4 @@
-"""An application served by uvicorn on a unix socket or a loopback port, and a client for it."""
+"""An application on a unix socket or a loopback port, served by uvicorn, and a client of the application."""
 
 import socket
 import tempfile
@@ -24,7 +24,7 @@ from tests.shared_engines import shared_engine
 
 _AS_SERVED: dict[str, Any] = {"http": BoundedHttp, "log_level": "critical", "lifespan": "on"}
 
-# One connection per request: httpx may close a pooled one that another thread has just taken (EBADF).
+# One connection per request, because httpx may close a pooled connection that another thread has just taken (EBADF).
 _NONE_KEPT = httpx.Limits(max_keepalive_connections=0)
 # Shutdown timeout of an application in seconds.
 status_listener._POLL_SECONDS = 0.02
@@ -36,7 +36,7 @@ def settings_of_public(database: Database, folder: Path, **variables: str) -> Se
     usual = {
         "ADMIT_VAR_DIR": "/nonexistent",
         "ADMIT_DATABASE_URL": database.app_url,
-        # Redis is down: nothing public depends on it.
+        # Redis is down, and no public route depends on it.
         "ADMIT_REDIS_URL": "unix:///nonexistent",
         "ADMIT_MASTER_KEY_FILE": str(write_master_key(folder)),
         "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
@@ -49,11 +49,11 @@ def settings_of_public(database: Database, folder: Path, **variables: str) -> Se
 
 @contextmanager
 def serve_app(app: FastAPI, **changes: Any) -> Iterator[httpx.Client]:
-    """Serve the application. `changes` override uvicorn's configuration."""
+    """Serve the application on a unix socket. `changes` override uvicorn's configuration."""
     with tempfile.TemporaryDirectory(prefix="admit-api-") as folder:
         path = str(Path(folder) / "api.sock")
         with running(uvicorn.Server(uvicorn.Config(app, uds=path, **_AS_SERVED | {"http": HttpWithFiles} | changes))):
-            # No TLS here: loading all CA certificates takes longer than many tests.
+            # The client uses no TLS, because loading all CA certificates takes longer than many tests.
             transport = httpx.HTTPTransport(uds=path, verify=False, limits=_NONE_KEPT)
             with httpx.Client(transport=transport, base_url="http://api", trust_env=False, timeout=60) as client:
                 yield client

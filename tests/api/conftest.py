@@ -1,4 +1,4 @@
-"""The public application on a real PostgreSQL, with tenants whose authorities have published."""
+"""The public application on a real PostgreSQL, with tenants whose authorities have published their CRLs."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -39,7 +39,7 @@ def client(public_app: FastAPI) -> Iterator[httpx.Client]:
 
 
 def publish_all(engine: Engine, *, now: datetime | None = None) -> None:
-    """Run the worker's publication once for all tenants."""
+    """Publish for all tenants once, as the worker's job does."""
     now = now or utc_now()
     with session_scope(PlatformScope(), engine=engine) as session:
         waiting = publication.list_due(session, now=now)

@@ -1,4 +1,4 @@
-"""Limits on connections and requests before any application sees them."""
+"""Limits on connections and requests before they reach an application."""
 
 import json
 import socket
@@ -33,23 +33,23 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
 
 def _read_to_end(address: tuple[str, int], beginning: bytes, more: bytes) -> bytes:
     """Read until the server closes the connection."""
-    told = b""
+    response = b""
     with socket.create_connection(address, timeout=10) as sock:
         try:
             sock.sendall(beginning)
             for _ in range(4 * connections.MAX_REQUEST_BYTES // len(more) if more else 0):
                 sock.sendall(more)
             while part := sock.recv(4096):
-                told += part
+                response += part
         except (ConnectionResetError, BrokenPipeError):
             # A client that is still sending may miss the response.
-            return told
-    return told
+            return response
+    return response
 
 
-def _require_problem(told: bytes, status: int) -> None:
-    head, _, body = told.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 %d " % status), told
+def _require_problem(response: bytes, status: int) -> None:
+    head, _, body = response.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status), response
     assert {b"content-type: application/problem+json", b"connection: close"} <= set(head.lower().split(b"\r\n"))
     problem = json.loads(body)
     assert problem["status"] == status
@@ -67,18 +67,18 @@ def _require_problem(told: bytes, status: int) -> None:
     ids=["headers", "one header", "path", "trailers"],
 )
 def test_unterminated_request_is_cut_off(address: tuple[str, int], beginning: bytes, more: bytes) -> None:
-    told = _read_to_end(address, beginning, more)
-    if told and b" 200 OK" not in told:
-        _require_problem(told, 413 if b"POST" in beginning else 431)
+    response = _read_to_end(address, beginning, more)
+    if response and b" 200 OK" not in response:
+        _require_problem(response, 413 if b"POST" in beginning else 431)
 
 
 @pytest.mark.parametrize("beginning", [b"", b"GET /slow HTTP/1.1\r\n"])
 def test_slow_request_is_disconnected(address: tuple[str, int], beginning: bytes) -> None:
-    told = _read_to_end(address, beginning, b"")
+    response = _read_to_end(address, beginning, b"")
     if beginning:
-        _require_problem(told, 408)
+        _require_problem(response, 408)
     else:
-        assert told == b""
+        assert response == b""
 
 
 _POST = b"POST /length HTTP/1.1\r\nHost: x\r\n"
@@ -122,8 +122,8 @@ def test_non_http_bytes_get_an_error_response(address: tuple[str, int], request_
     ],
 )
 def test_unusual_http_is_served_normally(address: tuple[str, int], request_: bytes, status: int) -> None:
-    told = _read_to_end(address, request_, b"")
-    assert told.startswith(b"HTTP/1.1 %d " % status), told
+    response = _read_to_end(address, request_, b"")
+    assert response.startswith(b"HTTP/1.1 %d " % status), response
 
 
 def test_slow_responses_and_pipelined_requests_are_served(address: tuple[str, int]) -> None:
@@ -133,7 +133,7 @@ def test_slow_responses_and_pipelined_requests_are_served(address: tuple[str, in
         assert [client.post("/length", content=half).json() for _ in range(4)] == [len(half)] * 4
     head = b"GET /slow HTTP/1.1\r\nHost: x\r\n"
     with socket.create_connection(address, timeout=10) as sock:
-        # Both are sent at once; the second is answered after the first.
+        # The client sends two requests at once. The second response comes after the first.
         sock.sendall(head + b"\r\n" + head + b"Connection: close\r\n\r\n")
         answer = b""
         while part := sock.recv(4096):

@@ -22,7 +22,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _twice(given: Iterable[str]) -> list[str]:
+def _duplicates(given: Iterable[str]) -> list[str]:
     return [name for name, times in Counter(map(_plain, given)).items() if times > 1]
 
 
@@ -44,21 +44,21 @@ def test_schemas_and_inline_parts_have_unique_names(described: dict[str, Any]) -
     schemas = described["components"]["schemas"]
     inline = [name for owner, schema in schemas.items() for name in _inline(owner, schema)]
     assert len(inline) > 50
-    assert _twice([*schemas, *inline]) == []
+    assert _duplicates([*schemas, *inline]) == []
 
 
 def test_constructors_have_unique_names(described: dict[str, Any]) -> None:
-    """Go generates NewSite for Site."""
+    """A generator of Go clients creates a constructor NewSite for a schema Site."""
     schemas = described["components"]["schemas"]
-    assert _twice([*schemas, *(f"New{name}" for name in schemas)]) == []
+    assert _duplicates([*schemas, *(f"New{name}" for name in schemas)]) == []
 
 
 def test_operations_have_a_unique_name_and_one_tag(described: dict[str, Any]) -> None:
-    """Go would generate the request types once for each tag."""
+    """A generator of Go clients would create the request types once for each tag."""
     operations = list(_operations(described))
-    assert _twice(operation["operationId"] for operation in operations) == []
+    assert _duplicates(operation["operationId"] for operation in operations) == []
     assert [each["operationId"] for each in operations if len(each["tags"]) != 1] == []
-    assert _twice(tag["name"] for tag in described["tags"]) == []
+    assert _duplicates(tag["name"] for tag in described["tags"]) == []
 
 
 def test_schema_names_are_not_placeholders(described: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ def test_schema_names_are_not_placeholders(described: dict[str, Any]) -> None:
 
 
 def test_numbers_declare_their_size(described: dict[str, Any]) -> None:
-    """Go would read an integer without a format into 32 bits."""
+    """A generator of Go clients would use 32 bits for an integer without a format."""
 
     def unsized(part: Any, where: str) -> Iterator[str]:
         if isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""Clients fetch /openapi.json."""
+"""`/openapi.json` as clients fetch it."""
 
 import gzip
 from pathlib import Path

@@ -51,7 +51,7 @@ def client(app: FastAPI) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_responding_process_is_live(client: httpx.Client):
+def test_responding_process_is_reported_live(client: httpx.Client):
     reply = client.get("/healthz")
     assert (reply.status_code, reply.json()) == (200, {"status": "alive"})
 
@@ -62,7 +62,10 @@ def test_migrated_database_is_ready(client: httpx.Client):
 
 
 def test_exhausted_connections_do_not_affect_readiness(app: FastAPI, client: httpx.Client) -> None:
-    """A locked table, for example: the database is healthy and the load balancer must keep the process."""
+    """A locked table can exhaust the connections.
+
+    The database is healthy, so the load balancer must keep the process.
+    """
     with ExitStack() as held:
         for _ in range(MAX_CONNECTIONS):
             held.enter_context(app.state.engine.connect())
@@ -128,7 +131,7 @@ def test_unknown_path_returns_a_problem(client: httpx.Client):
 
 
 def test_trailing_slash_does_not_redirect(client: httpx.Client):
-    """In particular not to the host that the request names."""
+    """In particular not to the host name in the request."""
     reply = client.get("/healthz/", headers={"Host": "elsewhere.example"})
     assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
 
@@ -150,7 +153,7 @@ def test_head_returns_the_headers_of_get(client: httpx.Client, path: str):
     got, head = client.get(path), client.head(path)
     assert (head.status_code, head.content) == (got.status_code, b"")
     assert head.headers["content-length"] == got.headers["content-length"]
-    # A body would be read as the next response.
+    # The client would read a body as the next response.
     assert client.get(path).json() == got.json()
 
 

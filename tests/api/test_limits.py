@@ -77,7 +77,7 @@ def test_rate_limited_client_gets_retry_after(limited: httpx.Client, alpha: Cert
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
     assert refused.json()["code"] == "too-many-requests"
     assert limited.post(f"/ocsp/{alpha.authorities.root.id}", content=b"x").status_code == 429
-    # Health probes are not counted.
+    # The limit does not count health probes.
     assert limited.get("/readyz").status_code == 200
 
 

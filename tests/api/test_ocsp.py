@@ -86,8 +86,8 @@ def _key_bits(issuer: CertificateAuthority) -> bytes:
     )
 
 
-class Asking:
-    """An OCSP client of one authority, at its address."""
+class OcspClient:
+    """An OCSP client of one authority, at the authority's address."""
 
     def __init__(self, client: httpx.Client, authority: CertificateAuthority) -> None:
         self._client = client
@@ -109,7 +109,7 @@ class Asking:
 
 
 def require_signed(answer: OCSPResponse, issuer: CertificateAuthority) -> None:
-    """Require a signature by a delegate that the issuer itself has certified."""
+    """Require a signature by a delegate that the issuer has certified."""
     (signer,) = answer.certificates
     signer.verify_directly_issued_by(certificate_of(issuer))
     assert (
@@ -122,8 +122,8 @@ def require_signed(answer: OCSPResponse, issuer: CertificateAuthority) -> None:
 
 
 @pytest.fixture
-def asking(client: httpx.Client, alpha: Certified) -> Asking:
-    return Asking(client, alpha.authorities.issuing)
+def asking(client: httpx.Client, alpha: Certified) -> OcspClient:
+    return OcspClient(client, alpha.authorities.issuing)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def act(app_engine: Engine, tenant: Certified, verb: Callable[..., object], seri
 @pytest.mark.parametrize("algorithm", [_SHA1, hashes.SHA256()])
 @pytest.mark.parametrize("nonce", [None, b"n", b"n" * 32, b"n" * 128])
 def test_issued_certificate_is_good(
-    asking: Asking, alpha: Certified, serial: int, nonce: bytes | None, algorithm: hashes.HashAlgorithm
+    asking: OcspClient, alpha: Certified, serial: int, nonce: bytes | None, algorithm: hashes.HashAlgorithm
 ):
     answer = asking(serial, nonce=nonce, algorithm=algorithm)
     assert (answer.response_status, answer.certificate_status) == (OCSPResponseStatus.SUCCESSFUL, OCSPCertStatus.GOOD)
@@ -157,7 +157,7 @@ def test_issued_certificate_is_good(
     assert abs(answer.this_update_utc - utc_now()) < timedelta(minutes=1)
 
 
-def test_revoked_certificate_has_time_and_reason(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+def test_revoked_certificate_has_time_and_reason(app_engine: Engine, asking: OcspClient, alpha: Certified, serial: int):
     assert asking(serial).certificate_status is OCSPCertStatus.GOOD
     act(app_engine, alpha, revoke_certificate, serial, now=alpha.now, reason="keyCompromise")
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "the revocation shows")
@@ -170,7 +170,7 @@ def test_revoked_certificate_has_time_and_reason(app_engine: Engine, asking: Ask
 
 
 def test_suspended_certificate_is_on_hold_until_reinstated(
-    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
+    app_engine: Engine, asking: OcspClient, alpha: Certified, serial: int
 ):
     act(app_engine, alpha, suspend_certificate, serial, now=alpha.now)
     answer = asking(serial)
@@ -180,14 +180,14 @@ def test_suspended_certificate_is_on_hold_until_reinstated(
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.GOOD, "it is good again")
 
 
-def test_unspecified_reason_is_omitted(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+def test_unspecified_reason_is_omitted(app_engine: Engine, asking: OcspClient, alpha: Certified, serial: int):
     act(app_engine, alpha, revoke_certificate, serial, now=alpha.now)
     answer = asking(serial)
     assert (answer.certificate_status, answer.revocation_reason) == (OCSPCertStatus.REVOKED, None)
 
 
 @pytest.mark.parametrize("nonce", [None, b"n" * 32])
-def test_unknown_serial_is_unknown(asking: Asking, alpha: Certified, nonce: bytes | None):
+def test_unknown_serial_is_unknown(asking: OcspClient, alpha: Certified, nonce: bytes | None):
     answer = asking(0x1234567890, nonce=nonce)
     assert (answer.response_status, answer.certificate_status) == (
         OCSPResponseStatus.SUCCESSFUL,
@@ -196,7 +196,7 @@ def test_unknown_serial_is_unknown(asking: Asking, alpha: Certified, nonce: byte
     require_signed(answer, alpha.authorities.issuing)
 
 
-def test_intended_certificate_is_unknown(app_engine: Engine, asking: Asking, alpha: Certified):
+def test_intended_certificate_is_unknown(app_engine: Engine, asking: OcspClient, alpha: Certified):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         reserved = alpha.reserve(session)
     assert asking(int.from_bytes(reserved.serial)).certificate_status is OCSPCertStatus.UNKNOWN
@@ -204,7 +204,7 @@ def test_intended_certificate_is_unknown(app_engine: Engine, asking: Asking, alp
 
 def test_root_answers_for_the_issuing_authority(app_engine: Engine, client: httpx.Client, alpha: Certified):
     root, issuing = alpha.authorities.root, alpha.authorities.issuing
-    asking = Asking(client, root)
+    asking = OcspClient(client, root)
     answer = asking(certificate_of(issuing).serial_number)
     assert answer.certificate_status is OCSPCertStatus.GOOD
     require_signed(answer, root)
@@ -226,13 +226,13 @@ def test_old_root_answers_for_the_cross_certified_root(app_engine: Engine, clien
             intent = {"tenant_id": alpha.tenant_id, "kind": "cross", "subject": "x", "key_store": "sealed"}
             octets = serial.to_bytes(2)
             session.add(AuthorityIntent(id=uuid4(), serial=octets, issuer_id=root.id, signed_at=moment, **intent))
-    asking = Asking(client, root)
+    asking = OcspClient(client, root)
     assert asking(signed).certificate_status is OCSPCertStatus.GOOD
     assert asking(reserved).certificate_status is OCSPCertStatus.UNKNOWN
 
 
 def test_certificates_of_a_revoked_authority_are_not_good(
-    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
+    app_engine: Engine, asking: OcspClient, alpha: Certified, serial: int
 ):
     assert asking(serial).certificate_status is OCSPCertStatus.GOOD
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -242,7 +242,9 @@ def test_certificates_of_a_revoked_authority_are_not_good(
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "it is revoked too")
 
 
-def test_purged_tenant_gets_no_answers(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+def test_requests_for_a_purged_tenant_get_no_status(
+    app_engine: Engine, asking: OcspClient, alpha: Certified, serial: int
+):
     assert asking(serial).certificate_status is OCSPCertStatus.GOOD
     with session_scope(PlatformScope(), engine=app_engine) as session:
         for carry_out in (tenants.delete_tenant, tenant_purge.purge_tenant):
@@ -250,7 +252,7 @@ def test_purged_tenant_gets_no_answers(app_engine: Engine, asking: Asking, alpha
     until(lambda: asking(serial).response_status is OCSPResponseStatus.UNAUTHORIZED, "the kept answer is gone")
 
 
-def test_retired_authority_still_answers(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+def test_retired_authority_still_answers(app_engine: Engine, asking: OcspClient, alpha: Certified, serial: int):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         session.get_one(CertificateAuthority, alpha.authorities.issuing.id).status = "retired"
     assert asking(serial).certificate_status is OCSPCertStatus.GOOD
@@ -259,9 +261,9 @@ def test_retired_authority_still_answers(app_engine: Engine, asking: Asking, alp
 def test_request_for_another_issuer_is_unauthorized(
     client: httpx.Client, app_engine: Engine, alpha: Certified, bravo: Certified
 ):
-    """Also when the response of the right issuer is cached, with and without a nonce."""
+    """This holds also when the correct issuer's response is cached, with and without a nonce."""
     own, foreign = issue(app_engine, alpha), issue(app_engine, bravo)
-    asking = Asking(client, alpha.authorities.issuing)
+    asking = OcspClient(client, alpha.authorities.issuing)
     for serial in (own, foreign):
         asking(own)
         for nonce in (None, b"n" * 8):
@@ -276,11 +278,11 @@ def test_authority_does_not_answer_for_another_tenant(
     foreign = issue(app_engine, bravo)
     act(app_engine, bravo, revoke_certificate, foreign, now=bravo.now)
     for authority in (alpha.authorities.issuing, alpha.authorities.root):
-        assert Asking(client, authority)(foreign).certificate_status is OCSPCertStatus.UNKNOWN
+        assert OcspClient(client, authority)(foreign).certificate_status is OCSPCertStatus.UNKNOWN
 
 
 def test_serial_of_a_sibling_authority_is_unknown(client: httpx.Client, alpha: Certified, serial: int):
-    assert Asking(client, alpha.authorities.root)(serial).certificate_status is OCSPCertStatus.UNKNOWN
+    assert OcspClient(client, alpha.authorities.root)(serial).certificate_status is OCSPCertStatus.UNKNOWN
 
 
 def test_unknown_authority_is_unauthorized(client: httpx.Client, alpha: Certified, serial: int):
@@ -289,7 +291,7 @@ def test_unknown_authority_is_unauthorized(client: httpx.Client, alpha: Certifie
 
 
 def test_authority_without_a_signer_returns_try_later(
-    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
+    app_engine: Engine, asking: OcspClient, alpha: Certified, serial: int
 ):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         session.execute(delete(OcspSignerRow))
@@ -306,7 +308,9 @@ def _several(*requests: bytes) -> bytes:
     return der.sequence(der.sequence(der.encode(der.SEQUENCE, singles)))
 
 
-def test_several_certificates_are_answered_in_order(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+def test_several_certificates_are_answered_in_order(
+    app_engine: Engine, asking: OcspClient, alpha: Certified, serial: int
+):
     bad = issue(app_engine, alpha)
     act(app_engine, alpha, revoke_certificate, bad, now=alpha.now)
     issuing = alpha.authorities.issuing
@@ -322,7 +326,7 @@ def test_several_certificates_are_answered_in_order(app_engine: Engine, asking: 
 
 
 def test_one_foreign_certificate_makes_all_unauthorized(
-    asking: Asking, alpha: Certified, bravo: Certified, serial: int
+    asking: OcspClient, alpha: Certified, bravo: Certified, serial: int
 ):
     request = _several(question(alpha.authorities.issuing, serial), question(bravo.authorities.issuing, serial))
     answer = load_der_ocsp_response(asking.post(request).content)
@@ -334,7 +338,7 @@ def test_one_foreign_certificate_makes_all_unauthorized(
     [b"", b"0", b"\x30\x00", b"not DER at all", bytes(MAX_REQUEST_BYTES)],
     ids=["nothing", "half", "empty", "text", "zeroes"],
 )
-def test_invalid_request_is_malformed(asking: Asking, serial: int, request_bytes: bytes):
+def test_invalid_request_is_malformed(asking: OcspClient, serial: int, request_bytes: bytes):
     asking(serial)
     for reply in (asking.post(request_bytes), asking.get(request_bytes)):
         assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.MALFORMED_REQUEST
@@ -342,19 +346,19 @@ def test_invalid_request_is_malformed(asking: Asking, serial: int, request_bytes
 
 
 @pytest.mark.parametrize("octets", [0, 129])
-def test_oversized_nonce_is_malformed(asking: Asking, alpha: Certified, serial: int, octets: int):
+def test_oversized_nonce_is_malformed(asking: OcspClient, alpha: Certified, serial: int, octets: int):
     reply = asking.post(question(alpha.authorities.issuing, serial, nonce=bytes(octets)))
     assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.MALFORMED_REQUEST
 
 
-def test_too_many_certificates_are_malformed(asking: Asking, alpha: Certified, serial: int):
+def test_too_many_certificates_are_malformed(asking: OcspClient, alpha: Certified, serial: int):
     one = question(alpha.authorities.issuing, serial)
     for count, status in ((MAX_CERTIFICATES, "SUCCESSFUL"), (MAX_CERTIFICATES + 1, "MALFORMED_REQUEST")):
         answer = load_der_ocsp_response(asking.post(_several(*[one] * count)).content)
         assert answer.response_status.name == status
 
 
-def test_oversized_body_is_not_read(asking: Asking, client: httpx.Client):
+def test_oversized_body_is_not_read(asking: OcspClient, client: httpx.Client):
     reply = asking.post(bytes(MAX_REQUEST_BYTES + 1))
     assert (reply.status_code, reply.headers["connection"]) == (413, "close")
     assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.MALFORMED_REQUEST
@@ -362,7 +366,7 @@ def test_oversized_body_is_not_read(asking: Asking, client: httpx.Client):
     assert (chunked.status_code, chunked.headers["connection"]) == (413, "close")
 
 
-def test_get_response_is_cacheable_with_etag(asking: Asking, alpha: Certified, serial: int):
+def test_get_response_is_cacheable_with_etag(asking: OcspClient, alpha: Certified, serial: int):
     reply = asking.get(question(alpha.authorities.issuing, serial))
     assert load_der_ocsp_response(reply.content).certificate_status is OCSPCertStatus.GOOD
     assert reply.headers["cache-control"] == "max-age=300, public, no-transform, must-revalidate"
@@ -374,8 +378,8 @@ def test_get_response_is_cacheable_with_etag(asking: Asking, alpha: Certified, s
 
 
 @pytest.mark.parametrize("quoted", [True, False])
-def test_get_accepts_all_base64_spellings(asking: Asking, client: httpx.Client, alpha: Certified, quoted: bool):
-    """With slashes and pluses raw or quoted; with and without padding."""
+def test_get_accepts_all_base64_spellings(asking: OcspClient, client: httpx.Client, alpha: Certified, quoted: bool):
+    """Slashes and pluses may be raw or quoted, with and without padding."""
     issuing = alpha.authorities.issuing
     chosen = random.Random(1)
     serials = [chosen.getrandbits(120) for _ in range(40)]
@@ -390,7 +394,7 @@ def test_get_accepts_all_base64_spellings(asking: Asking, client: httpx.Client, 
 
 @pytest.mark.parametrize("nonce", [None, b"n" * 32])
 def test_nonce_and_unknown_responses_are_not_cacheable(
-    asking: Asking, alpha: Certified, serial: int, nonce: bytes | None
+    asking: OcspClient, alpha: Certified, serial: int, nonce: bytes | None
 ):
     number = serial if nonce else 4711
     reply = asking.get(question(alpha.authorities.issuing, number, nonce=nonce))
@@ -398,14 +402,14 @@ def test_nonce_and_unknown_responses_are_not_cacheable(
     assert "etag" not in reply.headers
 
 
-def test_response_without_a_nonce_is_signed_once(asking: Asking, alpha: Certified, serial: int):
+def test_response_without_a_nonce_is_signed_once(asking: OcspClient, alpha: Certified, serial: int):
     asking(serial)
     until(lambda: asking(serial).signature == asking(serial).signature, "the answer is kept")
     assert asking(serial, nonce=b"a").signature != asking(serial, nonce=b"a").signature
 
 
 def test_cached_responses_need_no_database(
-    public_app: FastAPI, monkeypatch: pytest.MonkeyPatch, asking: Asking, alpha: Certified, serial: int
+    public_app: FastAPI, monkeypatch: pytest.MonkeyPatch, asking: OcspClient, alpha: Certified, serial: int
 ):
     until(lambda: asking(serial).signature == asking(serial).signature, "the answer is kept")
 
@@ -422,7 +426,7 @@ def test_cached_responses_need_no_database(
 
 
 def test_lost_change_feed_hides_no_revocation(
-    app_engine: Engine, database: Database, asking: Asking, alpha: Certified, serial: int
+    app_engine: Engine, database: Database, asking: OcspClient, alpha: Certified, serial: int
 ):
     until(lambda: asking(serial).signature == asking(serial).signature, "the answer is kept")
     with psycopg.connect(database.superuser_url, autocommit=True) as superuser:
@@ -440,11 +444,11 @@ def test_lost_change_feed_hides_no_revocation(
 def test_database_outage_returns_try_later(public_settings: Settings, tmp_path: Path, alpha: Certified, serial: int):
     nowhere = replace(public_settings, database_url=f"postgresql://admit_app@/admit?host={tmp_path}")
     with serve_app(create_app(nowhere)) as client:
-        assert Asking(client, alpha.authorities.issuing)(serial).response_status is OCSPResponseStatus.TRY_LATER
+        assert OcspClient(client, alpha.authorities.issuing)(serial).response_status is OCSPResponseStatus.TRY_LATER
 
 
 def test_concurrent_requests_get_their_own_responses(
-    app_engine: Engine, client: httpx.Client, asking: Asking, alpha: Certified
+    app_engine: Engine, client: httpx.Client, asking: OcspClient, alpha: Certified
 ):
     serials = [issue(app_engine, alpha) for _ in range(12)]
     for serial in serials[::2]:
@@ -471,14 +475,16 @@ def test_long_id_spellings_are_not_cached(client: httpx.Client, alpha: Certified
     assert client.post(f"/ocsp/{authority_id}{'-' * 60_000}", content=b"").status_code == 404
 
 
-def test_missing_authority_404_and_other_methods_405(client: httpx.Client, asking: Asking):
+def test_missing_authority_404_and_other_methods_405(client: httpx.Client, asking: OcspClient):
     assert client.post("/ocsp/alpha", content=b"").status_code == 404
     reply = client.put(asking.path, content=b"")
     assert (reply.status_code, reply.headers["allow"]) == (405, "GET, HEAD, POST")
 
 
-def test_signing_key_of_another_row_is_rejected(owner_engine: Engine, asking: Asking, alpha: Certified, serial: int):
-    """A sealed key copied to another authority's row does not open."""
+def test_signing_key_of_another_row_is_rejected(
+    owner_engine: Engine, asking: OcspClient, alpha: Certified, serial: int
+):
+    """The test copies a sealed key to another authority's row, where it does not open."""
     with owner_engine.begin() as connection:
         connection.execute(
             text("UPDATE ocsp_signers s SET key_sealed = o.key_sealed FROM ocsp_signers o WHERE o.id <> s.id")

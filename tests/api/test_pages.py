@@ -1,4 +1,4 @@
-"""The environment of all browser pages: escaping, policy, templates."""
+"""The template environment of all browser pages: escaping, security policy and templates."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Concurrency limits per source: connections, or requests in progress behind a proxy."""
+"""Limits of concurrency per source: open connections, or pending requests behind a proxy."""
 
 import logging
 import socket
@@ -72,8 +72,8 @@ def test_networks_contain_their_addresses(text: str, inside: list[str], outside:
     assert not any(address in networks for address in outside)
 
 
-class Held:
-    """An application whose requests wait until they are released."""
+class HeldApplication:
+    """An application whose requests wait until the test releases them."""
 
     def __init__(self) -> None:
         self.app = FastAPI()
@@ -103,13 +103,13 @@ def _is_served(url: str) -> bool:
 
 
 @pytest.fixture
-def held() -> Iterator[Held]:
-    held = Held()
+def held() -> Iterator[HeldApplication]:
+    held = HeldApplication()
     yield held
     held.go_on.set()
 
 
-def test_full_source_does_not_block_other_sources(held: Held) -> None:
+def test_source_at_its_limit_does_not_block_other_sources(held: HeldApplication) -> None:
     http = BoundedHttp.with_limit(ConcurrencyLimit(3, what="connections"), proxies=NetworkSet(""))
     with serve_app_on_port(held.app, http=http) as url, ExitStack() as stack:
         address = url.removeprefix("http://").split(":")
@@ -121,18 +121,18 @@ def test_full_source_does_not_block_other_sources(held: Held) -> None:
         with httpx.Client(transport=other, trust_env=False) as client:
             assert client.get(url).json() == "here"
         stack.close()
-        # A source that releases its connections may connect again.
+        # A source that closes its connections may connect again.
         until(lambda: _is_served(url), "a connection in the place of one that was closed")
 
 
-def test_proxied_requests_count_for_the_named_client(held: Held) -> None:
+def test_proxied_requests_count_for_the_named_client(held: HeldApplication) -> None:
     held.app.add_middleware(SourceRateLimit, per_second=0, at_once=2)
     http = BoundedHttp.with_limit(ConcurrencyLimit(2, what="connections"), proxies=NetworkSet("127.0.0.1"))
     with (
         serve_app_on_port(held.app, http=http, proxy_headers=True, forwarded_allow_ips="127.0.0.1") as url,
         ExitStack() as stack,
     ):
-        # The proxy has more connections than one source may have.
+        # The proxy has more connections than the limit of one source.
         host, port = url.removeprefix("http://").split(":")
         for _ in range(2):
             waiting = stack.enter_context(socket.create_connection((host, int(port)), timeout=10))

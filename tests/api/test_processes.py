@@ -1,4 +1,4 @@
-"""The API as several processes, started by the supervisor's command."""
+"""The API as several processes, started with the supervisor's command."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ _PATIENCE_SECONDS = 120
 
 @pytest.fixture
 def parent(database: Database, tmp_path: Path) -> Iterator[tuple[int, str]]:
-    """Yield its pid and the address of the API."""
+    """The running API: its process id and its address."""
     port = free_row(udp=1, tcp=4)
     variables = {
         "ADMIT_VAR_DIR": str(tmp_path),
@@ -45,14 +45,14 @@ def parent(database: Database, tmp_path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _serving(parent: int) -> set[int]:
-    """Child processes, except multiprocessing's own helper."""
+    """Child processes, except the helper process of multiprocessing."""
     children = [each.pid for each in list_processes() if each.parent == parent]
     return {pid for pid in children if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
 def _is_well(url: str) -> bool:
     try:
-        # No TLS: loading all CA certificates takes longer than a request.
+        # The client uses no TLS, because loading all CA certificates takes longer than a request.
         return httpx.get(f"{url}/healthz", trust_env=False, timeout=5, verify=False).status_code == 200  # noqa: S501
     except httpx.TransportError:
         return False

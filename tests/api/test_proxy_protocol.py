@@ -1,4 +1,4 @@
-"""The PROXY protocol is parsed to the byte, and anything else is rejected."""
+"""The PROXY protocol: valid headers are parsed exactly, and any other bytes are rejected."""
 
 import asyncio
 import ipaddress
@@ -14,7 +14,7 @@ SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 
 
 def binary(source: str, *, command: int = 0x21, family: int | None = None, more: bytes = b"") -> bytes:
-    """Build a version 2 header; `more` holds the fields after the addresses."""
+    """A version 2 header. `more` contains the fields after the addresses."""
     address = ipaddress.ip_address(source)
     family = (0x11 if address.version == 4 else 0x21) if family is None else family
     body = address.packed * 2 + struct.pack("!HH", 4711, 443) + more
@@ -22,7 +22,7 @@ def binary(source: str, *, command: int = 0x21, family: int | None = None, more:
 
 
 def read(data: bytes, *, at_once: int = 1 << 20) -> tuple[tuple[str, int] | None, bytes]:
-    """Return the parsed header and the remaining bytes."""
+    """The parsed header and the remaining bytes."""
     left = data
 
     async def receive(most: int) -> bytes:

@@ -36,7 +36,7 @@ def test_private_routes_are_not_found(client: httpx.Client, path: str):
         (create_enrolment, "/.well-known/est/alpha/cacerts"),
     ],
 )
-def test_strangers_cannot_see_the_database_address(
+def test_anonymous_caller_cannot_see_the_database_address(
     public_settings: Settings, tmp_path: Path, create: Callable[..., Any], path: str, caplog: pytest.LogCaptureFixture
 ):
     away = replace(public_settings, database_url=f"postgresql://admit_app@/admit?host={tmp_path}")

@@ -1,4 +1,4 @@
-"""Names are rejected where a route has a fixed word in the same position."""
+"""An item cannot have a name that is a fixed word of a route at the position of the name."""
 
 from collections import defaultdict
 
@@ -7,7 +7,7 @@ from fastapi.routing import APIRoute
 from api.v1.routers import ROUTES
 from nac.kit.validation import RESERVED_NAMES
 
-# Parameters next to fixed words that no user-chosen name can equal.
+# Parameters at the position of fixed words. No name that a user chooses can equal these words.
 NO_NAMES = {
     "authority": "an id, or root or issuing",
     "cell": "which whoever runs the installation names in its settings",
@@ -22,14 +22,14 @@ NO_NAMES = {
 
 def test_words_next_to_name_parameters_are_reserved() -> None:
     words: defaultdict[str, set[str]] = defaultdict(set)
-    for parameter, beside in _beside_parameters():
+    for parameter, beside in _words_next_to_parameters():
         words[parameter] |= beside
     assert words.keys() - NO_NAMES.keys() == RESERVED_NAMES.keys()
     assert {name: words[name] for name in RESERVED_NAMES} == RESERVED_NAMES
     assert NO_NAMES.keys() <= words.keys()
 
 
-def _beside_parameters() -> list[tuple[str, set[str]]]:
+def _words_next_to_parameters() -> list[tuple[str, set[str]]]:
     places: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
     for route in ROUTES:
         assert isinstance(route, APIRoute)

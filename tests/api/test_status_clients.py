@@ -1,4 +1,4 @@
-"""Third-party OCSP clients query the running application: openssl and GnuTLS."""
+"""OCSP clients of other vendors query the running application: openssl and GnuTLS."""
 
 import base64
 import subprocess
@@ -23,8 +23,8 @@ from tests.factories.tenancy import ACTOR, Platform, make_tenant
 
 
 @dataclass(frozen=True)
-class Published:
-    """Files of a tenant's chain and of three certificates, and the addresses of its authorities."""
+class PublishedChain:
+    """Files of a tenant's chain and of three certificates, and the addresses of the tenant's authorities."""
 
     folder: Path
     ocsp: str
@@ -43,7 +43,7 @@ class Published:
 @pytest.fixture
 def published(
     public_app: FastAPI, app_engine: Engine, worker_engine: Engine, platform: Platform, tmp_path: Path
-) -> Iterator[Published]:
+) -> Iterator[PublishedChain]:
     alpha = certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
     verbs = {"good": None, "revoked": revoke_certificate, "suspended": suspend_certificate}
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -60,12 +60,12 @@ def published(
     publish_all(worker_engine)
     with serve_app_on_port(public_app) as url:
         lists = [f"{url}/crl/{row.id}.crl" for row in (alpha.authorities.root, alpha.authorities.issuing)]
-        yield Published(tmp_path, f"{url}/ocsp/{alpha.authorities.issuing.id}", (lists[0], lists[1]))
+        yield PublishedChain(tmp_path, f"{url}/ocsp/{alpha.authorities.issuing.id}", (lists[0], lists[1]))
 
 
 @pytest.mark.parametrize("digest", ["-sha1", "-sha256"])
 @pytest.mark.parametrize("nonce", ["-nonce", "-no_nonce"])
-def test_openssl_gets_and_verifies_the_status(published: Published, digest: str, nonce: str):
+def test_openssl_gets_and_verifies_the_status(published: PublishedChain, digest: str, nonce: str):
     for name, told in (("good", "good"), ("revoked", "revoked"), ("suspended", "revoked")):
         asked = ["-issuer", "issuing.pem", digest, "-cert", f"{name}.pem", "-url", published.ocsp]
         found = published.run("openssl", "ocsp", *asked, nonce, "-CAfile", "root.pem", "-verify_other", "issuing.pem")
@@ -75,7 +75,7 @@ def test_openssl_gets_and_verifies_the_status(published: Published, digest: str,
     assert "Reason: certificateHold" in found.stdout
 
 
-def test_openssl_queries_known_and_unknown_serials_at_once(published: Published):
+def test_openssl_queries_known_and_unknown_serials_at_once(published: PublishedChain):
     asked = ["-issuer", "issuing.pem", "-cert", "good.pem", "-cert", "revoked.pem", "-serial", "0x1234"]
     trust = ["-CAfile", "root.pem", "-verify_other", "issuing.pem"]
     found = published.run("openssl", "ocsp", *asked, "-url", published.ocsp, *trust)
@@ -84,14 +84,14 @@ def test_openssl_queries_known_and_unknown_serials_at_once(published: Published)
         assert line in found.stdout
 
 
-def test_openssl_reports_a_wrong_issuer(published: Published):
+def test_openssl_reports_a_wrong_issuer(published: PublishedChain):
     asked = ["-issuer", "root.pem", "-cert", "issuing.pem", "-url", published.ocsp, "-CAfile", "root.pem"]
     found = published.run("openssl", "ocsp", *asked)
     assert "unauthorized (6)" in found.stdout + found.stderr
 
 
 @pytest.mark.parametrize("options", [("--nonce",), ()], ids=["nonce", "no nonce"])
-def test_gnutls_gets_and_verifies_the_status(published: Published, options: tuple[str, ...]):
+def test_gnutls_gets_and_verifies_the_status(published: PublishedChain, options: tuple[str, ...]):
     for name, told in (("good", "good"), ("revoked", "revoked")):
         asked = [f"--ask={published.ocsp}", "--load-cert", f"{name}.pem", "--load-issuer", "issuing.pem"]
         found = published.run("ocsptool", *asked, *options, "--load-trust", "chain.pem")
@@ -100,8 +100,8 @@ def test_gnutls_gets_and_verifies_the_status(published: Published, options: tupl
         assert f"Certificate Status: {told}" in text, text
 
 
-def test_openssl_reads_the_get_response(published: Published):
-    """openssl has no option for GET: the URL is built from its request (RFC 6960 A.1)."""
+def test_openssl_reads_the_get_response(published: PublishedChain):
+    """`openssl` has no option for GET. The test builds the URL from openssl's request (RFC 6960 A.1)."""
     published.run("openssl", "ocsp", "-issuer", "issuing.pem", "-cert", "good.pem", "-no_nonce", "-reqout", "request")
     written = quote(base64.b64encode((published.folder / "request").read_bytes()), safe="")
     published.fetch(f"{published.ocsp}/{written}", "answer")
@@ -111,7 +111,7 @@ def test_openssl_reads_the_get_response(published: Published):
     assert "good.pem: good" in found.stdout
 
 
-def test_openssl_verifies_the_chain_against_fetched_crls(published: Published):
+def test_openssl_verifies_the_chain_against_fetched_crls(published: PublishedChain):
     options = []
     for name, url in zip(("root", "issuing"), published.lists, strict=True):
         published.fetch(url, f"{name}.der")
@@ -124,7 +124,7 @@ def test_openssl_verifies_the_chain_against_fetched_crls(published: Published):
         assert ("certificate revoked" in found.stderr) == (name != "good")
 
 
-def test_gnutls_verifies_the_chain_against_the_crl(published: Published):
+def test_gnutls_verifies_the_chain_against_the_crl(published: PublishedChain):
     published.fetch(published.lists[1], "issuing.der")
     found = published.run("certtool", "--crl-info", "--inder", "--infile", "issuing.der")
     assert "Revoked certificates (2)" in found.stdout, found.stdout + found.stderr

@@ -55,7 +55,7 @@ class Log:
         return [json.loads(row["entry"])["target"] for row in rows]
 
     def tamper(self, sql: str, *parameters: object) -> None:
-        """Tamper as the database owner, who can disable triggers."""
+        """Tamper as the owner of the database, who can disable triggers."""
         with psycopg.connect(self.database.superuser_url, autocommit=True) as connection:
             connection.execute("SET session_replication_role = replica")
             connection.execute(sql.encode(), parameters)

@@ -1,4 +1,7 @@
-"""Entries are sealed in commit order, in a chain per owner. Our verifier and an independent one check an export."""
+"""Entries are sealed in commit order, in one chain per owner.
+
+Admit's verifier and an independent verifier check an export.
+"""
 
 import json
 import re
@@ -44,7 +47,7 @@ def test_each_owner_has_its_own_chain(log: Log) -> None:
 
 
 def test_sealing_does_not_wait_for_another_transaction(log: Log) -> None:
-    """The transaction that started first and ends last comes last."""
+    """The transaction that started first and ends last is last in the chain."""
     with session_scope(PlatformScope(), engine=log.app) as session:
         audit.append(session, actor="test:x", action="thing.set", target="late", **log.alpha.columns())
         log.write(log.alpha, "early")
@@ -160,7 +163,7 @@ def test_documented_verifier_is_independent(log: Log, tmp_path: Path) -> None:
         assert (done.returncode == 0) == good, (name, done.stdout, done.stderr)
         assert (verify_export(content).findings == []) == good, name
         assert "".join(re.findall(r"^(?:not|entry|the head).*\n", done.stdout, re.MULTILINE)) == told, name
-    # Intact entries are signed by the saved key, or by another.
+    # The entries are intact, and signed by the saved key or by another key.
     kept, other = tmp_path / "kept.pem", tmp_path / "other.pem"
     kept.write_text(json.loads(lines[-1])["public_key"])
     subject = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo

@@ -1,4 +1,4 @@
-"""Tampering with the log by someone with full database access, and its detection."""
+"""An attacker with full access to the database changes the audit log, and Admit detects the change."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def sealed(log: Log) -> Log:
     return log
 
 
-def _place(log: Log, target: str) -> int:
+def _position_of(log: Log, target: str) -> int:
     return log.query(
         "SELECT s.position FROM audit_seals s JOIN audit_log a ON a.id = s.entry_id WHERE a.target = %s ORDER BY 1",
         target,
@@ -50,7 +50,7 @@ def delete_with_place(log: Log) -> None:
 
 
 def delete_and_close_up(log: Log) -> None:
-    at = _place(log, "two")
+    at = _position_of(log, "two")
     log.tamper(f"DELETE FROM audit_seals WHERE position = %s AND chain_id = {_CHAIN}", at, log.alpha.tenant_id)
     for position in range(at + 1, at + 5):
         log.tamper(
@@ -60,7 +60,7 @@ def delete_and_close_up(log: Log) -> None:
 
 
 def swap(log: Log) -> None:
-    at = _place(log, "one")
+    at = _position_of(log, "one")
     for old, new in ((at, 0), (at + 1, at), (0, at + 1)):
         log.tamper(
             f"UPDATE audit_seals SET position = %s WHERE position = %s AND chain_id = {_CHAIN}",
@@ -78,14 +78,14 @@ def insert(log: Log) -> None:
     log.write(log.alpha, "forged")
     entry = log.query("SELECT entry_id FROM audit_unsealed")[0][0]
     log.tamper("DELETE FROM audit_unsealed")
-    for position in range(_place(log, "two") + 5, _place(log, "two") - 1, -1):
+    for position in range(_position_of(log, "two") + 5, _position_of(log, "two") - 1, -1):
         log.tamper(
             f"UPDATE audit_seals SET position = %s WHERE position = %s AND chain_id = {_CHAIN}",
             *(position + 1, position, log.alpha.tenant_id),
         )
     log.tamper(
         f"INSERT INTO audit_seals SELECT chain_id, %s, %s, hash FROM audit_seals WHERE chain_id = {_CHAIN} LIMIT 1",
-        *(_place(log, "two") - 1, entry, log.alpha.tenant_id),
+        *(_position_of(log, "two") - 1, entry, log.alpha.tenant_id),
     )
 
 
@@ -95,7 +95,9 @@ def take_from_another_chain(log: Log) -> None:
 
 def cut_end(log: Log) -> None:
     log.tamper(
-        f"DELETE FROM audit_seals WHERE chain_id = {_CHAIN} AND position > %s", log.alpha.tenant_id, _place(log, "two")
+        f"DELETE FROM audit_seals WHERE chain_id = {_CHAIN} AND position > %s",
+        log.alpha.tenant_id,
+        _position_of(log, "two"),
     )
 
 
@@ -103,7 +105,7 @@ def _rehash(log: Log) -> bytes:
     rows = log.query(
         f"SELECT position, entry_id, hash FROM audit_seals WHERE chain_id = {_CHAIN} ORDER BY 1", log.alpha.tenant_id
     )
-    first = _place(log, "two")
+    first = _position_of(log, "two")
     digest = rows[first - 2][2]
     with session_scope(PlatformScope(), engine=log.app) as session:
         texts = {entry_id: entry_text(session.get_one(AuditEntry, entry_id)) for _, entry_id, _ in rows}
@@ -117,7 +119,7 @@ def _rehash(log: Log) -> bytes:
 
 
 def rewrite_log(log: Log) -> None:
-    """Rewrite with all hashes, which anyone can compute, and the head without a valid signature."""
+    """Rewrite the log with all hashes, which anyone can compute, and a head without a valid signature."""
     edit(log)
     digest = _rehash(log)
     log.tamper("UPDATE audit_chains SET hash = %s WHERE tenant_id = %s", digest, log.alpha.tenant_id)
@@ -150,7 +152,7 @@ def test_replaced_head_is_not_signed_again(sealed: Log, worker_engine: Engine) -
     assert sealed.targets(sealed.bravo)[-1] == "other"
     with session_scope(PlatformScope(), engine=worker_engine) as session:
         assert [alarm.code for alarm in alarms.list_alarms(session)] == [BROKEN_CHAIN_ALARM]
-    # It continues once the head is restored.
+    # Sealing continues after the head is restored.
     sealed.tamper("UPDATE audit_log SET after = %s::jsonb WHERE target = 'two'", json.dumps(edited))
     restore(sealed, before)
 
@@ -167,7 +169,7 @@ def restore(log: Log, head: bytes) -> None:
 
 
 def test_replaced_key_signs_nothing(sealed: Log) -> None:
-    """Another key of the same database owner was not sealed by the master key."""
+    """The new key also belongs to the owner of the database, but the master key did not seal it."""
     sealed.tamper("UPDATE audit_keys SET public_key = %s", bytes(32))
     sealed.write(sealed.alpha, "after")
     with pytest.raises(Exception, match="was changed"):
@@ -175,7 +177,7 @@ def test_replaced_key_signs_nothing(sealed: Log) -> None:
 
 
 def test_rollback_is_detected_with_a_later_head(sealed: Log) -> None:
-    """An earlier head restored with its signature is valid. Only a head saved elsewhere reveals it."""
+    """An earlier head, restored with its signature, is valid. Only a head saved elsewhere reveals the rollback."""
     columns = "position, hash, sealed_at, signature"
     before = sealed.query(f"SELECT {columns} FROM audit_chains WHERE tenant_id = %s", sealed.alpha.tenant_id)[0]
     sealed.write(sealed.alpha, "later")
@@ -191,7 +193,7 @@ def test_rollback_is_detected_with_a_later_head(sealed: Log) -> None:
     lines = sealed.export(sealed.alpha)
     assert verify_export(lines).findings == []
     assert "entries were deleted" in verify_export(lines, known=[kept]).findings[0]
-    # Also once the chain has continued from there.
+    # The rollback is detected even after the chain continued from the earlier head.
     sealed.write(sealed.alpha, "instead", "of it")
     sealed.seal()
     lines = sealed.export(sealed.alpha)

@@ -192,7 +192,7 @@ def test_waiting_ends_on_confirmation_or_times_out(app_engine: Engine, cell_engi
 def test_cells_are_notified_of_an_awaited_change(app_engine: Engine, cell_engine: Engine) -> None:
     platform = make_platform(app_engine, cell_engine)
     tenant_id = make_tenant(app_engine, platform, "alpha").id
-    # No row of a cell changes, so no trigger notifies it.
+    # No trigger notifies the cell, because none of its rows changes.
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         xact = cells.get_current_xact(session)
     url = app_engine.url.set(drivername="postgresql").render_as_string(hide_password=False)

@@ -15,7 +15,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def lives(owner_engine: Engine, alpha: Certified):
-    """Adds a device with a live session that used a certificate. Returns the session's id on the NAS."""
+    """Function that adds a device with a live session that used a certificate. Returns the session's id on the NAS."""
 
     def lives(
         serial: str, *, mac: str = "", minutes_ago: int = 60, stopped: bool = False, of: Certified = alpha

@@ -1,4 +1,4 @@
-"""A customer authority's web server on loopback: serves its CRL and answers OCSP with openssl."""
+"""A customer authority's web server on loopback, which serves its CRL and answers OCSP requests with openssl."""
 
 import subprocess
 import threading
@@ -20,7 +20,7 @@ from tests.certificates.uploads import pem
 class Publisher:
     port: int
     folder: Path
-    # By path: status and body, or a redirect location.
+    # By path: the status and body, or the location of a redirect.
     pages: dict[str, tuple[int, bytes] | str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
@@ -28,7 +28,7 @@ class Publisher:
         return f"http://127.0.0.1:{self.port}{path}"
 
     def index(self, *certificates: tuple[x509.Certificate, str]) -> None:
-        """openssl's database of certificates, each marked V (valid) or R (revoked)."""
+        """`openssl`'s database of certificates, each marked V (valid) or R (revoked)."""
         lines = []
         for certificate, status in certificates:
             revoked = "260101000000Z" if status == "R" else ""
@@ -77,7 +77,7 @@ def publishing(folder: Path, authority: Issuer) -> Iterator[Publisher]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """No access log."""
+            """Write no access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     publisher = Publisher(server.server_address[1], folder)

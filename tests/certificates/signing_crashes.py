@@ -1,4 +1,4 @@
-"""Processes, or PostgreSQL, that die right after a signature."""
+"""Processes, or PostgreSQL, that are killed directly after a signature."""
 
 import os
 import signal
@@ -29,13 +29,13 @@ def nothing() -> None:
 
 
 def die() -> None:
-    """`kill -9` of this process."""
+    """Kill this process with SIGKILL."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass
 class SigningToken:
-    """Test double for a token: signs with `key`, then calls a callback."""
+    """A test double of a token: signs with `key`, then calls a callback."""
 
     key: ec.EllipticCurvePrivateKey
     signed: Callable[[], None]
@@ -48,58 +48,61 @@ class SigningToken:
 
 @dataclass(frozen=True)
 class NotifyingSigning(SigningContext):
-    """As SIGNING, but every signature of an authority is followed by a call."""
+    """Calls a callback after each signature of an authority. Otherwise equal to SIGNING."""
 
     signed: Callable[[], None] = field(default=nothing)
 
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
-        return self._telling(super().authority_key(authority))
+        return self._notifying(super().authority_key(authority))
 
     def new_authority_key(self, kind: KeyKind, *, authority_id: UUID, store: KeyStoreChoice = "") -> AuthorityKey:
         made = super().new_authority_key(kind, authority_id=authority_id, store=store)
-        return made._replace(key=self._telling(made.key))
+        return made._replace(key=self._notifying(made.key))
 
-    def _telling(self, key: PrivateKey) -> PrivateKey:
+    def _notifying(self, key: PrivateKey) -> PrivateKey:
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         return TokenEcKey(cast(Pkcs11Token, SigningToken(key, self.signed)), b"", key.public_key())
 
 
-def telling(signed: Callable[[], None]) -> NotifyingSigning:
+def signing_with_callback(signed: Callable[[], None]) -> NotifyingSigning:
     return NotifyingSigning(SIGNING.sealer, SIGNING.public_url, signed=signed)
 
 
 def dies_signing(url: str, work: Callable[[Engine, SigningContext], Any], *, at: int = 1) -> None:
-    """Runs `work` in a process that dies right after its signature number `at`."""
+    """Run `work` in a process that is killed directly after signature number `at`."""
     child = os.fork()
     if child == 0:
         left = iter([nothing] * (at - 1) + [die])
         try:
-            work(make_engine(url), telling(lambda: next(left)()))
+            work(make_engine(url), signing_with_callback(lambda: next(left)()))
         finally:
-            # Only the parent continues with the tests.
+            # Only the parent process continues with the tests.
             os._exit(1)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status), f"it ended by itself: {status}"
     assert os.WTERMSIG(status) == signal.SIGKILL
 
 
-def lasting(engine: Engine) -> Engine:
-    """Like `engine`, but commits survive a crash of PostgreSQL, as in production."""
+def durable_engine(engine: Engine) -> Engine:
+    """An engine whose commits survive a crash of PostgreSQL, as in production."""
     url = make_url(engine.url).update_query_dict({"options": "-c synchronous_commit=on"})
     return make_engine(url.set(drivername="postgresql").render_as_string(hide_password=False))
 
 
 def kill_postgres(database: Database) -> None:
-    """Kills a PostgreSQL server process. PostgreSQL then ends all others and recovers from its log."""
+    """Kill a server process of PostgreSQL.
+
+    PostgreSQL then ends all other server processes and recovers from its log.
+    """
     with psycopg.connect(database.superuser_url) as one, psycopg.connect(database.superuser_url) as another:
         os.kill(one.info.backend_pid, signal.SIGKILL)
-        # The connection reports nothing: its process is gone before it could.
-        until(lambda: not _answers(another), "PostgreSQL notices")
+        # The connection reports no result, because its own server process is killed first.
+        until(lambda: not _responds(another), "PostgreSQL notices")
     until(lambda: _connects(database), "PostgreSQL is back")
 
 
 def cut_connections(database: Database) -> None:
-    """Cuts the application's connections so that its transaction cannot commit."""
+    """Cut the application's connections, so that its transaction cannot commit."""
     with psycopg.connect(database.superuser_url) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
@@ -107,7 +110,7 @@ def cut_connections(database: Database) -> None:
         )
 
 
-def _answers(connection: psycopg.Connection) -> bool:
+def _responds(connection: psycopg.Connection) -> bool:
     try:
         connection.execute("SELECT")
     except psycopg.OperationalError:

@@ -1,4 +1,4 @@
-"""Certificates that expire soon are counted, listed and warned about once, within their tenant."""
+"""Certificates that expire soon are counted, listed and reported in one warning, within their tenant."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,10 @@ _DAY = timedelta(days=1)
 
 @pytest.fixture
 def issue(app_engine: Engine, alpha: Certified) -> Any:
-    """Issues a client certificate of alpha that is a year old and has `days` left. Returns its serial number."""
+    """Function that issues a client certificate of alpha, a year old and with `days` left.
+
+    Returns its serial number.
+    """
 
     def issue(days: float, name: str = "", **changes: Any) -> str:
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -35,7 +38,7 @@ def issue(app_engine: Engine, alpha: Certified) -> Any:
 
 
 def _warn(engine: Engine, tenant: Certified, days: float = 0) -> list[tuple[str, str, int]]:
-    """Warnings (kind, serial number, days) as of so many days from now."""
+    """The warnings (kind, serial number, days) after this number of days."""
     with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
         now = tenant.now + days * _DAY
         warnings = expiry.record_warnings(session, actor=ACTOR, tenant_id=tenant.tenant_id, now=now)
@@ -82,7 +85,7 @@ def test_replaced_revoked_and_short_lived_certs_are_not_warned(
         revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=gone, now=alpha.now)
         alpha.issue(session, common_name="weekly", not_after=alpha.now + 6 * _DAY)
     assert _warn(app_engine, alpha) == [("client", still, 14)]
-    # A certificate with six days of validity is warned about one day before its end.
+    # A certificate that is valid for six days causes a warning one day before its end.
     assert [days for _, _, days in _warn(app_engine, alpha, 5.5)] == [1, 7]
 
 

@@ -1,4 +1,4 @@
-"""Upload of external authorities: every error is reported at once, and nothing is stored then."""
+"""Upload of external authorities. A response reports every error at once, and then nothing is stored."""
 
 from pathlib import Path
 
@@ -49,8 +49,8 @@ def upload(app_engine: Engine, alpha: Certified):
 
 @pytest.fixture
 def externals(app_engine: Engine, alpha: Certified):
-    def externals(of: Certified = alpha) -> dict[str, CertificateAuthority]:
-        with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+    def externals(upload_rejected: Certified = alpha) -> dict[str, CertificateAuthority]:
+        with session_scope(TenantScope(upload_rejected.tenant_id), engine=app_engine) as session:
             found = session.scalars(select(CertificateAuthority).where(CertificateAuthority.kind == "external"))
             return {row.name: row for row in found}
 
@@ -117,7 +117,7 @@ def test_authority_with_an_existing_name_requires_replacement(upload, externals,
 
 
 class TestRefusal:
-    def of(self, upload, externals, certificate: Issuer, *others: Issuer) -> list[str]:
+    def upload_rejected(self, upload, externals, certificate: Issuer, *others: Issuer) -> list[str]:
         found = refused(upload, pem(certificate, *others))
         assert externals() == {}
         return found
@@ -138,11 +138,11 @@ class TestRefusal:
         ],
     )
     def test_authority_unfit_for_client_certificates(self, upload, externals, changes, says):
-        (message,) = self.of(upload, externals, authority("Bad", NOW, **changes))
+        (message,) = self.upload_rejected(upload, externals, authority("Bad", NOW, **changes))
         assert says in message
 
     def test_weak_key(self, upload, externals):
-        assert "1024 bits" in self.of(upload, externals, authority("Bad", NOW, key=weak_key()))[0]
+        assert "1024 bits" in self.upload_rejected(upload, externals, authority("Bad", NOW, key=weak_key()))[0]
 
     def test_sha1_is_rejected_for_intermediates_but_not_roots(self, upload, externals, tmp_path):
         key, root, request, below = (str(tmp_path / name) for name in ("key", "root", "request", "below"))
@@ -163,10 +163,10 @@ class TestRefusal:
         assert set(externals()) == {"Old"}
 
     def test_intermediate_without_its_root(self, upload, externals, issuing):
-        assert "up to the root" in self.of(upload, externals, issuing)[0]
+        assert "up to the root" in self.upload_rejected(upload, externals, issuing)[0]
 
     def test_intermediate_of_a_root_with_equal_name_and_other_key(self, upload, externals, issuing):
-        assert "up to the root" in self.of(upload, externals, issuing, authority("Corp Root", NOW))[0]
+        assert "up to the root" in self.upload_rejected(upload, externals, issuing, authority("Corp Root", NOW))[0]
 
     def test_all_errors_are_reported_and_nothing_is_stored(self, upload, externals, root, issuing):
         leaf = authority("A laptop", NOW, by=issuing, ca=False)
@@ -195,7 +195,7 @@ class TestRefusal:
         assert externals() == {}
 
     def test_renamed_authority_made_by_admit_is_rejected(self, upload, externals, bravo, root):
-        """Cross-certified: the key decides."""
+        """Cross-certification changes the name but not the key, and Admit compares the key."""
         made = x509.load_der_x509_certificate(bravo.authorities.issuing.certificate_der)
         builder = authority("Neutral", NOW, by=root).certificate
         cross = (

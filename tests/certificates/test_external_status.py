@@ -1,4 +1,4 @@
-"""CRLs and OCSP responses of external authorities, fetched from a real server over the real transport."""
+"""CRLs and OCSP responses of external authorities, fetched from a real server by the production client."""
 
 import asyncio
 import ssl
@@ -57,10 +57,10 @@ def trust(scoped, alpha, corporate):
 
 
 @pytest.fixture
-def shown(owner_engine, alpha):
-    """Stores a certificate that a device presented, as the shipper does."""
+def presented(owner_engine, alpha):
+    """Store a certificate that a device presented, as the shipper does."""
 
-    def shown(authority_id, leaf, *, crl_urls=(), ocsp_urls=()):
+    def presented(authority_id, leaf, *, crl_urls=(), ocsp_urls=()):
         serial = serial_of(leaf)
         with session_scope(PlatformScope(), engine=owner_engine) as session:
             session.add(
@@ -78,7 +78,7 @@ def shown(owner_engine, alpha):
             )
         return serial
 
-    return shown
+    return presented
 
 
 def serial_of(leaf):
@@ -127,16 +127,16 @@ class TestLists:
         assert statuses == {b"\1": (True, ""), b"\2": (True, "")}
         assert (source.crl_number, source.crl_next_update, source.crl_failure) == (7, NOW + DAY, "")
         assert source.crl_checked_at is not None
-        # Not before it is due.
+        # Before the CRL is due, the worker does not fetch it.
         refresh(at=utc_now() + timedelta(minutes=1))
         assert publisher.asked == ["GET /crl"]
 
-    def test_crl_is_fetched_from_the_distribution_point(self, trust, publisher, refresh, state, corporate, shown):
+    def test_crl_is_fetched_from_the_distribution_point(self, trust, publisher, refresh, state, corporate, presented):
         publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(b"\1",), encoding=Encoding.PEM))
         authority_id = trust()
         refresh()
         assert publisher.asked == []
-        shown(authority_id, authority("laptop", NOW, by=corporate, ca=False), crl_urls=[publisher.url("/crl")])
+        presented(authority_id, authority("laptop", NOW, by=corporate, ca=False), crl_urls=[publisher.url("/crl")])
         refresh()
         assert state()[1] == {b"\1": (True, "")}
 
@@ -208,20 +208,22 @@ class TestOcsp:
     def laptop(self, corporate):
         return authority("laptop", NOW, by=corporate, ca=False)
 
-    def test_openssl_responses_are_accepted(self, trust, publisher, refresh, state, shown, laptop, corporate):
+    def test_openssl_responses_are_accepted(self, trust, publisher, refresh, state, presented, laptop, corporate):
         other = authority("other", NOW, by=corporate, ca=False)
         publisher.index((laptop.certificate, "V"), (other.certificate, "R"))
         authority_id = trust()
-        good, revoked = (shown(authority_id, each, ocsp_urls=[publisher.url("/ocsp")]) for each in (laptop, other))
-        # openssl answers with the current time.
+        good, revoked = (presented(authority_id, each, ocsp_urls=[publisher.url("/ocsp")]) for each in (laptop, other))
+        # openssl uses the current time in its response.
         refresh()
         assert state()[1] == {good: (False, "good"), revoked: (False, "revoked")}
         refresh()
         assert publisher.asked == ["POST /ocsp"] * 2
 
-    def test_unknown_certificate_is_reported_as_unknown(self, trust, publisher, refresh, state, shown, laptop, scoped):
+    def test_unknown_certificate_is_reported_as_unknown(
+        self, trust, publisher, refresh, state, presented, laptop, scoped
+    ):
         publisher.index()
-        serial = shown(trust(ocsp_url=publisher.url("/ocsp")), laptop)
+        serial = presented(trust(ocsp_url=publisher.url("/ocsp")), laptop)
         refresh()
         assert state()[1] == {}
         with scoped() as session:
@@ -231,16 +233,18 @@ class TestOcsp:
                 f"{publisher.url('/ocsp')}: The responder does not know the certificate.",
             )
 
-    def test_ocsp_is_not_queried_while_a_crl_is_valid(self, trust, publisher, refresh, shown, laptop, corporate):
+    def test_ocsp_is_not_queried_while_a_crl_is_valid(self, trust, publisher, refresh, presented, laptop, corporate):
         publisher.pages["/crl"] = (200, make_crl(by=corporate))
-        shown(trust(crl_url=publisher.url("/crl")), laptop, ocsp_urls=[publisher.url("/ocsp")])
+        presented(trust(crl_url=publisher.url("/crl")), laptop, ocsp_urls=[publisher.url("/ocsp")])
         refresh()
         assert publisher.asked == ["GET /crl"]
 
-    def test_revocation_stays_when_the_crl_drops_it(self, trust, publisher, refresh, state, shown, laptop, corporate):
+    def test_revocation_stays_when_the_crl_drops_it(
+        self, trust, publisher, refresh, state, presented, laptop, corporate
+    ):
         publisher.index((laptop.certificate, "R"))
         authority_id = trust(ocsp_url=publisher.url("/ocsp"))
-        serial = shown(authority_id, laptop)
+        serial = presented(authority_id, laptop)
         refresh()
         trust(crl_url=publisher.url("/crl"))
         publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(serial,)))
@@ -251,10 +255,10 @@ class TestOcsp:
         assert state()[1] == {serial: (False, "revoked")}
 
 
-def test_clock_jump_does_not_delay_queries(trust, publisher, refresh, state, shown, corporate):
+def test_clock_jump_does_not_delay_queries(trust, publisher, refresh, state, presented, corporate):
     leaf = authority("laptop", NOW, by=corporate, ca=False)
     publisher.index((leaf.certificate, "R"))
-    serial = shown(trust(crl_url=publisher.url("/crl"), ocsp_url=publisher.url("/ocsp")), leaf)
+    serial = presented(trust(crl_url=publisher.url("/crl"), ocsp_url=publisher.url("/ocsp")), leaf)
     refresh(at=NOW + 20 * DAY)
     assert state()[1] == {}
     refresh()
@@ -262,9 +266,11 @@ def test_clock_jump_does_not_delay_queries(trust, publisher, refresh, state, sho
     assert publisher.asked == ["GET /crl", "POST /ocsp"] * 2
 
 
-def test_newly_revoked_certificate_disconnects_its_sessions(trust, publisher, refresh, shown, corporate, scoped, lives):
+def test_newly_revoked_certificate_disconnects_its_sessions(
+    trust, publisher, refresh, presented, corporate, scoped, lives
+):
     leaf = authority("laptop", NOW, by=corporate, ca=False)
-    serial = shown(trust(crl_url=publisher.url("/crl")), leaf)
+    serial = presented(trust(crl_url=publisher.url("/crl")), leaf)
     live = lives(serial.hex())
     publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(serial, b"\1")))
     refresh()
@@ -274,10 +280,10 @@ def test_newly_revoked_certificate_disconnects_its_sessions(trust, publisher, re
         ]
 
 
-def test_unused_certificates_are_deleted(trust, publisher, refresh, shown, corporate, scoped, monkeypatch):
+def test_unused_certificates_are_deleted(trust, publisher, refresh, presented, corporate, scoped, monkeypatch):
     authority_id = trust()
     for number in range(3):
-        shown(authority_id, authority(f"laptop {number}", NOW, by=corporate, ca=False))
+        presented(authority_id, authority(f"laptop {number}", NOW, by=corporate, ca=False))
     monkeypatch.setattr(external_status, "MAX_CERTIFICATES", 2)
     refresh()
     with scoped() as session:

@@ -1,4 +1,7 @@
-"""Failures between an issuing intent and its certificate: a process, PostgreSQL or the second commit dies."""
+"""Failures between an issuing intent and its certificate.
+
+A process or PostgreSQL is killed, or the second commit fails.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -34,7 +37,13 @@ from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuth
 from nac.models import RevocationList as ListRow
 from pki.keys import generate_key, key_bits
 from pki.signing_requests import SigningRequest
-from tests.certificates.signing_crashes import cut_connections, dies_signing, kill_postgres, lasting, telling
+from tests.certificates.signing_crashes import (
+    cut_connections,
+    dies_signing,
+    durable_engine,
+    kill_postgres,
+    signing_with_callback,
+)
 from tests.enrolment.conftest import make_secret, request
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
@@ -46,7 +55,7 @@ _MAC = "00:11:22:33:44:55"
 
 @pytest.fixture
 def lasting_engine(app_engine: Engine) -> Iterator[Engine]:
-    engine = lasting(app_engine)
+    engine = durable_engine(app_engine)
     yield engine
     engine.dispose()
 
@@ -62,7 +71,7 @@ def issue(of: Certified, **changes: Any) -> Callable[[Engine, SigningContext], N
 def enrol(
     engine: Engine, of: Certified, secret: CreatedSecret, asked: SigningRequest, signing: SigningContext = SIGNING
 ) -> str:
-    """The serial number of the certificate that is returned."""
+    """The serial number of the returned certificate."""
     token, tenant_id = secret.token, of.tenant_id
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         named: dict[str, Any] = {"kind": "est", "name": token.public_id, "secret": token.secret, "now": of.now}
@@ -92,7 +101,7 @@ def uses(engine: Engine, of: Certified) -> int:
 
 
 def age(owner_engine: Engine, by: timedelta) -> None:
-    """As if this much time had passed."""
+    """Make every intent older by this duration."""
     with owner_engine.begin() as connection:
         for table in (Certificate, AuthorityIntent):
             connection.execute(update(table).values(created_at=table.created_at - by))
@@ -125,7 +134,7 @@ def ocsp(engine: Engine, of: Certified, serial: str) -> OCSPCertStatus:
 
 
 def listed(engine: Engine, of: Certified) -> tuple[int, list[str]]:
-    """The number and the serial numbers of the published CRL."""
+    """The number of the published CRL, and its serial numbers."""
     with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
         der = session.scalars(select(ListRow.crl_der).where(ListRow.authority_id == of.authorities.issuing.id)).one()
     assert der is not None
@@ -157,7 +166,7 @@ def test_certificate_of_a_killed_process_is_never_good(
 
 @pytest.fixture
 def left_behind(engines: Engines) -> Iterator[None]:
-    """A signature cut off a moment ago is not yet eligible."""
+    """The signature was interrupted a moment ago, so the worker does not complete it yet."""
     yield
     engines.dispose()
 
@@ -167,7 +176,7 @@ def left_behind(engines: Engines) -> Iterator[None]:
 def test_failed_second_commit_can_be_retried(lasting_engine, owner_engine, database, alpha, fault) -> None:
     secret = make_secret(lasting_engine, alpha)
     with pytest.raises(DatabaseUnavailable):
-        enrol(lasting_engine, alpha, secret, request("laptop"), telling(lambda: fault(database)))
+        enrol(lasting_engine, alpha, secret, request("laptop"), signing_with_callback(lambda: fault(database)))
     (lost,) = statuses(lasting_engine, alpha)
     age(owner_engine, intents.STALE_AFTER)
     found = enrol(lasting_engine, alpha, secret, request("laptop"))
@@ -179,13 +188,13 @@ def test_secret_of_a_killed_process_is_reusable_once_later(
 ) -> None:
     secret, asked = make_secret(app_engine, alpha), request("laptop")
     dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, asked, signing))
-    # The signing process may still be alive.
+    # The signing process may still be running.
     with pytest.raises(SecretRefused) as refused:
         enrol(app_engine, alpha, secret, asked)
     assert (refused.value.why, uses(app_engine, alpha)) == ("used", 1)
     (lost,) = statuses(app_engine, alpha)
     age(owner_engine, intents.STALE_AFTER)
-    # With the key of the first request.
+    # The second request uses the key of the first request.
     found = enrol(app_engine, alpha, secret, asked)
     assert statuses(app_engine, alpha) == {lost: "abandoned", found: "valid"}
     assert uses(app_engine, alpha) == 1
@@ -206,7 +215,7 @@ def test_secret_reused_during_signing_gets_no_certificate(
             until(lambda: others[0].done() or connection.scalar(waiting), "the other waits")
             assert not others[0].done()
 
-        found = enrol(app_engine, alpha, secret, asked, telling(meanwhile))
+        found = enrol(app_engine, alpha, secret, asked, signing_with_callback(meanwhile))
         with pytest.raises(SecretRefused):
             others[0].result(20)
     assert statuses(app_engine, alpha) == {found: "valid"}
@@ -253,7 +262,7 @@ def test_late_signature_is_discarded(
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
 
 
-def test_signing_in_progress_is_left_alone_however_long(
+def test_signing_in_progress_is_never_interrupted(
     app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
 ) -> None:
     settled: list[intents.AbandonedIntents] = []
@@ -263,7 +272,7 @@ def test_signing_in_progress_is_left_alone_however_long(
 
     scope, key = TenantScope(alpha.tenant_id), generate_key().public_key()
     with session_scope(scope, engine=app_engine) as session:
-        reserved = alpha.reserve(session, signing=telling(meanwhile))
+        reserved = alpha.reserve(session, signing=signing_with_callback(meanwhile))
     age(owner_engine, intents.ABANDON_AFTER)
     with session_scope(scope, engine=app_engine) as session:
         sign_certificate(session, reserved, actor=ACTOR, public_key=key, signing=SIGNING, now=alpha.now)
@@ -296,9 +305,9 @@ def test_revoking_a_device_cancels_intents_before_deletion(app_engine: Engine, a
 def test_lost_crl_leaves_a_gap_in_the_numbers(
     app_engine: Engine, worker_engine: Engine, database: Database, alpha: Certified
 ) -> None:
-    # The first signature is the signer's certificate, the second the CRL.
+    # The first signature is for the certificate of the OCSP signer, the second for the CRL.
     dies_signing(database.worker_url, lambda engine, signing: publish(engine, alpha, alpha.now, signing=signing), at=2)
-    # PostgreSQL holds a dead process's lock until it notices.
+    # PostgreSQL keeps a killed process's lock until it detects the kill.
     made = publication.PublicationResult(True, True)
     until(lambda: publish(worker_engine, alpha, alpha.now) == made, "both are made anew")
     assert listed(app_engine, alpha) == (2, [])
@@ -311,7 +320,7 @@ def test_lost_crl_leaves_a_gap_in_the_numbers(
         abandoned, crl = session.scalars(query.order_by(AuditEntry.id)).all()
         serials = session.scalars(select(OcspSignerRow.serial)).all()
     assert crl.after == {"number": 2, "entries": 0, "scheduled": True, "last_published": 0}
-    # The key was never used.
+    # No certificate uses the key.
     assert abandoned.after is not None
     assert [serial.hex() for serial in serials] != [abandoned.after["serial"]]
     assert ocsp(app_engine, alpha, abandoned.after["serial"]) is OCSPCertStatus.UNKNOWN
@@ -321,7 +330,7 @@ def test_lost_crl_leaves_a_gap_in_the_numbers(
 def test_rollover_completes_an_interrupted_hierarchy(
     app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, platform: Platform, at: int
 ) -> None:
-    """At the signatures of the root, issuing authority and server certificate."""
+    """The process is killed at the signature of the root, of the issuing authority or of the server certificate."""
     tenant_id = make_tenant(app_engine, platform, "late").id
     now = utc_now()
 
@@ -371,7 +380,7 @@ def test_abandoned_authority_is_not_signed(
 def test_interrupted_root_rollover_recovers(
     app_engine: Engine, worker_engine: Engine, database: Database, alpha: Certified, at: int
 ) -> None:
-    """At the signatures of the cross-certificate and the server certificate."""
+    """The process is killed at the signature of the cross-certificate or of the server certificate."""
     scope = TenantScope(alpha.tenant_id)
 
     def roll_over(engine: Engine, signing: SigningContext) -> None:

@@ -217,7 +217,7 @@ def test_server_and_client_accept_each_other_in_tls(
 
 
 def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> tuple[tuple[tuple[str, str], ...], ...]:
-    """The client's subject as the server sees it."""
+    """The subject of the client's certificate as the server receives it."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
         client.wrap_bio(to_client, to_server, server_hostname=name),

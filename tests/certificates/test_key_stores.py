@@ -1,4 +1,4 @@
-"""Storage of authority keys, as configured."""
+"""Keys of authorities in the configured key store."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -18,7 +18,7 @@ from tests.pki.softhsm import LABEL, MODULE, PIN, make_softhsm
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    # Left by the test before.
+    # An earlier test left these settings.
     signing._cached_token.cache_clear()
     monkeypatch.setenv("SOFTHSM2_CONF", str(make_softhsm(tmp_path).configuration))
     MasterKeyFile.create(tmp_path / "keys" / "master.key")

@@ -1,4 +1,4 @@
-"""CRLs and OCSP signers, made from a real database and checked by openssl."""
+"""CRLs and OCSP signers, created from a real database and verified by openssl."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -39,7 +39,7 @@ _SECONDS = timedelta(seconds=5)
 
 
 class Publisher:
-    """The worker's runs for one tenant, at chosen times."""
+    """Runs of the worker for one tenant, at chosen times."""
 
     def __init__(self, engine: Engine, tenant: Certified) -> None:
         self._engine = engine
@@ -153,7 +153,7 @@ def test_signer_of_an_expiring_authority_is_not_renewed(publisher: Publisher, al
     assert [row.not_after for row in publisher.signers(issuing)] == [issuing.not_after]
     assert publisher.turn(late + _SECONDS) == []
     publisher.turn(issuing.not_after + _DAY)
-    # Only the root's is younger.
+    # Only the signer of the root is younger.
     assert publisher.row(issuing).this_update == late.replace(microsecond=0)
     assert publisher.row(alpha.authorities.root).this_update == (issuing.not_after + _DAY).replace(microsecond=0)
 
@@ -170,9 +170,9 @@ def test_revoked_certificate_is_on_the_next_crl_with_its_reason(
     (entry,) = crl
     assert entry.serial_number.to_bytes(16).hex() == serial
     assert entry.revocation_date_utc == alpha.now.replace(microsecond=0)
-    told = [extension.value.reason.value for extension in entry.extensions]  # type: ignore[attr-defined]
-    # RFC 5280 5.3.1.
-    assert told == ([] if reason == "unspecified" else [reason])
+    due_publications = [extension.value.reason.value for extension in entry.extensions]  # type: ignore[attr-defined]
+    # The reason code of RFC 5280 5.3.1.
+    assert due_publications == ([] if reason == "unspecified" else [reason])
     assert _number(crl) == 2
 
 
@@ -226,7 +226,7 @@ def test_expired_certificate_leaves_crl_after_one_more_issue(
     for day in range(5):
         publisher.turn(alpha.now + day * _DAY)
         lengths.append(len(publisher.crl(alpha.authorities.issuing)))
-    # It expires between the second CRL and the third.
+    # The certificate expires between the second CRL and the third.
     assert lengths == [1, 1, 1, 0, 0]
 
 
@@ -292,10 +292,10 @@ def test_cross_certificate_of_a_revoked_root_is_revoked(
             session, actor=ACTOR, tenant_id=tenant_id, which=str(new.id), now=alpha.now, reason="cACompromise"
         )
     with session_scope(AuthorityScope(alpha.authorities.root.id), engine=app_engine) as session:
-        told = publication.list_subordinate_revocations(session, alpha.authorities.root.id)[
+        due_publications = publication.list_subordinate_revocations(session, alpha.authorities.root.id)[
             serial_bytes(cross.serial_number)
         ]
-    assert told == Revocation(alpha.now, "cACompromise")
+    assert due_publications == Revocation(alpha.now, "cACompromise")
     publisher.turn(alpha.now + _SECONDS)
     (entry,) = publisher.crl(alpha.authorities.root)
     assert entry.serial_number == cross.serial_number
@@ -336,7 +336,7 @@ def test_fifty_thousand_revoked_certificates_are_published(
     database: Database, publisher: Publisher, alpha: Certified
 ) -> None:
     with psycopg.connect(database.superuser_url) as connection:
-        # The change feed is ignored here.
+        # This test does not read the change feed.
         connection.execute("SET session_replication_role = replica")
         connection.execute(
             "INSERT INTO certificates (tenant_id, authority_id, serial, profile, common_name, subject, certificate_der,"
@@ -420,17 +420,17 @@ def test_clock_jump_of_years_does_not_delay_publication(
     assert (_number(crl), _serials(crl)) == (3, {serial})
     assert crl.last_update_utc <= now
     assert [row for row in publisher.signers(issuing) if row.not_before <= now < row.not_after]
-    # Nothing more is due.
+    # No publication is due.
     assert publisher.turn(now + _SECONDS) == []
 
 
 def test_due_publication_is_visible_to_tenant_and_platform(app_engine: Engine, platform: Platform) -> None:
     one, other = (certify(app_engine, make_tenant(app_engine, platform, slug).id) for slug in ("one", "other"))
 
-    def told(scope: Scope) -> set[UUID]:
+    def due_publications(scope: Scope) -> set[UUID]:
         with session_scope(scope, engine=app_engine) as session:
             return {work.tenant_id for work in publication.list_due(session, now=utc_now())}
 
-    assert told(PlatformScope()) >= {one.tenant_id, other.tenant_id}
-    assert told(TenantScope(one.tenant_id)) == {one.tenant_id}
-    assert told(MspScope(platform.msp_id)) == told(CredentialScope("")) == set()
+    assert due_publications(PlatformScope()) >= {one.tenant_id, other.tenant_id}
+    assert due_publications(TenantScope(one.tenant_id)) == {one.tenant_id}
+    assert due_publications(MspScope(platform.msp_id)) == due_publications(CredentialScope("")) == set()

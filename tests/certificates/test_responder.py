@@ -1,4 +1,4 @@
-"""The OCSP responder's cache: concurrent changes and an interrupted change feed."""
+"""The cache of the OCSP responder under concurrent changes and with an interrupted change feed."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -24,7 +24,7 @@ from tests.polling import until
 
 
 class Requested:
-    """One certificate of alpha, and the responder queried about it."""
+    """A certificate of alpha, and a responder for its status."""
 
     def __init__(self, engine: Engine, tenant: Certified) -> None:
         self.engine = engine
@@ -57,87 +57,89 @@ class Requested:
 
 
 @pytest.fixture
-def asked(app_engine: Engine, worker_engine: Engine, alpha: Certified) -> Iterator[Requested]:
+def requested(app_engine: Engine, worker_engine: Engine, alpha: Certified) -> Iterator[Requested]:
     for authority in (alpha.authorities.root, alpha.authorities.issuing):
         with session_scope(TenantScope(alpha.tenant_id), engine=worker_engine) as session:
             where: Any = {"tenant_id": alpha.tenant_id, "authority_id": authority.id}
             publication.publish_status(session, actor="worker", signing=SIGNING, now=alpha.now, **where)
-    asked = Requested(app_engine, alpha)
-    asked.responder.start()
-    until(lambda: asked.answer(asked.plain) and asked.recall(asked.plain), "answers are kept")
-    yield asked
-    asked.responder.stop()
+    requested = Requested(app_engine, alpha)
+    requested.responder.start()
+    until(lambda: requested.answer(requested.plain) and requested.recall(requested.plain), "answers are kept")
+    yield requested
+    requested.responder.stop()
 
 
-def test_cached_status_serves_requests_with_and_without_nonce(asked: Requested) -> None:
-    assert asked.recall(asked.plain) is OCSPCertStatus.GOOD
-    assert asked.recall(asked.with_nonce) is OCSPCertStatus.GOOD
+def test_cached_status_serves_requests_with_and_without_nonce(requested: Requested) -> None:
+    assert requested.recall(requested.plain) is OCSPCertStatus.GOOD
+    assert requested.recall(requested.with_nonce) is OCSPCertStatus.GOOD
 
 
-def test_change_notice_invalidates_the_cache(asked: Requested) -> None:
-    asked.do(revoke_certificate, now=asked.tenant.now)
-    until(lambda: asked.recall(asked.plain) is None, "the change is told")
-    assert asked.recall(asked.with_nonce) is None
-    assert asked.answer(asked.plain) is OCSPCertStatus.REVOKED
+def test_change_notice_invalidates_the_cache(requested: Requested) -> None:
+    requested.do(revoke_certificate, now=requested.tenant.now)
+    until(lambda: requested.recall(requested.plain) is None, "the change is told")
+    assert requested.recall(requested.with_nonce) is None
+    assert requested.answer(requested.plain) is OCSPCertStatus.REVOKED
 
 
-def test_purged_tenant_is_removed_from_the_cache(asked: Requested) -> None:
-    with session_scope(PlatformScope(), engine=asked.engine) as session:
+def test_purged_tenant_is_removed_from_the_cache(requested: Requested) -> None:
+    with session_scope(PlatformScope(), engine=requested.engine) as session:
         for end in (tenants.delete_tenant, tenant_purge.purge_tenant):
-            end(session, actor=ACTOR, tenant_id=asked.tenant.tenant_id)
-    until(lambda: asked.recall(asked.plain) is None, "the change is told")
-    gone = asked.responder.answer(asked.authority_id, asked.plain, now=asked.tenant.now)
+            end(session, actor=ACTOR, tenant_id=requested.tenant.tenant_id)
+    until(lambda: requested.recall(requested.plain) is None, "the change is told")
+    gone = requested.responder.answer(requested.authority_id, requested.plain, now=requested.tenant.now)
     assert load_der_ocsp_response(gone.der).response_status is OCSPResponseStatus.UNAUTHORIZED
 
 
-def test_status_read_before_a_change_is_not_cached_after_it(asked: Requested, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_read_before_a_change_is_not_cached_after_it(
+    requested: Requested, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read = StatusLookup.read
 
-    def overtaken(look_up: StatusLookup, authority_id: Any, serials: Any) -> Any:
+    def change_after_read(look_up: StatusLookup, authority_id: Any, serials: Any) -> Any:
         found = read(look_up, authority_id, serials)
-        asked.do(suspend_certificate, now=asked.tenant.now)
-        until(lambda: asked.recall(asked.plain) is None, "the change is told")
+        requested.do(suspend_certificate, now=requested.tenant.now)
+        until(lambda: requested.recall(requested.plain) is None, "the change is told")
         return found
 
-    monkeypatch.setattr(StatusLookup, "read", overtaken)
-    assert asked.answer(asked.plain) is OCSPCertStatus.GOOD
+    monkeypatch.setattr(StatusLookup, "read", change_after_read)
+    assert requested.answer(requested.plain) is OCSPCertStatus.GOOD
     monkeypatch.undo()
-    assert asked.recall(asked.plain) is None
-    assert asked.recall(asked.with_nonce) is None
-    assert asked.answer(asked.plain) is OCSPCertStatus.REVOKED
+    assert requested.recall(requested.plain) is None
+    assert requested.recall(requested.with_nonce) is None
+    assert requested.answer(requested.plain) is OCSPCertStatus.REVOKED
 
 
 def test_authority_read_before_a_change_is_not_cached_after_it(
-    asked: Requested, monkeypatch: pytest.MonkeyPatch
+    requested: Requested, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked.do(suspend_certificate, now=asked.tenant.now)
-    until(lambda: asked.recall(asked.plain) is None, "the change is told")
-    read, told = ocsp_responder._read_authority, asked.responder._forgotten
+    requested.do(suspend_certificate, now=requested.tenant.now)
+    until(lambda: requested.recall(requested.plain) is None, "the change is told")
+    read, told = ocsp_responder._read_authority, requested.responder._forgotten
 
-    def overtaken(*arguments: Any) -> Any:
+    def change_after_read(*arguments: Any) -> Any:
         found = read(*arguments)
-        asked.do(reinstate_certificate)
-        until(lambda: asked.responder._forgotten > told, "the change is told")
+        requested.do(reinstate_certificate)
+        until(lambda: requested.responder._forgotten > told, "the change is told")
         return found
 
-    monkeypatch.setattr(ocsp_responder, "_read_authority", overtaken)
-    asked.answer(asked.plain)
+    monkeypatch.setattr(ocsp_responder, "_read_authority", change_after_read)
+    requested.answer(requested.plain)
     monkeypatch.undo()
-    assert asked.recall(asked.plain) is None
+    assert requested.recall(requested.plain) is None
 
 
-def test_cache_is_unused_while_the_change_feed_is_down(asked: Requested) -> None:
-    asked.responder.stop()
-    assert asked.recall(asked.plain) is None
-    assert asked.answer(asked.plain) is OCSPCertStatus.GOOD
-    asked.do(revoke_certificate, now=asked.tenant.now)
-    assert asked.answer(asked.with_nonce) is OCSPCertStatus.REVOKED
+def test_cache_is_unused_while_the_change_feed_is_down(requested: Requested) -> None:
+    requested.responder.stop()
+    assert requested.recall(requested.plain) is None
+    assert requested.answer(requested.plain) is OCSPCertStatus.GOOD
+    requested.do(revoke_certificate, now=requested.tenant.now)
+    assert requested.answer(requested.with_nonce) is OCSPCertStatus.REVOKED
 
 
 @pytest.mark.parametrize("hours", [2, -2])
-def test_expired_or_future_response_is_not_served_from_cache(asked: Requested, hours: int) -> None:
-    now = asked.tenant.now + timedelta(hours=hours)
-    kept = asked.responder.recall(asked.authority_id, asked.plain, now=now)
+def test_expired_or_future_response_is_not_served_from_cache(requested: Requested, hours: int) -> None:
+    now = requested.tenant.now + timedelta(hours=hours)
+    kept = requested.responder.recall(requested.authority_id, requested.plain, now=now)
     assert kept is not None
     answer = load_der_ocsp_response(kept.der)
     assert answer.next_update_utc is not None

@@ -1,4 +1,4 @@
-"""Revocation of one or of ten thousand certificates: status, audit log, CRLs and sessions."""
+"""Revocation of one certificate or of ten thousand: status, audit log, CRLs and sessions."""
 
 from uuid import uuid4
 
@@ -66,7 +66,7 @@ def test_suspension_disconnects_and_reinstatement_cancels(scoped, lives, alpha):
         service.suspend_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=NOW)
         assert queued(session) == {live: "certificate-suspended"}
     with scoped() as session:
-        # Each reason has its own request: one stays when the other is cancelled.
+        # Each reason has its own request. When one request is cancelled, the other remains.
         service.revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=NOW)
         reasons = session.scalars(select(CoaRequest.reason).where(CoaRequest.state == "queued")).all()
         assert sorted(reasons) == ["certificate-revoked", "certificate-suspended"]
@@ -153,7 +153,7 @@ def test_revoked_root_revokes_everything_below(scoped, alpha, bravo, app_engine)
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": NOW}
     with scoped() as session:
         done = bulk_revocation.revoke_authority(session, which="root", reason="cACompromise", **given)
-        # One of them is the server's certificate.
+        # The server certificate is one of these certificates.
         assert (done.authorities, done.certificates) == (2, 2)
     with scoped() as session:
         assert set(session.scalars(select(CertificateAuthority.status))) == {"revoked"}

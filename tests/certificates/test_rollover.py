@@ -1,4 +1,4 @@
-"""Authority rollover, server certificate renewal, and key locations."""
+"""Rollover of authorities, renewal of server certificates, and storage of keys."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -155,7 +155,7 @@ def test_revoked_authority_is_replaced_with_its_server_cert(
         done = _roll_over(session, alpha, of_root=which == "root")
         files = build_pem_files(alpha.issue(session))
     assert done.retired == ()
-    # A revoked root certifies nothing.
+    # A revoked root signs no cross-certificate.
     assert done.root.cross_der is None
     assert done.server is not None
     assert done.server.authority_id == done.issuing.id
@@ -167,9 +167,9 @@ def test_worker_rolls_over_before_lifetimes_are_cut_short(app_engine: Engine, al
     end = alpha.authorities.issuing.not_after
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         due = lambda now: rollover.is_rollover_due(session, tenant_id=alpha.tenant_id, now=now)  # noqa: E731
-        # The longest client profile is that of a RadSec NAS.
+        # Of the client profiles, RadSec NASes have the longest lifetime.
         assert (due(end - 820 * _DAY), due(end - 819 * _DAY)) == (False, True)
-        # A successor would expire with the root, equally soon.
+        # A new issuing authority would expire with the root, so it would not last longer.
         session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(not_after=end))
         session.expire_all()
         assert not due(end - _DAY)
@@ -301,7 +301,7 @@ def test_earlier_server_certificate_can_be_reactivated(app_engine: Engine, alpha
         shown = server_renewal.present_server_certificate(
             session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=old.serial, now=alpha.now + _DAY
         )
-        # The staged certificate stays unused too: the latest value wins.
+        # The staged certificate remains unused too, because the latest request applies.
         session.refresh(staged)
         assert (staged.present_from, server_renewal.get_presented_server(session, tenant_id=alpha.tenant_id)) == (
             None,

@@ -32,10 +32,10 @@ def session(app_engine: Engine, alpha: Certified) -> Iterator[Session]:
         SERVER,
         SERVER.upper(),
         f"{SERVER}.",
-        # Android compares the end of a name.
+        # Android compares only the end of a name.
         f"laptop.{SERVER}",
         "*.alpha.admit.example",
-        # U+FF52 becomes an r when look-alike characters are folded.
+        # U+FF52 becomes an r when Admit replaces look-alike characters.
         f"\uff52{SERVER[1:]}",
     ],
 )
@@ -63,7 +63,7 @@ def test_new_server_name_blocks_renewal_of_older_certs(session: Session, alpha: 
     old = certificate_enrolment.require_renewable_by_admin(session, tenant_id=alpha.tenant_id, serial=issued.serial)
     with pytest.raises(CertificateRefused, match="RADIUS servers"):
         certificate_enrolment.renew(session, actor=ACTOR, old=old, request=None, signing=SIGNING, now=alpha.now)
-    # Its second name and the first server's name are still reserved.
+    # The server's second name and the name of the first server are still reserved.
     for name in ("bbb.example", SERVER):
         with pytest.raises(CertificateRefused, match="RADIUS servers"):
             alpha.issue(session, common_name=name)

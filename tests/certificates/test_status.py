@@ -60,7 +60,7 @@ def test_status_follows_each_action(
 
 
 @pytest.mark.parametrize("verb", ["suspend", "reinstate"])
-def test_revocation_is_permanent(app_engine: Engine, alpha: Certified, serial: str, verb: str) -> None:
+def test_revoked_certificate_cannot_be_reinstated(app_engine: Engine, alpha: Certified, serial: str, verb: str) -> None:
     _act(app_engine, alpha, "revoke", serial, reason="keyCompromise")
     with pytest.raises(CertificateStatusConflict, match="permanently revoked"):
         _act(app_engine, alpha, verb, serial)

@@ -1,4 +1,4 @@
-"""External authorities of all kinds, as customers upload them."""
+"""External authorities of all kinds, in the form in which customers upload them."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -33,7 +33,7 @@ def authority(
     not_after: datetime | None = None,
     extensions: tuple[tuple[x509.ExtensionType, bool], ...] = (),
 ) -> Issuer:
-    """`ca=None` omits basicConstraints."""
+    """Create an authority. `ca=None` omits basicConstraints."""
     own: PrivateKey = key or generate_key()
     builder = (
         x509.CertificateBuilder()

@@ -1,4 +1,4 @@
-"""./admit makes the Python environment: a copy of the launcher in a small checkout, with the real venv and pip."""
+"""`./admit` makes the Python environment: a copy of the launcher in a small checkout, with the real venv and pip."""
 
 import re
 import shutil

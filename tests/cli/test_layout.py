@@ -20,7 +20,7 @@ def var(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def open_up(path: Path) -> None:
-    """pytest makes its temporary folders private to their owner."""
+    """`pytest` makes its temporary folders private to their owner."""
     for folder in (path, *path.parents):
         if folder.stat().st_mode & 0o005 != 0o005:
             folder.chmod(folder.stat().st_mode | 0o055)

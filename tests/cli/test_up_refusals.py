@@ -62,7 +62,7 @@ def test_uncreatable_folder_is_reported_in_a_sentence(name):
     ],
 )
 def test_up_rejects_another_freeradius_and_starts_nothing(unstarted, tmp_path, version, why):
-    """dpkg reports a vulnerable, broken or untested FreeRADIUS."""
+    """`dpkg` reports a vulnerable, broken or untested FreeRADIUS."""
     real = shutil.which("dpkg-query")
     fake = tmp_path / "dpkg-query"
     fake.write_text(f'#!/bin/sh\n{real} "$@" | sed -E "s/^(freeradius[^ ]* [^ ]* ).*/\\\\1{version}+dfsg-1/"\n')

@@ -1,5 +1,7 @@
-"""One conversation with a real API through the generated package `admit_client`: round_trip.py URL TOKEN
-PLATFORM_TOKEN."""
+"""Calls of a real API through the generated package `admit_client`.
+
+Run round_trip.py URL TOKEN PLATFORM_TOKEN.
+"""
 
 import importlib
 import pkgutil
@@ -18,19 +20,19 @@ def main(url: str, token: str, platform_token: str) -> None:
         importlib.import_module(module.name)
     with AuthenticatedClient(url, token) as api, AuthenticatedClient(url, platform_token) as platform:
         _sites(api)
-        # An optional body, without and with it.
+        # The body is optional: one call without it, one with it.
         for given in ({}, {"body": RadiusSecretRequest(next_=False)}):
             secret = reveal_radius_secret.sync_detailed("alpha", client=api, **given)
             assert isinstance(secret.parsed, RadiusServer), secret
             assert (secret.parsed.secret, secret.parsed.text) == ("the-secret-of-alpha-01", ""), secret
-        # A schema whose name once collided with another schema's field.
+        # The name of this schema resembles a field of another schema.
         cells = list_cells.sync(client=platform)
         assert isinstance(cells, CellPage), cells
         assert [cell.status for cell in cells.items] == [CellStatus.ACTIVE], cells
 
 
 def _sites(api: AuthenticatedClient) -> None:
-    # Location points to the created resource.
+    # Location contains the address of the created resource.
     made = create_site.sync_detailed("alpha", client=api, body=SiteInput(slug="north", name="North"))
     assert made.status_code == 201, made
     assert made.headers["location"] == "/v1/tenants/alpha/sites/north"

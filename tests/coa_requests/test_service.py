@@ -1,4 +1,4 @@
-"""CoA requests for live sessions: selection, kinds, rate, and audit."""
+"""CoA requests for live sessions: selection of sessions, kinds, rate and audit."""
 
 import pytest
 from sqlalchemy import Engine, select
@@ -69,7 +69,7 @@ def request_coa(scoped, tenants):
     return request_coa
 
 
-def waiting(session: Session) -> set[tuple[str, str]]:
+def waiting_requests(session: Session) -> set[tuple[str, str]]:
     rows = session.scalars(select(CoaRequest).where(CoaRequest.state == "queued"))
     return {(row.mac or "", row.reason) for row in rows}
 
@@ -95,7 +95,7 @@ def test_matching_sessions_are_requested_once_at_a_time(request_coa, live, scope
         newest = requests[0]
         assert (newest.state, newest.reason, newest.asked_by) == ("queued", "requested", ACTOR)
         assert (newest.mac, newest.identity, newest.nas_key) == (OTHER, "anna", "switch|192.0.2.1")
-        # The request is sent at once, because the cell has nothing to learn first.
+        # The cell sends the request at once, because it has no earlier change to apply.
         assert newest.after_xact is None
         entries = session.scalars(
             select(AuditEntry).where(AuditEntry.action.like("session.%")).order_by(AuditEntry.id)
@@ -163,7 +163,7 @@ def test_change_is_checked_against_the_cell_dictionary(request_coa, live, platfo
         request_coa("change", user="anna", attributes=wrong)
     assert [mistake.place for mistake in several.value.mistakes] == ["attributes[0]", "attributes[2]"]
     assert len(request_coa("change", user="anna", attributes=good)) == 1
-    # Another attribute, then the first one again: all of them count, in order.
+    # Another attribute, then the first attribute again. All of them count, in order.
     for attributes in (good[:1], good):
         assert len(request_coa("change", user="anna", attributes=attributes)) == 1
     with scoped() as session:
@@ -197,20 +197,20 @@ def test_every_way_to_block_disconnects_the_sessions(live, scoped, tenants):
     blocked = lambda *macs: {(mac, "endpoint-blocked") for mac in macs}  # noqa: E731
     with scoped() as session:
         endpoints.create_endpoint(session, mac=MAC, **given)
-        assert waiting(session) == set()
+        assert waiting_requests(session) == set()
         endpoints.block_endpoint(session, mac=MAC, **given)
-        assert waiting(session) == blocked(MAC)
+        assert waiting_requests(session) == blocked(MAC)
         make_row(session, Endpoint.__table__, tenants[0], mac=OTHER, status="discovered")
         classify_endpoints(session, wanted=EndpointCriteria(macs=(OTHER,)), decision=InboxDecision("block"), **given)
-        assert waiting(session) == blocked(MAC, OTHER)
+        assert waiting_requests(session) == blocked(MAC, OTHER)
         import_endpoints(session, text=f"mac,status\n{third},blocked\n", **given)
-        assert waiting(session) == blocked(MAC, OTHER, third)
+        assert waiting_requests(session) == blocked(MAC, OTHER, third)
         rows = session.scalars(select(CoaRequest)).all()
         assert len(rows) == 6
-        # Only once the cell knows that they are blocked.
+        # The cell sends the request only after it knows that the devices are blocked.
         assert {row.after_xact for row in rows} == {cells.get_current_xact(session)}
     with scoped(1) as session:
-        assert waiting(session) == set()
+        assert waiting_requests(session) == set()
 
 
 def test_session_is_found_beyond_one_batch(request_coa, live, monkeypatch):
@@ -228,25 +228,25 @@ def test_unblocked_device_is_no_longer_disconnected(live, scoped, tenants):
     given = {"actor": ACTOR, "tenant_id": tenants[0]}
     with scoped() as session:
         import_endpoints(session, text=f"mac,status\n{MAC},blocked\n{OTHER},blocked\n", **given)
-        assert len(waiting(session)) == 2
+        assert len(waiting_requests(session)) == 2
         endpoints.unblock_endpoint(session, mac=MAC, **given)
-        assert waiting(session) == {(OTHER, "endpoint-blocked")}
+        assert waiting_requests(session) == {(OTHER, "endpoint-blocked")}
         import_endpoints(session, text=f"mac,status\n{OTHER},active\n", update=True, **given)
-        assert waiting(session) == set()
+        assert waiting_requests(session) == set()
         assert {row.detail for row in session.scalars(select(CoaRequest))} == {"The block or revocation was undone."}
 
 
-def test_a_whole_file_of_devices_is_unblocked_at_once(live, scoped, tenants):
+def test_file_of_devices_unblocks_all_of_them_at_once(live, scoped, tenants):
     live()
     with scoped() as session:
         request_queue.queue_block_disconnects(session, tenant_id=tenants[0], macs=[MAC], asked_by=ACTOR)
         macs = [MAC, *(f"{number:012x}" for number in range(MAX_ROWS - 1))]
         request_queue.withdraw_block_disconnects(session, tenant_id=tenants[0], macs=macs)
-        assert waiting(session) == set()
+        assert waiting_requests(session) == set()
 
 
 def test_each_disconnect_reason_waits_separately(live, scoped, tenants):
-    """Among simultaneous requests, the first at each NAS precedes the second at any NAS."""
+    """Among simultaneous requests, the first request of each NAS precedes the second request of any NAS."""
     for user, nas_key in (("a", "switch|192.0.2.1"), ("b", "switch|192.0.2.1"), ("c", "other|192.0.2.2")):
         live(user=user, nas_key=nas_key)
     given = {"actor": ACTOR, "tenant_id": tenants[0]}

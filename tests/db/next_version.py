@@ -1,4 +1,4 @@
-"""A copy of the migrations with one more revision, as the next version would have it."""
+"""A copy of the migrations with one more revision, as the next version will contain it."""
 
 import os
 import shutil
@@ -51,7 +51,7 @@ def write_next_version(directory: Path) -> None:
 
 
 def upgrade_to_version(directory: Path, database: Database) -> None:
-    """Upgrade with the migrations in the directory, in a process of its own."""
+    """Upgrade the database with the migrations in the directory, in a separate process."""
     code = "import sys; from nac.kit.db.migration import upgrade_schema; upgrade_schema(sys.argv[1])"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(directory), str(_CHECKOUT)])}
     subprocess.run([sys.executable, "-P", "-c", code, database.owner_url], check=True, env=environment)

@@ -10,7 +10,7 @@ from nac.kit.ids import CellId, TenantId
 from tests.factories.tenancy import make_cell, make_platform, make_tenant
 from tests.row_snapshots import snapshotted
 
-# Rows that the agent of cell A would write for `cell` and `tenant`.
+# Rows that the agent of cell A would write with these values of `cell` and `tenant`.
 WRITES = {
     "auth_log": (
         "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason) "
@@ -63,74 +63,77 @@ class Cells:
 
 @pytest.fixture
 @snapshotted
-def two(app_engine, cell_engine) -> Cells:
+def two_cells(app_engine, cell_engine) -> Cells:
     platform = make_platform(app_engine, cell_engine, slots=1)
     tenant_of_a = make_tenant(app_engine, platform, "alpha").id
     b = make_cell(cell_engine, name="cell-2", slots=1, first_port=19000)
     return Cells(platform.cell_id, b, tenant_of_a, make_tenant(app_engine, platform, "bravo").id)
 
 
-def run_as(database, cell_id: CellId, statement: str, **values: UUID | int) -> int:
-    """Count the rows changed by a transaction in the scope of the cell, as the role that cells share."""
+def changed_rows(database, cell_id: CellId, statement: str, **values: UUID | int) -> int:
+    """The number of rows that a transaction changes in the scope of the cell, as the role of all cells."""
     with psycopg.connect(database.cell_url) as connection:
         connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(cell_id)])
         return connection.execute(statement, values).rowcount
 
 
 @pytest.mark.parametrize("table", WRITES)
-def test_cell_cannot_insert_rows_of_another_cell(database, two: Cells, table: str) -> None:
-    assert run_as(database, two.a, WRITES[table], cell=two.a, tenant=two.tenant_of_a) == 1
-    attempts = [{"cell": two.b, "tenant": two.tenant_of_b}]
+def test_cell_cannot_insert_rows_of_another_cell(database, two_cells: Cells, table: str) -> None:
+    assert changed_rows(database, two_cells.a, WRITES[table], cell=two_cells.a, tenant=two_cells.tenant_of_a) == 1
+    attempts = [{"cell": two_cells.b, "tenant": two_cells.tenant_of_b}]
     if table in ("auth_log", "accounting_log"):
-        # The other cell's tenant under its own id, and its own tenant under the other's id.
-        attempts += [{"cell": two.a, "tenant": two.tenant_of_b}, {"cell": two.b, "tenant": two.tenant_of_a}]
+        # A tenant of the other cell with the cell's own id, and an own tenant with the other cell's id.
+        attempts += [
+            {"cell": two_cells.a, "tenant": two_cells.tenant_of_b},
+            {"cell": two_cells.b, "tenant": two_cells.tenant_of_a},
+        ]
     for values in attempts:
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-            run_as(database, two.a, WRITES[table], **values)
+            changed_rows(database, two_cells.a, WRITES[table], **values)
 
 
 @pytest.mark.parametrize("table", CHANGES)
-def test_cell_cannot_update_another_cell(database, two: Cells, table: str) -> None:
-    for cell, tenant in ((two.a, two.tenant_of_a), (two.b, two.tenant_of_b)):
+def test_cell_cannot_update_another_cell(database, two_cells: Cells, table: str) -> None:
+    for cell, tenant in ((two_cells.a, two_cells.tenant_of_a), (two_cells.b, two_cells.tenant_of_b)):
         if table in WRITES:
-            run_as(database, cell, WRITES[table], cell=cell, tenant=tenant)
-    assert run_as(database, two.a, CHANGES[table], cell=two.b, tenant=two.tenant_of_b) == 0
-    assert run_as(database, two.a, CHANGES[table], cell=two.a, tenant=two.tenant_of_a) > 0
+            changed_rows(database, cell, WRITES[table], cell=cell, tenant=tenant)
+    assert changed_rows(database, two_cells.a, CHANGES[table], cell=two_cells.b, tenant=two_cells.tenant_of_b) == 0
+    assert changed_rows(database, two_cells.a, CHANGES[table], cell=two_cells.a, tenant=two_cells.tenant_of_a) > 0
 
 
 @pytest.mark.parametrize("table", ["slots", "journal_positions", "quarantined_records", "cells"])
-def test_cell_cannot_see_another_cell(database, two: Cells, table: str) -> None:
+def test_cell_cannot_see_another_cell(database, two_cells: Cells, table: str) -> None:
     column = "id" if table == "cells" else "cell_id"
-    for cell in (two.a, two.b):
+    for cell in (two_cells.a, two_cells.b):
         if table in WRITES:
-            run_as(database, cell, WRITES[table], cell=cell)
+            changed_rows(database, cell, WRITES[table], cell=cell)
     with psycopg.connect(database.cell_url) as connection:
-        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two.a)])
-        assert set(connection.execute(f"SELECT {column} FROM {table}").fetchall()) == {(two.a,)}
+        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two_cells.a)])
+        assert set(connection.execute(f"SELECT {column} FROM {table}").fetchall()) == {(two_cells.a,)}
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM journal_positions", "DELETE FROM slots", "DELETE FROM cells"])
-def test_cell_cannot_delete_its_records(database, two: Cells, statement: str) -> None:
+def test_cell_cannot_delete_its_records(database, two_cells: Cells, statement: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        run_as(database, two.a, statement)
+        changed_rows(database, two_cells.a, statement)
 
 
-def test_dictionary_hash_cannot_be_forged(database, two: Cells) -> None:
-    """Cells share dictionaries by hash, so the database computes it too."""
+def test_dictionary_hash_cannot_be_forged(database, two_cells: Cells) -> None:
+    """Cells share dictionaries by hash, so the database computes the hash too."""
     with pytest.raises(psycopg.errors.CheckViolation, match="ck_dictionaries_sha256"):
-        run_as(
+        changed_rows(
             database,
-            two.a,
+            two_cells.a,
             "INSERT INTO dictionaries (sha256, content, server_version) VALUES (sha256('other'), 'mine', '3.2.7')",
         )
 
 
 @pytest.mark.parametrize("free_slots", [0, 1])
-def test_cell_reports_sessions_only_of_its_own_tenants(database, two: Cells, free_slots):
+def test_cell_reports_sessions_only_of_its_own_tenants(database, two_cells: Cells, free_slots):
     for _ in range(free_slots):
-        run_as(database, two.a, WRITES["slots"], cell=two.a)
-    for cell, tenant in ((two.a, two.tenant_of_a), (two.b, two.tenant_of_b)):
-        run_as(
+        changed_rows(database, two_cells.a, WRITES["slots"], cell=two_cells.a)
+    for cell, tenant in ((two_cells.a, two_cells.tenant_of_a), (two_cells.b, two_cells.tenant_of_b)):
+        changed_rows(
             database,
             cell,
             "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, identity, started_at, updated_at) "
@@ -138,12 +141,14 @@ def test_cell_reports_sessions_only_of_its_own_tenants(database, two: Cells, fre
             tenant=tenant,
         )
     with psycopg.connect(database.cell_url) as connection:
-        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two.a)])
+        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two_cells.a)])
         count = "SELECT * FROM live_session_counts(%s, '{00:1b:a9:00:00:01}', '{anna}') ORDER BY key"
-        counted = [connection.execute(count, [tenant]).fetchall() for tenant in (two.tenant_of_a, two.tenant_of_b)]
+        counted = [
+            connection.execute(count, [tenant]).fetchall() for tenant in (two_cells.tenant_of_a, two_cells.tenant_of_b)
+        ]
         assert counted == [[("m001ba9000001", 1), ("uanna", 1)], []]
-        both = [two.tenant_of_a, two.tenant_of_b]
+        both = [two_cells.tenant_of_a, two_cells.tenant_of_b]
         connection.execute("SELECT tell_session_changes(%s, %s)", [both, ["uanna", "uanna"]])
     with psycopg.connect(database.owner_url) as connection:
         told = connection.execute("SELECT tenant_id, key FROM replica_changes WHERE noun = 'session'").fetchall()
-    assert told == [(two.tenant_of_a, "uanna")]
+    assert told == [(two_cells.tenant_of_a, "uanna")]

@@ -1,4 +1,4 @@
-"""The change feed for agents. It uses snapshots, so the order of commits does not matter."""
+"""The change feed for agents. It uses snapshots, so the order of commits has no effect."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ _NEW = """
     ORDER BY id
 """
 _COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = 'endpoints'::regclass AND attnum > 0 AND NOT attisdropped"
-# Trigger functions that see old and new rows: whether they join both, and by which column.
+# Trigger functions that read old and new rows: whether they join these rows, and the column of the join.
 _COMPARING = """
     SELECT DISTINCT p.proname, p.prosrc ~ ('JOIN (' || t.tgoldtable || '|' || t.tgnewtable || ')\\M'),
         'enable_nestloop=off' = ANY (coalesce(p.proconfig, '{}'))
@@ -34,7 +34,7 @@ _COMPARING = """
 
 
 class Follower:
-    """Reads as an agent does."""
+    """Reads the change feed as an agent does."""
 
     def __init__(self, connection: psycopg.Connection, cell_id: int) -> None:
         self._connection = connection
@@ -126,7 +126,7 @@ def test_device_change_is_published_if_cells_read_it(
         names = {row[0] for row in connection.execute(_COLUMNS)}
     macs = {"0011223344aa", "0011223344ab"} if column == "mac" else {"0011223344aa"}
     assert sorted(follower.read()) == ([("endpoint", mac) for mac in sorted(macs)] if column in READ_BY_CELLS else [])
-    # A new column belongs in one of the two lists.
+    # A new column must be added to one of the two lists.
     assert names == {*READ_BY_CELLS, *OTHERS, "id", "tenant_id", "created_at"}
 
 
@@ -159,7 +159,7 @@ def test_trigger_never_compares_all_pairs_of_rows(database: Database, app_engine
         connection.execute("SET auto_explain.log_min_duration = 0")
         connection.execute("SET auto_explain.log_nested_statements = on")
         connection.execute("SET auto_explain.log_level = notice")
-        # The plan for one row is kept for all later ones.
+        # PostgreSQL keeps the plan for one row and uses it for all later rows.
         connection.execute("UPDATE endpoints SET name = 'one' WHERE mac = '000000000001'")
         connection.add_notice_handler(lambda said: plans.append(said.message_primary or ""))
         connection.execute("UPDATE endpoints SET name = 'all'")

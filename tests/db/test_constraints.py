@@ -1,4 +1,4 @@
-"""Error messages of unique constraints and references."""
+"""Error messages about unique constraints and foreign keys."""
 
 from collections import defaultdict
 
@@ -20,9 +20,9 @@ WHERE x.indisunique AND t.relnamespace = 'public'::regnamespace AND NOT t.relisp
     AND t.relname <> 'alembic_version'
 GROUP BY i.relname
 """
-# Random values or counters.
+# Columns with random values or counters.
 _NO_CHANCE = {"id", "public_id", "token_sha256", "code_sha256", "number"}
-# Written only by cells and the worker, or by statements that handle existing rows.
+# Rows that only cells and the worker write, or statements that handle existing rows.
 _NOT_ASKED_FOR = {
     "pk_audit_seals",
     "pk_audit_unsealed",
@@ -86,7 +86,7 @@ WHERE c.contype = 'f' AND c.connamespace = 'public'::regnamespace AND c.conparen
 """
 
 
-def test_each_reference_has_a_word_and_a_field(database: Database) -> None:
+def test_each_foreign_key_has_a_message_and_a_field(database: Database) -> None:
     with psycopg.connect(database.owner_url) as connection:
         found = connection.execute(_FOREIGN).fetchall()
     assert len(found) > 100
@@ -97,7 +97,7 @@ def test_each_reference_has_a_word_and_a_field(database: Database) -> None:
         assert named.place != table, name
         words[table, column].add(named.what)
     assert [of_column for of_column in words.values() if len(of_column) > 1] == []
-    # Their rows block the deletion of a referenced row; other rows are deleted with it.
+    # Rows of these tables block the deletion of a referenced row. Rows of other tables are deleted with it.
     blocking = {table for _, table, deletes, _ in found if deletes in "ar"}
     assert blocking >= {name for name in Base.metadata.tables if find_plural(name) != name.replace("_", " ")}
 

@@ -1,4 +1,4 @@
-"""PostgreSQL closes connections, and no request fails because of it."""
+"""PostgreSQL closes connections, and no request fails."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ def engine(database: Database) -> Iterator[Engine]:
 
 @pytest.fixture
 def cut(database: Database) -> Iterator[Callable[[], int]]:
-    """Close all connections of the engine and return their number. They are gone on return."""
+    """Close all connections of the engine and return their number, after PostgreSQL has ended them."""
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
 
         def end() -> int:
@@ -40,7 +40,7 @@ def cut(database: Database) -> Iterator[Callable[[], int]]:
         yield end
 
 
-def ask(engine: Engine) -> int:
+def run_query(engine: Engine) -> int:
     with session_scope(CredentialScope(""), engine=engine) as session:
         return session.scalar(text("SELECT 1"))
 
@@ -56,7 +56,7 @@ def test_recently_cut_connections_fail_no_request(engine: Engine, cut: Callable[
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(at_once, range(4)))
         assert cut() == 4
-        assert list(pool.map(lambda _: ask(engine), range(8))) == [1] * 8
+        assert list(pool.map(lambda _: run_query(engine), range(8))) == [1] * 8
 
 
 @pytest.mark.parametrize(("keeps_all", "left"), [(True, 4), (False, 2)])
@@ -79,9 +79,9 @@ def test_unnoticed_cut_is_retried_before_any_statement(
 ) -> None:
     monkeypatch.setattr(engines, "_has_pending_data", lambda connection: False)
     monkeypatch.setattr(engines, "_FRESH_SECONDS", 3_600)
-    assert ask(engine) == 1
+    assert run_query(engine) == 1
     assert cut() == 1
-    assert ask(engine) == 1
+    assert run_query(engine) == 1
 
 
 def test_cut_in_a_transaction_fails_and_runs_nothing_twice(engine: Engine, cut: Callable[[], int]) -> None:
@@ -101,23 +101,23 @@ def test_cut_in_a_transaction_fails_and_runs_nothing_twice(engine: Engine, cut: 
     with pytest.raises(DatabaseUnavailable):
         work()
     assert [each for each in sent if each.startswith("SELECT 2")] == ["SELECT 2"]
-    assert ask(engine) == 1
+    assert run_query(engine) == 1
 
 
 def test_unreachable_server_is_reported(database: Database) -> None:
     gone = make_engine(database.app_url.replace("host=", "host=/nonexistent"))
     with pytest.raises(DatabaseUnavailable):
-        ask(gone)
+        run_query(gone)
 
 
 def test_lost_connection_during_another_error_is_an_outage(engine: Engine, cut: Callable[[], int]) -> None:
-    """The rollback fails. This is reported as a database outage and not as an unknown driver error."""
+    """The rollback fails. Admit reports an outage of the database and not an unknown driver error."""
 
-    def go_wrong() -> None:
+    def fail() -> None:
         with session_scope(CredentialScope(""), engine=engine) as session:
             session.scalar(text("SELECT 1"))
             assert cut() == 1
             raise DatabaseUnavailable("of another transaction, which was opened in this one")
 
     with pytest.raises(DatabaseUnavailable):
-        go_wrong()
+        fail()

@@ -1,4 +1,4 @@
-"""PostgreSQL freezes: every wait ends, and the same engine works again afterwards."""
+"""PostgreSQL freezes. Every wait ends, and the engine works again when PostgreSQL continues."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ from tests.postgres import Cluster, Database
 
 _NAME = "admit-frozen"
 _STATEMENT_SECONDS = 1.0
-# Allows for a busy machine.
+# The margin for a busy machine.
 _MARGIN_SECONDS = 3.0
 
 
@@ -45,7 +45,7 @@ def fails_within(seconds: float) -> Iterator[None]:
     assert caught.value.retry_after_seconds
 
 
-def ask(engine: Engine) -> int:
+def run_query(engine: Engine) -> int:
     with session_scope(CredentialScope(""), engine=engine) as session:
         return session.scalar(text("SELECT 1"))
 
@@ -58,12 +58,12 @@ def copy_out(engine: Engine) -> int:
         return len(list(copy))
 
 
-@pytest.mark.parametrize("work", [ask, copy_out])
+@pytest.mark.parametrize("work", [run_query, copy_out])
 def test_frozen_server_fails_statement_and_recovers(
     engine: Engine, cluster: Cluster, work: Callable[[Engine], int]
 ) -> None:
     assert work(engine) == 1
-    # Neither the old connection nor a new one responds.
+    # Neither the old connection nor a new connection gets a response.
     with cluster.frozen(), fails_within(_STATEMENT_SECONDS + CONNECT_SECONDS):
         work(engine)
     assert work(engine) == 1
@@ -82,7 +82,7 @@ def test_freeze_in_a_transaction_fails_the_statement(engine: Engine, cluster: Cl
 
     with ExitStack() as freezing, fails_within(_STATEMENT_SECONDS):
         work(freezing)
-    assert ask(engine) == 1
+    assert run_query(engine) == 1
 
 
 def test_pool_recovers_from_a_freeze_during_connect(engine: Engine, cluster: Cluster) -> None:
@@ -90,12 +90,12 @@ def test_pool_recovers_from_a_freeze_during_connect(engine: Engine, cluster: Clu
 
         def fail(_: int) -> float:
             with limit_waiting(3), fails_within(3 + 2 + 2):
-                ask(engine)
+                run_query(engine)
             return True
 
         assert all(threads.map(fail, range(8)))
     with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(lambda _: ask(engine), range(8))) == [1] * 8
+        assert list(threads.map(lambda _: run_query(engine), range(8))) == [1] * 8
 
 
 def test_connections_not_opened_in_time_are_closed(engine: Engine, cluster: Cluster, database: Database) -> None:
@@ -103,8 +103,8 @@ def test_connections_not_opened_in_time_are_closed(engine: Engine, cluster: Clus
     with cluster.frozen():
         for _ in range(3):
             with limit_waiting(2), pytest.raises(DatabaseSilent) as failed:
-                ask(engine)
-            # A stored error, for example in a log, keeps no connection open.
+                run_query(engine)
+            # A stored error, for example in a log, must not keep a connection open.
             caught.append(failed.value)
     with psycopg.connect(database.superuser_url, autocommit=True) as other:
         count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
@@ -132,7 +132,7 @@ def test_freeze_before_a_setting_times_out(engine: Engine, cluster: Cluster) -> 
     ):
         freezing.enter_context(cluster.frozen())
         set_for_transaction(s, enable_sort="off")
-    assert ask(engine) == 1
+    assert run_query(engine) == 1
 
 
 def test_budget_is_restored_by_each_response(engine: Engine) -> None:
@@ -148,13 +148,13 @@ def test_budget_overrides_deadline_of_engine(engine: Engine) -> None:
 
 
 def test_silent_server_is_not_awaited_twice(engine: Engine, cluster: Cluster) -> None:
-    ask(engine)
+    run_query(engine)
     with cluster.frozen(), limit_waiting(1):
         with fails_within(1):
-            ask(engine)
+            run_query(engine)
         began = time.monotonic()
         with pytest.raises(DatabaseSilent):
-            ask(engine)
+            run_query(engine)
         assert time.monotonic() - began < 0.5
 
 

@@ -1,4 +1,4 @@
-"""Queries with more values than PostgreSQL allows parameters."""
+"""Queries with more values than the parameters that PostgreSQL allows."""
 
 from uuid import UUID
 

@@ -33,7 +33,7 @@ def test_rows_of_recent_and_coming_days_have_a_partition(owner_engine: Engine, d
     assert _write(owner_engine, at) == f"auth_log_{at:%Y%m%d}"
 
 
-def test_stray_row_moves_from_default_to_its_new_partition(owner_engine: Engine, worker_engine: Engine) -> None:
+def test_row_in_the_default_moves_to_its_new_partition(owner_engine: Engine, worker_engine: Engine) -> None:
     first = utc_now().date() + timedelta(days=10)
     days = [f"{first + timedelta(days=number):%Y%m%d}" for number in range(3)]
     at = datetime.combine(first + timedelta(days=1), time(23, 59, 59), UTC)

@@ -33,7 +33,7 @@ def test_migrating_twice_changes_nothing(database: Database) -> None:
 
 
 def test_upgraded_baseline_equals_new_database(cluster: Cluster) -> None:
-    """If this fails, you changed a file in `migrations/sql` without a revision that changes old databases."""
+    """If this test fails, a file in `migrations/sql` has changed without a revision that changes existing databases."""
     new = cluster.create_database("catalogue_new")
     upgraded = create_baseline(cluster, "catalogue_upgraded")
     upgrade_schema(upgraded.owner_url)
@@ -41,7 +41,7 @@ def test_upgraded_baseline_equals_new_database(cluster: Cluster) -> None:
 
 
 def test_next_revision_upgrades_to_the_schema_of_its_files(cluster: Cluster, tmp_path: Path) -> None:
-    """A later version with a new column, and a function, a trigger and a policy that use it."""
+    """The later version has a new column, and a function, a trigger and a policy that use it."""
     write_next_version(tmp_path)
     new = cluster.create_database("catalogue_next", migrated=False)
     upgraded = create_baseline(cluster, "catalogue_next_upgraded")
@@ -86,7 +86,7 @@ def test_unmigrated_database_is_rejected(cluster: Cluster) -> None:
 
 
 def test_newer_database_is_rejected_by_processes_and_migration(database: Database, owner_engine: Engine) -> None:
-    with _pretended_revision(owner_engine, "9999"):
+    with _changed_revision(owner_engine, "9999"):
         with pytest.raises(SchemaTooNew, match="9999"):
             require_current_schema(owner_engine)
         with pytest.raises(SchemaTooNew, match="9999"):
@@ -94,7 +94,7 @@ def test_newer_database_is_rejected_by_processes_and_migration(database: Databas
 
 
 def test_database_before_the_baseline_is_rejected(database: Database, owner_engine: Engine) -> None:
-    with _pretended_revision(owner_engine, "0076"):
+    with _changed_revision(owner_engine, "0076"):
         with pytest.raises(SchemaTooOld, match=f"upgrades only from {BASELINE}"):
             require_current_schema(owner_engine)
         with pytest.raises(SchemaTooOld, match=f"upgrades only from {BASELINE}"):
@@ -107,7 +107,7 @@ def test_built_in_revisions_match_alembic() -> None:
 
 
 @contextmanager
-def _pretended_revision(engine: Engine, revision: str) -> Iterator[None]:
+def _changed_revision(engine: Engine, revision: str) -> Iterator[None]:
     update = text("UPDATE alembic_version SET version_num = :revision")
     with engine.begin() as connection:
         current = connection.scalar(text("SELECT version_num FROM alembic_version"))

@@ -1,4 +1,4 @@
-"""Sort orders of large tables use an index behind row-level security, without a sort."""
+"""Sort orders of large tables use an index under row-level security, without a sort."""
 
 from datetime import UTC, datetime
 from uuid import UUID
@@ -24,7 +24,7 @@ from tests.factories.certificates import Certified
 ROWS = 10_000
 MIDDLE = datetime(2026, 1, 1, 1, tzinfo=UTC)
 _AT = "timestamptz '2026-01-01' + n * interval '1 second'"
-# Two tenants of equal size: the caller owns half of the rows.
+# Two tenants of equal size, so the caller owns half of the rows.
 INVENTORY = f"""
 INSERT INTO endpoints (id, tenant_id, mac, name, status, attributes, owner, notes, created_at, vendor, found_profile,
     found_confidence, found_why, os, model, set_profile, posture)
@@ -64,19 +64,21 @@ ANALYZE people, memberships;
 
 @pytest.fixture
 def explained(request: pytest.FixtureRequest, database, app_engine: Engine, alpha: Certified, bravo: Certified):
-    """Parameters: the rows that fill the tables."""
+    """Tables with rows, and a function that returns query plans. The parameters are the rows."""
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
-        # Skip triggers: no test here reads their output.
+        # The test disables triggers, because no test here reads their output.
         connection.execute("SET session_replication_role = replica")
         connection.execute(request.param)
 
     def explained(call, *, scans: bool = True, **given) -> str:
-        """Return the plan of the last statement of a call for the tenant. Without `scans`, index use is forced for few
-        rows as for many."""
+        """The plan of the last statement of a call for the tenant.
+
+        Without `scans`, PostgreSQL must use an index even for few rows, as it does for many.
+        """
         plans = []
 
         def note(connection, cursor, statement, parameters, context, executemany):
-            """Record the plan while the statement's settings apply."""
+            """Record the plan while the settings of the statement apply."""
             if statement.startswith("SELECT"):
                 plan = connection.connection.driver_connection.execute(f"EXPLAIN {statement}", parameters)
                 plans.append("\n".join(line for (line,) in plan))
@@ -95,7 +97,7 @@ def explained(request: pytest.FixtureRequest, database, app_engine: Engine, alph
 
 
 def spans(orders: SortOrders, keys: dict) -> list[tuple[str, PageSpan]]:
-    """The first page of each order and one in the middle."""
+    """The first page of each order and a page in the middle."""
     return [
         (name.removeprefix("-"), PageSpan(orders[name], 101, after))
         for name in orders.names

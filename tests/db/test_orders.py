@@ -1,4 +1,4 @@
-"""Pages in every order: each row once and in order while rows come and go."""
+"""Pages in every order: each row appears once and in order while other rows are inserted and deleted."""
 
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -47,7 +47,7 @@ LISTS: dict[str, SortOrders] = {
     "tokens": TOKENS,
     "users": USERS,
 }
-# Computed columns and their sources.
+# Computed columns and the columns that they depend on.
 WRITTEN = {"common_name_key": "common_name"}
 POOLS = {
     "Text": ["", "a", "A", "aa", "b b", "ä", "日本", "🙂", "z" * 200],
@@ -58,8 +58,8 @@ POOLS = {
 }
 
 
-class Crowd:
-    """Rows of a list that are inserted and deleted in their own transactions."""
+class ChangingRows:
+    """Rows of a list, each inserted and deleted in its own transaction."""
 
     def __init__(self, session: Session, tenant_id: object, order: SortOrder, random: Random) -> None:
         self.session, self.tenant_id, self.order, self.random = session, tenant_id, order, random
@@ -79,7 +79,7 @@ class Crowd:
                     made = make_row(self.session, self.entity.__table__, self.tenant_id, **given)
                     assert made
             except IntegrityError:
-                # The kind is unique and already exists.
+                # The kind is unique, and a row of this kind exists.
                 continue
 
     def page(self, limit: int, after: tuple | None = None) -> list:
@@ -104,7 +104,7 @@ def test_paging_returns_each_row_once_and_in_order(
 ) -> None:
     for name in LISTS[noun].names:
         with Session(owner_engine) as session, session.begin() as transaction:
-            crowd = Crowd(session, alpha.tenant_id, LISTS[noun][name], random)
+            crowd = ChangingRows(session, alpha.tenant_id, LISTS[noun][name], random)
             crowd.add(12)
             walked, gone, after = [], set(), None
             while page := crowd.page(limit, after):
@@ -128,10 +128,10 @@ def test_paging_returns_each_row_once_and_in_order(
 @given(random=st.randoms(use_true_random=False), limit=st.integers(1, 4), most=st.integers(1, 5))
 @settings(max_examples=examples(2, least=1), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_search_resumes_where_it_stopped(owner_engine: Engine, alpha, noun: str, random: Random, limit, most) -> None:
-    """In steps the search finds every matching row once, and each step reads a bounded number of rows."""
+    """The search finds every matching row once, in steps. Each step reads a limited number of rows."""
     for name in LISTS[noun].names:
         with Session(owner_engine) as session, session.begin() as transaction:
-            crowd = Crowd(session, alpha.tenant_id, LISTS[noun][name], random)
+            crowd = ChangingRows(session, alpha.tenant_id, LISTS[noun][name], random)
             crowd.add(12)
             whole = crowd.page(1_000)
             entity, key = crowd.entity, crowd.key[-1]
@@ -158,7 +158,7 @@ def test_search_resumes_where_it_stopped(owner_engine: Engine, alpha, noun: str,
 
 
 def _assert_sorted(rows: list, order: SortOrder) -> None:
-    """Check the order of the columns, NULL last. PostgreSQL compares addresses."""
+    """Check the order of the columns, with NULL last. PostgreSQL compares the addresses."""
     values = [order.row_key(row) for row in rows]
     known = [each for each in values if each[0] is not None]
     assert values[: len(known)] == known

@@ -1,4 +1,4 @@
-"""Rows are read by their position, whatever statistics PostgreSQL has of the table."""
+"""Queries read rows by their position, with any statistics that PostgreSQL has of the table."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ def macs(number: int) -> list[str]:
 
 @pytest.fixture
 def unexpected(database: Database, app_engine: Engine, platform: Platform) -> TenantId:
-    """A tenant with rows since the last ANALYZE, when the table held only another tenant's rows."""
+    """A tenant with rows since the last ANALYZE. At that time, the table contained only rows of another tenant."""
     known, unexpected = (make_tenant(app_engine, platform, slug).id for slug in ("known", "unexpected"))
     with session_scope(TenantScope(known), engine=app_engine) as session:
         enrichment_queue.enqueue(session, tenant_id=known, macs=macs(WAITING))
@@ -52,12 +52,14 @@ def test_new_tenant_is_estimated_to_own_a_share(worker_engine: Engine, unexpecte
     with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
         asked = text("EXPLAIN (FORMAT JSON) SELECT FROM endpoint_work WHERE tenant_id = :tenant")
         (expected,) = session.scalars(asked, {"tenant": unexpected}).one()
-    # About 1/200 of the table (PostgreSQL's selfuncs.h), and not the single row of an absent value.
+    # About 1/200 of the table (selfuncs.h of PostgreSQL), and not the single row of a value that does not occur.
     assert expected["Plan"]["Plan Rows"] >= WAITING // 200
 
 
 @pytest.mark.parametrize("limit", [1, WAITING - 1, WAITING, WAITING + 1])
-def test_first_rows_are_taken_and_the_rest_stays(worker_engine: Engine, unexpected: TenantId, limit: int) -> None:
+def test_first_rows_are_returned_and_others_remain_queued(
+    worker_engine: Engine, unexpected: TenantId, limit: int
+) -> None:
     take: Callable[..., set[str]] = enrichment_queue.take_batch
     with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
         assert take(session, tenant_id=unexpected, limit=limit) == set(macs(WAITING)[:limit])

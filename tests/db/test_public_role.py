@@ -1,5 +1,8 @@
-"""Rights of the role for public processes. The full list makes added rights in migrations visible. Tests of those
-processes run in this role and show that it suffices."""
+"""Rights of the role for public processes.
+
+The complete list shows the rights that migrations add. Tests of those processes use this role, which proves that its
+rights suffice.
+"""
 
 import psycopg
 import pytest
@@ -25,11 +28,11 @@ COLUMNS = {
     "enrolment_secrets": "last_used_at uses",
     "tenants": "created_at",
 }
-# Functions with their owner's rights; test_walls_have_no_doors.py covers their results.
+# Functions that run with the rights of their owner. test_row_security_bypasses.py tests their results.
 DOORS = {"certificate_statuses(uuid,bytea[])", "enrolment_authorities()"}
 
 
-def test_public_role_has_exactly_these_rights(database: Database) -> None:
+def test_public_role_has_exactly_the_listed_rights(database: Database) -> None:
     with psycopg.connect(database.superuser_url) as connection:
         tables = connection.execute(
             "SELECT table_name, string_agg(privilege_type, ' ' ORDER BY privilege_type)"

@@ -1,4 +1,4 @@
-"""Row-level security for each table of the metadata: new tenant tables are covered automatically."""
+"""Row-level security of each table in the metadata, including tables that a later version adds."""
 
 from dataclasses import dataclass
 from uuid import UUID, uuid4
@@ -20,7 +20,7 @@ from tests.postgres import Database
 from tests.row_snapshots import snapshotted
 
 _TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() if "tenant_id" in table.columns}
-# Rows of these tables may have no owner. They are tested by name below.
+# Rows of these tables may have no owner. The named files test these tables.
 _SHARED = {
     *("slots", "audit_log", "replica_changes", "quarantined_records", "purged_tenants"),
     # tests/templates/test_walls.py
@@ -36,7 +36,7 @@ _SHARED = {
     "audit_chains",
 }
 OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
-# Cells write these tables and only read the others.
+# Cells write these tables and only read all others.
 LOGS = {
     *("auth_log", "accounting_log", "sessions", "endpoint_sightings", "endpoint_evidence", "endpoint_work"),
     "policy_hits",
@@ -44,7 +44,7 @@ LOGS = {
     *("nas_restarts", "session_history", "usage_hours"),
     *("secret_sightings", "nas_signatures"),
 }
-# Not readable by cells.
+# Tables that cells cannot read.
 NOT_FOR_CELLS = {
     *("authority_intents", "certificate_settings", "expiry_warnings"),
     *("ocsp_signers", "revocation_lists", "revocation_work"),
@@ -57,7 +57,7 @@ NOT_FOR_CELLS = {
 }
 
 
-# Written only by the worker or by triggers.
+# Tables that only the worker or triggers write.
 NOT_FOR_APP = {"retention_notices", "log_sizes", "early_deletions", "event_notes", "endpoint_expiries"}
 
 
@@ -65,13 +65,13 @@ NOT_FOR_APP = {"retention_notices", "log_sizes", "early_deletions", "event_notes
 class TwoTenants:
     alpha: TenantId
     bravo: TenantId
-    # Alpha's cell. Bravo lives in the other one.
+    # Alpha's cell. Bravo is in the other cell.
     cell_id: CellId
 
 
 @pytest.fixture
 @snapshotted
-def two(app_engine: Engine, cell_engine: Engine) -> TwoTenants:
+def two_tenants(app_engine: Engine, cell_engine: Engine) -> TwoTenants:
     platform = make_platform(app_engine, cell_engine, slots=1)
     alpha = make_tenant(app_engine, platform, "alpha").id
     make_cell(cell_engine, name="cell-2", slots=1, first_port=19000)
@@ -90,13 +90,13 @@ def _tenants_seen(session: Session, table: Table) -> set[UUID]:
 
 @pytest.mark.parametrize("name", OWNED)
 def test_only_the_tenant_scope_sees_its_rows(
-    owner_engine: Engine, app_engine: Engine, worker_engine: Engine, two: TwoTenants, name: str
+    owner_engine: Engine, app_engine: Engine, worker_engine: Engine, two_tenants: TwoTenants, name: str
 ) -> None:
     table = _TENANT_TABLES[name]
-    _fill(owner_engine, table, two.alpha, two.bravo)
+    _fill(owner_engine, table, two_tenants.alpha, two_tenants.bravo)
     for engine in (app_engine, worker_engine):
-        with session_scope(TenantScope(two.alpha), engine=engine) as session:
-            assert _tenants_seen(session, table) == {two.alpha}
+        with session_scope(TenantScope(two_tenants.alpha), engine=engine) as session:
+            assert _tenants_seen(session, table) == {two_tenants.alpha}
         for scope in (PlatformScope(), TenantScope(TenantId(uuid4()))):
             with session_scope(scope, engine=engine) as session:
                 assert _tenants_seen(session, table) == set()
@@ -106,21 +106,21 @@ def test_only_the_tenant_scope_sees_its_rows(
 
 @pytest.mark.parametrize("name", sorted(set(OWNED) - LOGS - NOT_FOR_APP))
 def test_tenant_scope_cannot_insert_rows_of_another(
-    owner_engine: Engine, app_engine: Engine, two: TwoTenants, name: str
+    owner_engine: Engine, app_engine: Engine, two_tenants: TwoTenants, name: str
 ) -> None:
     table = _TENANT_TABLES[name]
     with Session(owner_engine) as session:
-        row = make_row(session, table, two.bravo)
+        row = make_row(session, table, two_tenants.bravo)
         session.rollback()
     with (
         pytest.raises(ScopeViolation, match="row-level security"),
-        session_scope(TenantScope(two.alpha), engine=app_engine) as session,
+        session_scope(TenantScope(two_tenants.alpha), engine=app_engine) as session,
     ):
         session.execute(insert(table).values(row))
 
 
 def _referred(owner_engine: Engine, name: str, tenant_id: TenantId) -> dict[str, UUID]:
-    """Rows that a cell's row references and that others have written."""
+    """Write the rows, normally written by other processes, that a cell's row references."""
     referred = {"secret_sightings": ("rotation_id", "secret_rotations"), "nas_signatures": ("nas_id", "nases")}
     if name not in referred:
         return {}
@@ -131,20 +131,20 @@ def _referred(owner_engine: Engine, name: str, tenant_id: TenantId) -> dict[str,
 
 @pytest.mark.parametrize("name", sorted(LOGS))
 def test_cell_writes_journal_rows_only_of_its_tenants(
-    owner_engine: Engine, cell_engine: Engine, two: TwoTenants, name: str
+    owner_engine: Engine, cell_engine: Engine, two_tenants: TwoTenants, name: str
 ) -> None:
     table = _TENANT_TABLES[name]
-    by = {"cell_id": two.cell_id} if "cell_id" in table.columns else {}
-    of_alpha, of_bravo = (by | _referred(owner_engine, name, each) for each in (two.alpha, two.bravo))
-    with session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
-        make_row(session, table, two.alpha, **of_alpha)
+    by = {"cell_id": two_tenants.cell_id} if "cell_id" in table.columns else {}
+    of_alpha, of_bravo = (by | _referred(owner_engine, name, each) for each in (two_tenants.alpha, two_tenants.bravo))
+    with session_scope(CellScope(two_tenants.cell_id), engine=cell_engine) as session:
+        make_row(session, table, two_tenants.alpha, **of_alpha)
     with (
         pytest.raises(ScopeViolation, match="row-level security"),
-        session_scope(CellScope(two.cell_id), engine=cell_engine) as session,
+        session_scope(CellScope(two_tenants.cell_id), engine=cell_engine) as session,
     ):
-        make_row(session, table, two.bravo, **of_bravo)
+        make_row(session, table, two_tenants.bravo, **of_bravo)
     with Session(owner_engine) as session:
-        assert _tenants_seen(session, table) == {two.alpha}
+        assert _tenants_seen(session, table) == {two_tenants.alpha}
 
 
 @pytest.mark.parametrize("name", sorted(NOT_FOR_CELLS))
@@ -155,12 +155,12 @@ def test_cell_cannot_read_private_tables(database: Database, name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(OWNED) - LOGS - NOT_FOR_CELLS))
 def test_cell_sees_only_rows_of_its_tenants_read_only(
-    database: Database, owner_engine: Engine, cell_engine: Engine, two: TwoTenants, name: str
+    database: Database, owner_engine: Engine, cell_engine: Engine, two_tenants: TwoTenants, name: str
 ) -> None:
     table = _TENANT_TABLES[name]
-    _fill(owner_engine, table, two.alpha, two.bravo)
-    with session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
-        assert _tenants_seen(session, table) == {two.alpha}
+    _fill(owner_engine, table, two_tenants.alpha, two_tenants.bravo)
+    with session_scope(CellScope(two_tenants.cell_id), engine=cell_engine) as session:
+        assert _tenants_seen(session, table) == {two_tenants.alpha}
     with session_scope(CellScope(cells.UNREGISTERED_CELL), engine=cell_engine) as session:
         assert _tenants_seen(session, table) == set()
     with psycopg.connect(database.cell_url) as connection:
@@ -182,19 +182,23 @@ def test_every_table_with_tenant_data_has_row_security(owner_engine: Engine) -> 
 
 
 @pytest.mark.parametrize("table", ["endpoint_group_members", "nases", "certificates", "policy_versions", "sites"])
-def test_cross_tenant_reference_is_rejected_even_for_owner(owner_engine: Engine, two: TwoTenants, table: str) -> None:
-    """Row-level security does not apply to foreign keys, so the keys include the tenant."""
+def test_cross_tenant_reference_is_rejected_even_for_owner(
+    owner_engine: Engine, two_tenants: TwoTenants, table: str
+) -> None:
+    """Row-level security does not apply to foreign keys, so each key includes the tenant."""
     target = _TENANT_TABLES[table]
     policy = _TENANT_TABLES["policies"]
     with Session(owner_engine) as session:
         if table == "sites":
-            make_row(session, policy, two.bravo)
+            make_row(session, policy, two_tenants.bravo)
             foreign = session.scalars(select(policy.c.id)).one()
-            statement = insert(target).values(tenant_id=two.alpha, id=uuid4(), slug="x", name="x", policy_id=foreign)
+            statement = insert(target).values(
+                tenant_id=two_tenants.alpha, id=uuid4(), slug="x", name="x", policy_id=foreign
+            )
         else:
-            row = make_row(session, target, two.bravo)
+            row = make_row(session, target, two_tenants.bravo)
             session.execute(target.delete())
-            statement = insert(target).values(row | {"tenant_id": two.alpha})
+            statement = insert(target).values(row | {"tenant_id": two_tenants.alpha})
         with pytest.raises(Exception, match="violates foreign key constraint"):
             session.execute(statement)
 
@@ -204,46 +208,46 @@ def test_cell_cannot_read_signing_keys(database: Database) -> None:
         connection.execute("SELECT key_sealed FROM certificate_authorities")
 
 
-def test_cell_cannot_assign_itself_a_tenant(cell_engine: Engine, two: TwoTenants) -> None:
+def test_cell_cannot_assign_itself_a_tenant(cell_engine: Engine, two_tenants: TwoTenants) -> None:
     slots = Base.metadata.tables["slots"]
     values = {
         "id": uuid4(),
-        "cell_id": two.cell_id,
+        "cell_id": two_tenants.cell_id,
         "number": 9,
         "auth_port": 1,
         "acct_port": 2,
         "secret_sealed": b"x",
         "status": "assigned",
-        "tenant_id": two.bravo,
+        "tenant_id": two_tenants.bravo,
     }
-    with pytest.raises(ScopeViolation), session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
+    with pytest.raises(ScopeViolation), session_scope(CellScope(two_tenants.cell_id), engine=cell_engine) as session:
         session.execute(insert(slots).values(values))
-    with pytest.raises(ScopeViolation), session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
-        session.execute(slots.update().values(tenant_id=two.bravo))
+    with pytest.raises(ScopeViolation), session_scope(CellScope(two_tenants.cell_id), engine=cell_engine) as session:
+        session.execute(slots.update().values(tenant_id=two_tenants.bravo))
 
 
-def test_cell_sees_only_itself_and_its_slots(cell_engine: Engine, two: TwoTenants) -> None:
+def test_cell_sees_only_itself_and_its_slots(cell_engine: Engine, two_tenants: TwoTenants) -> None:
     tables = Base.metadata.tables
-    with session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
-        assert session.scalars(select(tables["slots"].c.cell_id)).all() == [two.cell_id]
-        assert session.scalars(select(tables["cells"].c.id)).all() == [two.cell_id]
-        assert session.scalars(select(tables["tenants"].c.id)).all() == [two.alpha]
+    with session_scope(CellScope(two_tenants.cell_id), engine=cell_engine) as session:
+        assert session.scalars(select(tables["slots"].c.cell_id)).all() == [two_tenants.cell_id]
+        assert session.scalars(select(tables["cells"].c.id)).all() == [two_tenants.cell_id]
+        assert session.scalars(select(tables["tenants"].c.id)).all() == [two_tenants.alpha]
 
 
-def test_tenant_sees_only_its_slot_cell_and_audit(app_engine: Engine, two: TwoTenants) -> None:
+def test_tenant_sees_only_its_slot_cell_and_audit(app_engine: Engine, two_tenants: TwoTenants) -> None:
     tables = Base.metadata.tables
-    with session_scope(TenantScope(two.alpha), engine=app_engine) as session:
-        assert session.scalars(select(tables["slots"].c.tenant_id)).all() == [two.alpha]
-        assert session.scalars(select(tables["cells"].c.id)).all() == [two.cell_id]
+    with session_scope(TenantScope(two_tenants.alpha), engine=app_engine) as session:
+        assert session.scalars(select(tables["slots"].c.tenant_id)).all() == [two_tenants.alpha]
+        assert session.scalars(select(tables["cells"].c.id)).all() == [two_tenants.cell_id]
         assert session.scalars(select(tables["msps"].c.id)).all() == []
-        assert set(session.scalars(select(tables["audit_log"].c.tenant_id))) == {two.alpha}
+        assert set(session.scalars(select(tables["audit_log"].c.tenant_id))) == {two_tenants.alpha}
 
 
-def test_scope_holds_in_every_transaction_of_a_session(app_engine: Engine, two: TwoTenants) -> None:
+def test_scope_holds_in_every_transaction_of_a_session(app_engine: Engine, two_tenants: TwoTenants) -> None:
     tenants = Base.metadata.tables["tenants"]
-    with session_scope(TenantScope(two.alpha), engine=app_engine) as session:
+    with session_scope(TenantScope(two_tenants.alpha), engine=app_engine) as session:
         session.rollback()
-        assert session.scalars(select(tenants.c.id)).all() == [two.alpha]
+        assert session.scalars(select(tenants.c.id)).all() == [two_tenants.alpha]
     with Session(app_engine) as session:
         assert session.scalars(select(tenants.c.id)).all() == []
 
@@ -253,16 +257,16 @@ def test_direct_partition_read_is_rejected(database: Database) -> None:
         connection.execute("SELECT * FROM auth_log_default")
 
 
-def test_shipper_inserts_from_a_temporary_table(database: Database, two: TwoTenants) -> None:
+def test_shipper_inserts_from_a_temporary_table(database: Database, two_tenants: TwoTenants) -> None:
     with psycopg.connect(database.cell_url) as connection:
-        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two.cell_id)])
+        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two_tenants.cell_id)])
         connection.execute(
             "CREATE TEMPORARY TABLE batch ON COMMIT DROP AS "
             "SELECT at, tenant_id, cell_id, method, permitted, reason FROM auth_log WITH NO DATA"
         )
         with connection.cursor().copy("COPY batch FROM STDIN") as copy:
-            copy.write_row((utc_now(), two.alpha, two.cell_id, "mab", True, "rule-permitted"))
-            copy.write_row((utc_now(), two.bravo, two.cell_id, "mab", True, "rule-permitted"))
+            copy.write_row((utc_now(), two_tenants.alpha, two_tenants.cell_id, "mab", True, "rule-permitted"))
+            copy.write_row((utc_now(), two_tenants.bravo, two_tenants.cell_id, "mab", True, "rule-permitted"))
         inserted = connection.execute(
             "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason) SELECT batch.* FROM batch "
             "WHERE tenant_id IN (SELECT tenant_id FROM slots)"

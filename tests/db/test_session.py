@@ -110,8 +110,8 @@ def test_credential_scope_uses_cached_query_plans(database: Database) -> None:
 
 @pytest.mark.parametrize("is_snapshot", [False, True])
 @pytest.mark.parametrize("shown", ["", "x'; SELECT set_config('admit.platform', 'on', true); --", "\\' \"ä", "$1 %s"])
-def test_scope_values_are_taken_literally(app_engine: Engine, shown: str, is_snapshot: bool) -> None:
-    # The second query may use another pooled connection, which has never seen a credential.
+def test_scope_values_are_not_interpreted_as_sql(app_engine: Engine, shown: str, is_snapshot: bool) -> None:
+    # The second query may use another pooled connection, which has had no credential.
     asked = text(
         "SELECT coalesce(current_setting('admit.credential_id', true), ''), scope_is_platform(),"
         " current_setting('transaction_isolation')"

@@ -1,4 +1,4 @@
-"""The SQL files of the schema: their places, and that they agree with the database."""
+"""The SQL files of the schema: their folders, and their agreement with the database."""
 
 import psycopg
 
@@ -7,7 +7,7 @@ from nac.kit.db.base import Base
 from tests.db.catalogue import list_differences, read_catalogue
 from tests.postgres import Cluster, Database
 
-# Differences that a forgotten revision can leave, and the objects that differ.
+# Changes that a developer may forget to write a revision for, and the objects that differ.
 CHANGES = {
     "ALTER TABLE pools ADD COLUMN extra int": "pools; Type: TABLE;",
     "ALTER TABLE feeds ALTER COLUMN lost SET DEFAULT 1": "feeds; Type: TABLE;",
@@ -36,8 +36,10 @@ def test_files_executed_again_change_nothing(cluster: Cluster) -> None:
     assert list_differences(before, read_catalogue(database)) == []
 
 
-def test_function_bodies_are_valid(database: Database) -> None:
-    """PostgreSQL does not check them while it executes the files, because a function can call a later one."""
+def test_function_bodies_compile_in_the_database(database: Database) -> None:
+    """PostgreSQL does not check function bodies while it executes the files, because a function can call a later
+    function.
+    """
     with psycopg.connect(database.owner_url) as connection:
         functions = connection.execute(
             "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace"

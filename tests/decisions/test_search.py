@@ -1,4 +1,4 @@
-"""Searching the auth log in steps."""
+"""The search of the authentication log, in steps."""
 
 from datetime import datetime, timedelta
 from itertools import product
@@ -20,7 +20,7 @@ from tests.statements import counted
 
 NOW = utc_now()
 MAC = "02a0c0000001"
-# Days ago: some rows at the same time, gaps of all lengths, one before all partitions, one with a wrong clock.
+# Ages in days: rows of equal time, gaps of all lengths, a row before all partitions, and a row with a wrong clock.
 AGES = (-3, 0, 0, 0, 0.1, 0.2, 1, 3, 3, 9, 20, 21, 22, 70, 300, 301, 9_000)
 
 
@@ -72,7 +72,7 @@ def bounds(since=None, before=None, *, oldest_first: bool) -> dict:
     [(True, True), (False, False), *(pytest.param(each, not each, marks=pytest.mark.long) for each in (True, False))],
 )
 def test_continued_search_finds_every_row_once_in_order(search, monkeypatch, hurried: bool, oldest_first: bool) -> None:
-    """With partitions of a year, or those of the tests."""
+    """The partitions span a year, or are those of the tests."""
     if hurried:
         monkeypatch.setattr(log_search, "BUDGET_SECONDS", 0)
         monkeypatch.setattr(log_search, "_INITIAL_DAYS", 8)
@@ -102,7 +102,7 @@ def test_empty_search_takes_few_statements(search, app_engine: Engine) -> None:
 
 
 def test_search_is_planned_for_its_values(app_engine: Engine, tenant_id: TenantId, search) -> None:
-    """Also after many repetitions, when PostgreSQL would reuse a plan of the connection."""
+    """The plan remains good after many repetitions, when PostgreSQL would reuse a plan of the connection."""
     kept = "SELECT count(*), coalesce(sum(generic_plans), 0) FROM pg_prepared_statements WHERE statement LIKE %s"
     for _ in range(20):
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:

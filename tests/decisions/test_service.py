@@ -1,4 +1,4 @@
-"""Reading the auth log, with rows of every kind that a cell writes."""
+"""Reading the authentication log, with rows of every kind that a cell writes."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -96,7 +96,7 @@ def test_certificate_nas_site_and_verdict_filters_match(write, read, app_engine,
     shown = {"method": "eap-tls", "certificate_serial": "0a1b"}
     facts = {"certificate.common_name": ["Laptop-1"]}
     write(**shown, identity="anonymous", permitted=True, request=facts, nas_identifier="core-1")
-    # For a revoked certificate the log has only the number.
+    # For a revoked certificate, the log contains only the serial number.
     write(**shown, identity="refused", nas_address="192.0.2.7", site_id=site_id)
     write(identity="other", certificate_serial="")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:

@@ -1,4 +1,4 @@
-"""Recorded tool output of a real cell, and the demo on a real database without a cell."""
+"""Recorded output of the tools against a real cell, and the demo on a real database without a cell."""
 
 import json
 import os
@@ -23,13 +23,13 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def recorded(name: str) -> str:
-    """Output of eapol_test or radclient against the demo's cell; for eapol_test only the lines about events."""
+    """Output of eapol_test or radclient against the demo's cell. For eapol_test, only the lines about events."""
     return (RECORDED / f"{name}.txt").read_text()
 
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder and the master key are the same for each installation, so saved data of one fits another."""
+    """A folder and a master key that all installations share, so that each can use saved data of another."""
     home = tmp_path_factory.mktemp("demo") / "home"
     MasterKeyFile.create(home.parent / "master.key")
     return home
@@ -39,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def domain(
     database: Database, cell_engine: Engine, standing: SnapshotStore, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[CommandContext]:
-    """An installation whose cell has registered and died: nothing responds."""
+    """An installation whose cell has registered and was killed, so nothing responds."""
     for name in [name for name in os.environ if name.startswith("ADMIT_")]:
         monkeypatch.delenv(name)
     home.mkdir()
@@ -56,7 +56,7 @@ def domain(
     layout = {"run": str(home), "postgres": str(home), "database_account": None, "is_separated": False}
     (home / "layout.json").write_text(json.dumps(layout))
     (home / "admit.env").touch()
-    # No cell confirms anything here, so one check is enough.
+    # No cell confirms a change, so one check is enough.
     monkeypatch.setattr("cli.command_context._LIVE_SECONDS", 0)
     monkeypatch.setattr("cli.command_context.make_engine", shared_engine)
     standing(_register_cell, cell_engine, key_file)

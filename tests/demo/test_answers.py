@@ -1,4 +1,4 @@
-"""Parsing the output of eapol_test and radclient."""
+"""The parsed output of eapol_test and radclient."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A row matches exactly or is wrong, and one wrong row makes the exit status 1."""
+"""Each row of the demo's result table matches exactly or is wrong. One wrong row makes the exit status 1."""
 
 from dataclasses import replace
 from typing import Any

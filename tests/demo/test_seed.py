@@ -1,4 +1,4 @@
-"""The demo's tenants on a real database: created once, repaired where something is missing."""
+"""The demo's tenants in a real database: created once, and repaired if an item is missing."""
 
 import stat
 from datetime import timedelta
@@ -31,7 +31,7 @@ from nac.tenancy.tenants import service as tenants
 
 pytestmark = pytest.mark.early
 
-# Fields that programs rely on.
+# Fields that programs use.
 FIELDS = {
     *("slug", "radius_host", "auth_port", "acct_port", "radius_secret", "ca_pem", "client_cert", "client_key"),
     *("client_identity", "revoked_cert", "revoked_key", "expired_cert", "expired_key"),

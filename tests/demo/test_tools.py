@@ -1,4 +1,4 @@
-"""The tools, run against sockets of the test."""
+"""The tools of the demo, run against sockets that the test opens."""
 
 import socket
 import threading
@@ -26,7 +26,7 @@ SECRET = "a secret of the test"
 
 @dataclass
 class Listener:
-    """Records what arrives and responds with `reply`, if any."""
+    """Records received datagrams and responds with `reply`, if any."""
 
     server: RadiusServer
     reply: bytes = b""
@@ -70,7 +70,7 @@ def test_wrong_secret_is_tried_from_an_own_address(listener: Listener) -> None:
     request = {"User-Name": "x", "User-Password": "y"} | demo_source_attributes(listener.server)
     assert run_radclient(listener.server, "auth", request.items(), timeout_seconds=1) is None
     assert listener.senders == {str(DEMO_ADDRESS)}
-    # An address from which no response would return.
+    # No response returns to this address.
     for host in ("::1", "192.0.2.1"):
         assert demo_source_attributes(replace(listener.server, host=host)) == {}
 

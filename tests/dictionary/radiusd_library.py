@@ -1,5 +1,7 @@
-"""radiusd's own dictionary and value parser, called in its shared library as the reference. Signatures and layouts are
-those of FreeRADIUS 3.2.7 (libradius.h)."""
+"""`radiusd`'s own dictionary and parser of values, called in its shared library as the reference.
+
+Signatures and layouts are those of FreeRADIUS 3.2.7 (libradius.h).
+"""
 
 import ctypes
 from pathlib import Path
@@ -45,16 +47,16 @@ class Library:
         self._request = self._lib.rad_alloc(None, True)
 
     def find(self, name: str) -> tuple[int, int, str] | None:
-        """Return (vendor, number, type) of the attribute that radiusd makes for this name."""
+        """The attribute (vendor, number, type) that radiusd creates for this name."""
         found = self._canonical(name)
         return (found.contents.vendor, found.contents.number, TYPES[found.contents.type]) if found else None
 
     def encode(self, name: str, value: str, tag: int | None) -> bytes | None:
-        """Return the octets of the attribute in a packet, or None if radiusd does not parse the value."""
+        """The octets of the attribute in a packet, or None if radiusd cannot parse the value."""
         return self.encode_pair(value.replace("\\", "\\\\"), name, tag)
 
     def request_vector(self) -> bytes:
-        """The authenticator of the answered request, with which passwords are encrypted."""
+        """The authenticator of the request, which encrypts passwords in the response."""
         return ctypes.string_at(self._request + _VECTOR_OFFSET, 16)
 
     def encode_pair(self, quoted: str, name: str, tag: int | None) -> bytes | None:
@@ -75,7 +77,7 @@ class Library:
             self._lib.fr_pair_list_free(ctypes.byref(pair))
 
     def _canonical(self, name: str):
-        """Look up as rlm_python3 does: by name, then the last definition of that number."""
+        """Look up an attribute as rlm_python3 does: by name, then by the last definition of that number."""
         found = self._lib.dict_attrbyname(name.encode())
         if not found:
             return None

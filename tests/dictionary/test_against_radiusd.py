@@ -1,4 +1,4 @@
-"""radiusd accepts every value that our check accepts, and encodes it into the counted number of octets."""
+"""`radiusd` accepts every value that Admit accepts, and encodes it into the number of octets that Admit counts."""
 
 import socket
 import subprocess
@@ -132,7 +132,7 @@ def test_every_named_value_encodes_to_its_number(dictionary, radiusd):
             except ValueError:
                 continue
             if name.isdigit():
-                # radiusd reads "56" as the number, even if a dictionary names another number so.
+                # radiusd parses "56" as the number, even if a dictionary gives another number this name.
                 number = int(name)
             octets = radiusd.encode(attribute.name, name, None)
             assert octets is not None, (attribute.name, name)
@@ -145,12 +145,12 @@ DICTIONARY = installed_dictionary()
 RADIUSD = Library()
 
 
-def _tolerable(name: str) -> bool:
+def _is_tolerable(name: str) -> bool:
     attribute = DICTIONARY.attributes[name]
     return attribute.type in REPLY_TYPES and not attribute.nested and (attribute.vendor != 0 or attribute.number < 256)
 
 
-names = st.sampled_from(sorted(filter(_tolerable, DICTIONARY.attributes)))
+names = st.sampled_from(sorted(filter(_is_tolerable, DICTIONARY.attributes)))
 octet = st.integers(0, 300).map(str)
 digits = st.integers(-5, 2**70) | st.sampled_from((2**8, 2**16, 2**24, 2**31, 2**32, 2**64)).flatmap(
     lambda bound: st.integers(bound - 2, bound + 1)
@@ -191,7 +191,7 @@ def test_radiusd_accepts_and_encodes_all_accepted_values(pair):
     octets = RADIUSD.encode(name, value, tag)
     assert octets is not None
     assert len(octets) == DICTIONARY.encoded_bytes(name, value, tag)
-    # A truncated value, or one split over several attributes, would differ from the policy.
+    # A truncated value, or a value split over several attributes, would differ from the policy.
     attribute = DICTIONARY.attributes[name]
     if attribute.type == "string" and not attribute.encrypt:
         assert octets.endswith(value.encode())
@@ -210,7 +210,7 @@ def test_check_of_any_value_raises_only_value_error(name, value, tag):
 
 
 def _radclient(pairs_of_packets: str) -> str:
-    """Return radclient's output for these packets. It reads all of them before it sends the first, to nobody here."""
+    """`radclient`'s output about these packets. It reads them all before it sends the first."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
         nobody.bind(("127.0.0.1", 0))
         target = f"127.0.0.1:{nobody.getsockname()[1]}"
@@ -224,7 +224,7 @@ def _line(name: str, value: str, tag: int | None) -> str:
 
 
 def test_radclient_reads_every_accepted_pair():
-    # Tunnel-Password is encrypted with the request (RFC 2868 3.5), so radclient cannot send it.
+    # radclient cannot send Tunnel-Password, because its encryption needs the request (RFC 2868 3.5).
     sent = [row for row in ACCEPTED if row[0] != "Tunnel-Password"]
     output = _radclient("\n\n".join(_line(name, value, tag) for name, value, tag in sent))
     assert "Error parsing" not in output

@@ -19,7 +19,7 @@ def test_includes_are_read_once_in_place(tmp_path):
     assert dictionary.values[0, 200] == {"red": 16}
 
 
-def test_vendor_blocks_and_the_old_form_agree(tmp_path):
+def test_vendor_blocks_and_inline_vendor_names_are_equal(tmp_path):
     dictionary = read(
         tmp_path,
         "VENDOR Acme 9999 format=2,1\nATTRIBUTE Old-Way 1 string Acme\n"
@@ -27,7 +27,7 @@ def test_vendor_blocks_and_the_old_form_agree(tmp_path):
         "ATTRIBUTE Plain 200 string\n",
     )
     assert [dictionary.attributes[name].vendor for name in ("old-way", "new-way", "plain")] == [9999, 9999, 0]
-    # 2 + 4 + 3 of headers, then "x", and one block of 16 after tag and salt.
+    # 2 + 4 + 3 octets of headers, then "x", and one block of 16 octets after tag and salt.
     assert dictionary.encoded_bytes("Old-Way", "x", None) == 10
     assert dictionary.encoded_bytes("New-Way", "x", 1) == 9 + 1 + 2 + 16
 

@@ -1,4 +1,4 @@
-"""Policies checked against the dictionaries of radiusd."""
+"""Reply attributes of policies, checked against the dictionaries of radiusd."""
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_entry_too_long_for_the_vendor_attribute_is_rejected(dictionary):
 
 
 def test_entries_beyond_one_vendor_packet_are_rejected(dictionary):
-    """Each of Cisco's attributes spends 21 octets on header, name and number."""
+    """Each attribute of Cisco uses 21 octets for its header, name and number."""
     entries = [f"permit tcp any host 192.0.2.{number} eq 443" for number in range(1, 70)]
     compile_outcome({"verdict": "permit", "downloadable_acl": entries[:60]}, replies=dictionary)
     found = of_permit(dictionary, downloadable_acl=entries)

@@ -1,4 +1,4 @@
-"""Two tenants of one cell, and a manual run of the worker."""
+"""Two tenants of one cell, and a function that runs the worker."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ from tests.row_snapshots import snapshotted
 
 
 @dataclass(frozen=True)
-class Two:
+class TwoTenants:
     alpha: TenantId
     bravo: TenantId
 
 
 @pytest.fixture
 @snapshotted
-def two(app_engine: Engine, cell_engine: Engine) -> Two:
+def two_tenants(app_engine: Engine, cell_engine: Engine) -> TwoTenants:
     platform = make_platform(app_engine, cell_engine)
-    return Two(make_tenant(app_engine, platform, "alpha").id, make_tenant(app_engine, platform, "bravo").id)
+    return TwoTenants(make_tenant(app_engine, platform, "alpha").id, make_tenant(app_engine, platform, "bravo").id)
 
 
 @pytest.fixture
-def tenant_id(two: Two) -> TenantId:
-    return two.alpha
+def tenant_id(two_tenants: TwoTenants) -> TenantId:
+    return two_tenants.alpha
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def change(app_engine: Engine, tenant_id: TenantId) -> Callable[..., object]:
 
 @pytest.fixture
 def work(worker_engine: Engine, tenant_id: TenantId) -> Callable[[], int]:
-    """Run all pending work of the worker, and return its amount."""
+    """Function that runs all pending work of the worker, and returns the number of processed endpoints."""
 
     def work(of: TenantId = tenant_id) -> int:
         done = 0
@@ -73,14 +73,17 @@ def work(worker_engine: Engine, tenant_id: TenantId) -> Callable[[], int]:
 
 
 @pytest.fixture
-def owner(database: Database, two: Two) -> Iterator[psycopg.Connection]:
+def owner(database: Database, two_tenants: TwoTenants) -> Iterator[psycopg.Connection]:
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
 def see(owner: psycopg.Connection, tenant_id: TenantId) -> Callable[..., None]:
-    """Report an address as the shipper does: a sighting, evidence as (source, key, value), and work."""
+    """Function that reports an address as the shipper does.
+
+    It writes a sighting, evidence as (source, key, value), and work for the worker.
+    """
 
     def see(mac: str, *evidence: tuple[str, str, str], days_ago: float = 0, of: TenantId = tenant_id) -> None:
         owner.execute(

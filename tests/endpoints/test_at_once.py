@@ -1,4 +1,4 @@
-"""Several users and the worker change the same endpoints at once, and no decision is lost."""
+"""Several users and the worker change equal endpoints at once, and no change is lost."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,7 +15,7 @@ from nac.onboarding.imports.endpoint_file import InvalidFile, import_endpoints
 from tests.factories.tenancy import ACTOR
 
 MAC = "001ba9010203"
-# Long enough for a second transaction to reach the first one's rows.
+# Long enough for a second transaction to reach the rows of the first transaction.
 MEANWHILE_SECONDS = 0.5
 
 
@@ -36,7 +36,7 @@ def meanwhile():
         yield begin
 
 
-def test_file_import_beside_discovery_succeeds(session, change, see, worker_engine, tenant_id, meanwhile):
+def test_file_import_during_discovery_succeeds(session, change, see, worker_engine, tenant_id, meanwhile):
     see(MAC)
     with session_scope(TenantScope(tenant_id), engine=worker_engine) as worker:
         assert enrich_batch(worker, tenant_id=tenant_id) == 1

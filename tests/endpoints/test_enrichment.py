@@ -38,7 +38,7 @@ def members(session, tenant_id, name):
 
 
 def changes(owner):
-    """Changes that cells receive."""
+    """Changes in the feed for cells."""
     return [key for (key,) in owner.execute("DELETE FROM replica_changes WHERE noun = 'endpoint' RETURNING key")]
 
 
@@ -53,24 +53,24 @@ def test_seen_address_is_discovered_with_vendor_and_profile(session, see, work):
     assert work() == 0
 
 
-def test_discovery_affects_only_its_tenant(session, app_engine, two, see, work):
-    see(BROTHER, of=two.bravo)
+def test_discovery_affects_only_its_tenant(session, app_engine, two_tenants, see, work):
+    see(BROTHER, of=two_tenants.bravo)
     assert work() == 0
-    assert work(two.bravo) == 1
+    assert work(two_tenants.bravo) == 1
     assert session.scalars(select(Endpoint)).all() == []
-    with session_scope(TenantScope(two.bravo), engine=app_engine) as other:
+    with session_scope(TenantScope(two_tenants.bravo), engine=app_engine) as other:
         assert get_endpoint(other).vendor == "Brother industries, LTD."
 
 
-def test_only_tenants_with_work_are_processed(worker_engine, two, see, work):
+def test_only_tenants_with_work_are_processed(worker_engine, two_tenants, see, work):
     def tenants():
         with session_scope(PlatformScope(), engine=worker_engine) as session:
             return set(waiting.list_tenants(session))
 
     assert tenants() == set()
-    see(BROTHER, of=two.bravo)
-    assert tenants() == {two.bravo}
-    work(two.bravo)
+    see(BROTHER, of=two_tenants.bravo)
+    assert tenants() == {two_tenants.bravo}
+    work(two_tenants.bravo)
     assert tenants() == set()
 
 
@@ -111,7 +111,7 @@ def test_full_inbox_drops_new_devices(session, owner, see, work, monkeypatch):
         see(f"001ba900000{number}", HOSTNAME)
     work()
     macs = sorted(session.scalars(select(Endpoint.mac)))
-    # Random addresses leave room for the others.
+    # Devices with random addresses leave space for other devices.
     assert macs == ["001ba9000000", "001ba9000001", "02aa00000000", "02aa00000001"]
     for table in ("endpoint_sightings", "endpoint_evidence"):
         left = owner.execute(f"SELECT replace(mac::text, ':', '') FROM {table} ORDER BY 1").fetchall()
@@ -129,7 +129,7 @@ def test_unseen_devices_expire_but_approved_ones_never(session, owner, change, s
     assert sorted(session.scalars(select(Endpoint.mac))) == ["0004f2000001", BROTHER, "02aabbccddff"]
     session.commit()
     assert owner.execute("SELECT count(*) FROM endpoint_evidence").fetchone() == (2,)
-    # Seen again, it is new.
+    # A device that is seen again after its deletion is new.
     see(AXIS)
     work()
     assert get_endpoint(session, AXIS).status == "discovered"
@@ -241,10 +241,10 @@ def test_removing_a_rule_empties_the_group_and_is_audited(session, change, work,
     assert (entry.action, entry.before) == ("endpoint-group.set-rule", {"rule": {"all": []}})
 
 
-def test_two_workers_share_no_work_of_a_tenant(worker_engine, two, see, work):
+def test_two_workers_share_no_work_of_a_tenant(worker_engine, two_tenants, see, work):
     see(BROTHER)
-    with session_scope(TenantScope(two.alpha), engine=worker_engine) as session:
-        assert enrichment.enrich_batch(session, tenant_id=two.alpha) == 1
+    with session_scope(TenantScope(two_tenants.alpha), engine=worker_engine) as session:
+        assert enrichment.enrich_batch(session, tenant_id=two_tenants.alpha) == 1
         assert work() == 0
     assert work() == 0
 
@@ -292,9 +292,9 @@ def test_endpoint_deleted_during_a_run_blocks_nothing(session, change, see, work
     assert [endpoint.mac for endpoint in session.scalars(select(Endpoint))] == [AXIS]
 
 
-def test_failing_tenant_does_not_block_others(session, worker_engine, two, see, monkeypatch):
+def test_failing_tenant_does_not_block_others(session, worker_engine, two_tenants, see, monkeypatch):
     see(BROTHER)
-    see(AXIS, of=two.bravo)
+    see(AXIS, of=two_tenants.bravo)
     looked_at = []
 
     def enrich(session, *, tenant_id):
@@ -304,4 +304,4 @@ def test_failing_tenant_does_not_block_others(session, worker_engine, two, see, 
     monkeypatch.setattr(jobs, "enrich_batch", enrich)
     set_process_engine(worker_engine)
     jobs.enrich()
-    assert set(looked_at) == {two.alpha, two.bravo}
+    assert set(looked_at) == {two_tenants.alpha, two_tenants.bravo}

@@ -1,4 +1,4 @@
-"""Users can change imported rows during enrichment, because it locks few of them at a time."""
+"""Users can change imported rows during enrichment, because the worker locks few rows at a time."""
 
 from collections.abc import Iterator
 from threading import Thread
@@ -39,7 +39,7 @@ def process_engine(worker_engine: Engine) -> Iterator[Engine]:
     set_process_engine(None)
 
 
-def free(owner: psycopg.Connection) -> int:
+def unlocked_rows(owner: psycopg.Connection) -> int:
     """Rows that another transaction could change now."""
     with owner.transaction(force_rollback=True):
         return len(owner.execute("SELECT id FROM endpoints FOR UPDATE SKIP LOCKED").fetchall())
@@ -53,7 +53,7 @@ def test_batch_locks_few_rows_and_stores_them_at_once(
         counted(worker_engine) as statements,
     ):
         assert enrich_batch(session, tenant_id=tenant_id) == _HELD_MOST
-        assert free(owner) == len(_MACS) - _HELD_MOST
+        assert unlocked_rows(owner) == len(_MACS) - _HELD_MOST
     assert len([each for each in statements if "UPDATE endpoints" in each]) == 1
     stored = owner.execute("SELECT count(*) FROM endpoints WHERE vendor <> '' AND found_profile = 'printer'")
     assert stored.fetchone() == (_HELD_MOST,)
@@ -66,7 +66,7 @@ def test_new_rule_locks_few_rows(change, worker_engine, tenant_id, imported, own
     change(group_rules.update_group_rule, name="brothers", rule=rule)
     with session_scope(TenantScope(tenant_id), engine=worker_engine) as session:
         assert enrich_batch(session, tenant_id=tenant_id) == _HELD_MOST
-        assert free(owner) == len(_MACS) - _HELD_MOST
+        assert unlocked_rows(owner) == len(_MACS) - _HELD_MOST
 
 
 def test_rows_change_during_enrichment_and_few_are_locked(
@@ -79,10 +79,10 @@ def test_rows_change_during_enrichment_and_few_are_locked(
         mac = _MACS[len(locked) * 997 % len(_MACS)]
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
             endpoints.update_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=mac, notes=f"{len(locked)}")
-        locked.append(len(_MACS) - free(owner))
+        locked.append(len(_MACS) - unlocked_rows(owner))
     worker.join()
     assert 0 < max(locked) <= _HELD_MOST
     assert owner.execute("SELECT count(*) FROM endpoints WHERE vendor = ''").fetchone() == (0,)
-    # Concurrent changes by users are kept.
+    # The worker keeps concurrent changes of users.
     noted = owner.execute("SELECT count(*) FROM endpoints WHERE notes <> ''").fetchone()
     assert noted == (min(len(locked), len(_MACS)),)

@@ -1,4 +1,4 @@
-"""Endpoint files: a valid one is stored whole, an invalid one not at all, with all its errors."""
+"""Endpoint files. A valid file is stored completely. An invalid file is not stored, and all its errors are listed."""
 
 import json
 from contextlib import suppress
@@ -80,7 +80,7 @@ def test_file_of_either_format_is_stored_whole(session, who, tenant_id, text):
         ('{"mac": "001ba9010203", "groups": [1], "attributes": {"a": 1}, "name": "\\u0000"}',
          ["line 1: groups", "line 1: name", "line 1: attributes"]),
         ("{" * 100_000, ["line 1"]),
-        # In UTC this is the year 10,000, which could not be read back.
+        # In UTC this date is in the year 10,000, which cannot be read back.
         ("mac,valid_until\n001ba9010203,9999-12-31T23:59-12:00\n", ["line 2: valid_until"]),
     ],
 )  # fmt: skip
@@ -146,9 +146,9 @@ _LINES = st.dictionaries(st.sampled_from((*COLUMNS, "attributes", "x")), _VALUES
 def test_any_file_is_stored_or_rejected(session, who):
     @settings(max_examples=examples(200), deadline=None)
     @given(st.lists(_LINES.map(json.dumps), max_size=4).map("\n".join) | st.text(max_size=200))
-    def tried(text):
+    def load_text(text):
         with session.begin_nested() as point, suppress(InvalidFile):
             load(session, who, text)
             point.rollback()
 
-    tried()
+    load_text()

@@ -1,4 +1,4 @@
-"""Bulk decisions about discovered devices: all or none, with a preview and an audit entry."""
+"""Bulk approval of discovered devices: all or none, with a preview and an audit entry for each."""
 
 from datetime import timedelta
 
@@ -144,9 +144,9 @@ def test_more_devices_than_the_limit_are_rejected(session, who, seen, monkeypatc
         inbox.classify_endpoints(session, **who, wanted=EndpointCriteria(random=False), decision=InboxDecision("block"))
 
 
-def test_devices_of_other_tenants_are_not_in_the_inbox(session, who, two, see, work):
-    see(BROTHER, of=two.bravo)
-    work(two.bravo)
+def test_devices_of_other_tenants_are_not_in_the_inbox(session, who, two_tenants, see, work):
+    see(BROTHER, of=two_tenants.bravo)
+    work(two_tenants.bravo)
     assert (
         inbox.classify_endpoints(
             session, **who, wanted=EndpointCriteria(vendor="brother"), decision=InboxDecision("block")

@@ -1,4 +1,4 @@
-"""Posture reported by other systems: typed, bounded, and ignored when stale."""
+"""Posture values that other systems report: typed, limited, and ignored when they are stale."""
 
 from datetime import timedelta
 
@@ -15,17 +15,19 @@ MAC = "001ba9010203"
 
 
 @pytest.fixture
-def tell(session, who):
+def report_posture(session, who):
     endpoints.create_endpoint(session, **who, mac=MAC)
 
-    def tell(values, source="mdm-1", **more):
+    def report_posture(values, source="mdm-1", **more):
         return posture.update_posture(session, **who, mac=MAC, values=values, source=source, **more).posture
 
-    return tell
+    return report_posture
 
 
-def test_values_are_kept_with_their_type_source_and_time(tell):
-    told = tell({"mdm.compliant": True, "posture.os.build": 22631, "mdm.owner": "Anna"}, lifetime=timedelta(hours=1))
+def test_values_are_stored_with_type_source_and_time(report_posture):
+    told = report_posture(
+        {"mdm.compliant": True, "posture.os.build": 22631, "mdm.owner": "Anna"}, lifetime=timedelta(hours=1)
+    )
     assert {name: each["value"] for name, each in told.items()} == {
         "mdm.compliant": True,
         "posture.os.build": 22631,
@@ -34,9 +36,9 @@ def test_values_are_kept_with_their_type_source_and_time(tell):
     assert {(each["source"], each["until"] - each["at"]) for each in told.values()} == {("mdm-1", 3600)}
 
 
-def test_latest_value_wins_and_null_removes(tell):
-    tell({"mdm.compliant": True, "mdm.owner": "Anna"})
-    told = tell({"mdm.compliant": False, "mdm.owner": None}, source="mdm-2")
+def test_latest_value_wins_and_null_removes(report_posture):
+    report_posture({"mdm.compliant": True, "mdm.owner": "Anna"})
+    told = report_posture({"mdm.compliant": False, "mdm.owner": None}, source="mdm-2")
     assert {name: (each["value"], each["source"]) for name, each in told.items()} == {"mdm.compliant": (False, "mdm-2")}
 
 
@@ -52,24 +54,26 @@ def test_latest_value_wins_and_null_removes(tell):
         ({"mdm.a": True}, "x", 400, ["lifetime"]),
     ],
 )
-def test_all_errors_are_listed_and_nothing_is_stored(tell, session, tenant_id, values, source, lifetime, places):
+def test_all_errors_are_listed_and_nothing_is_stored(
+    report_posture, session, tenant_id, values, source, lifetime, places
+):
     with pytest.raises(InvalidPosture) as refused:
-        tell(values, source, lifetime=timedelta(days=lifetime))
+        report_posture(values, source, lifetime=timedelta(days=lifetime))
     assert [mistake.place for mistake in refused.value.mistakes] == places
     assert endpoints.require_by_mac(session, tenant_id=tenant_id, mac=MAC).posture == {}
 
 
-def test_number_of_values_per_endpoint_is_limited(tell):
-    tell({f"mdm.v{number}": number for number in range(posture.MAX_FIELDS)})
+def test_number_of_values_per_endpoint_is_limited(report_posture):
+    report_posture({f"mdm.v{number}": number for number in range(posture.MAX_FIELDS)})
     with pytest.raises(InvalidPosture, match="can have"):
-        tell({"mdm.one-more": 1})
+        report_posture({"mdm.one-more": 1})
 
 
-def test_only_a_changed_value_is_audited(tell, session):
-    tell({"mdm.compliant": True})
+def test_only_a_changed_value_is_audited(report_posture, session):
+    report_posture({"mdm.compliant": True})
     entry = audit.list_entries(session)[0]
     assert (entry.action, entry.after) == ("endpoint.set-posture", {"source": "mdm-1", "mdm.compliant": True})
-    tell({"mdm.compliant": True})
+    report_posture({"mdm.compliant": True})
     assert audit.list_entries(session)[0].id == entry.id
 
 

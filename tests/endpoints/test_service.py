@@ -103,7 +103,7 @@ def test_adding_a_discovered_device_approves_it(session: Session, who: dict[str,
         endpoints.create_endpoint(session, **who, mac=PRINTER)
 
 
-def test_update_changes_only_given_fields(session: Session, who: dict[str, object]) -> None:
+def test_update_changes_only_fields_in_the_request(session: Session, who: dict[str, object]) -> None:
     until = utc_now() + timedelta(days=30)
     endpoints.create_endpoint(
         session, **who, mac=PRINTER, name="Printer", valid_until=until, attributes={"floor": "2", "room": "7"}

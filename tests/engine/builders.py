@@ -22,8 +22,8 @@ def policy_of(*rules, **sections):
     return {"rules": list(rules), **sections}
 
 
-def ask(policy: Policy | dict, *, trace: bool = False, **attributes) -> Decision:
-    """Decides on attributes passed as keywords, with "__" for a dot: endpoint__group=("printers",)."""
+def decide_on(policy: Policy | dict, *, trace: bool = False, **attributes) -> Decision:
+    """Decide on attributes that are keyword arguments, with "__" for a dot: endpoint__group=("printers",)."""
     compiled = policy if isinstance(policy, Policy) else compile_policy(policy)
     values = {
         name.replace("__", "."): value if isinstance(value, tuple) else (value,) for name, value in attributes.items()
@@ -32,4 +32,4 @@ def ask(policy: Policy | dict, *, trace: bool = False, **attributes) -> Decision
 
 
 def matches(condition, **attributes) -> bool:
-    return ask(policy_of(rule("r", condition)), **attributes).permitted
+    return decide_on(policy_of(rule("r", condition)), **attributes).permitted

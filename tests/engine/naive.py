@@ -1,6 +1,6 @@
-"""A second, slow implementation of policies, written directly from docs/reference/policy.md.
+"""A second, slow implementation of policies, based only on docs/reference/policy.md.
 
-It shares only the attribute list with the engine: no closures, no fusing, no precomputation.
+It shares the list of attributes with the engine, and no code for closures, fusion or precomputation.
 """
 
 import ipaddress
@@ -14,7 +14,7 @@ DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
 def first_rule(document, attributes, *, at=0, zone="UTC"):
-    """Returns the id of the rule that decides, "" for the fallback."""
+    """The id of the rule that decides, "" for the fallback."""
     for rule in [*document.get("pinned_denies", []), *document.get("rules", [])]:
         if holds(rule["when"], attributes, at=at, zone=zone, named=document.get("conditions", {})):
             return rule["id"]
@@ -53,62 +53,62 @@ def compare(condition, value):
     attribute, operator = find_attribute(condition["attribute"]), condition["operator"]
     if operator == "exists":
         return True
-    wanted = condition["value"]
+    expected = condition["value"]
     if operator in ("equals", "one_of"):
-        members = wanted if operator == "one_of" else [wanted]
+        members = expected if operator == "one_of" else [expected]
         return any(same(attribute, condition, value, member) for member in members)
     if operator in ("greater_than", "less_than", "at_least", "at_most", "between"):
         number = as_number(value)
         if number is None or attribute.kind not in ("number", "open"):
             return False
         if operator == "between":
-            return wanted[0] <= number <= wanted[1]
+            return expected[0] <= number <= expected[1]
         return {
-            "greater_than": number > wanted,
-            "less_than": number < wanted,
-            "at_least": number >= wanted,
-            "at_most": number <= wanted,
+            "greater_than": number > expected,
+            "less_than": number < expected,
+            "at_least": number >= expected,
+            "at_most": number <= expected,
         }[operator]
     text = as_text(attribute, value)
     if text is None:
         return False
-    members = wanted if isinstance(wanted, list) else [wanted]
+    members = expected if isinstance(expected, list) else [expected]
     if operator == "in_domain":
         return any(in_domain(text, member) for member in members)
     if operator == "in_network":
         return any(in_network(text, member) for member in members)
     blind = attribute.folded or condition.get("ignore_case", False)
     if operator == "matches":
-        return re.search(wanted, text, re.IGNORECASE if blind else 0) is not None
+        return re.search(expected, text, re.IGNORECASE if blind else 0) is not None
     if attribute.kind == "mac":
-        wanted = re.sub("[^0-9a-fA-F]", "", wanted)
+        expected = re.sub("[^0-9a-fA-F]", "", expected)
     if blind:
-        text, wanted = text.casefold(), wanted.casefold()
+        text, expected = text.casefold(), expected.casefold()
     if operator == "starts_with":
-        return text[: len(wanted)] == wanted
+        return text[: len(expected)] == expected
     if operator == "ends_with":
-        return text[len(text) - len(wanted) :] == wanted if len(text) >= len(wanted) else False
+        return text[len(text) - len(expected) :] == expected if len(text) >= len(expected) else False
     assert operator == "contains"
-    return wanted in text
+    return expected in text
 
 
-def same(attribute, condition, value, wanted):
+def same(attribute, condition, value, expected):
     if attribute.kind == "boolean":
-        return value is wanted
-    if attribute.kind == "number" or (attribute.kind == "open" and type(wanted) is int):
-        return as_number(value) == wanted
+        return value is expected
+    if attribute.kind == "number" or (attribute.kind == "open" and type(expected) is int):
+        return as_number(value) == expected
     text = as_text(attribute, value)
     if text is None:
         return False
-    if type(wanted) is bool:
-        wanted = "true" if wanted else "false"
+    if type(expected) is bool:
+        expected = "true" if expected else "false"
     if attribute.kind == "mac":
-        wanted = re.sub("[^0-9a-fA-F]", "", wanted)
+        expected = re.sub("[^0-9a-fA-F]", "", expected)
     if attribute.kind == "address":
-        wanted = str(ipaddress.ip_address(wanted))
+        expected = str(ipaddress.ip_address(expected))
     if attribute.folded or condition.get("ignore_case", False):
-        return text.casefold() == wanted.casefold()
-    return text == wanted
+        return text.casefold() == expected.casefold()
+    return text == expected
 
 
 def as_text(attribute, value):
@@ -129,8 +129,8 @@ def as_number(value):
 
 def in_domain(text, domain):
     labels = text.split("@")[-1].lower().removesuffix(".").split(".")
-    wanted = domain.lower().removesuffix(".").split(".")
-    return labels[-len(wanted) :] == wanted
+    expected = domain.lower().removesuffix(".").split(".")
+    return labels[-len(expected) :] == expected
 
 
 def in_network(text, network):
@@ -140,12 +140,12 @@ def in_network(text, network):
         return False
     if there.version == 6 and there.prefixlen == 128 and there.network_address.ipv4_mapped:
         there = ipaddress.ip_network(there.network_address.ipv4_mapped)
-    wanted = ipaddress.ip_network(network)
-    return there.version == wanted.version and there.subnet_of(wanted)
+    expected = ipaddress.ip_network(network)
+    return there.version == expected.version and there.subnet_of(expected)
 
 
 def in_window(window, at, zone):
-    """Checks today's and yesterday's window as naive dates and times."""
+    """Compare with today's and yesterday's window as naive dates and times."""
     local = datetime.fromtimestamp(at, ZoneInfo(zone)).replace(tzinfo=None)
     begins = time.fromisoformat(window.get("from", "00:00"))
     ends = window.get("to", "24:00")

@@ -1,6 +1,7 @@
-"""Random policies and requests. Values come from small pools of neighbours, for many near misses.
+"""Random policies and requests.
 
-Strategies are built once, because building one takes longer than drawing from it.
+Values come from small pools of neighbours, so that near misses are frequent. Strategies are built once, because
+building a strategy takes longer than drawing from it.
 """
 
 from functools import cache
@@ -33,7 +34,7 @@ NUMBERS = st.sampled_from((-5, 0, 4, 5, 6, 12, 2**64 - 1))
 TIMES = ("00:00", "02:30", "08:00", "18:00", "23:59")
 DATES = ("2026-03-28", "2026-03-29", "2026-10-25", "2026-12-31")
 ZONES = st.sampled_from(("UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia", "Asia/Kathmandu"))
-# Around the 2026 daylight saving changes in Berlin, and any moment within forty years.
+# Times around the 2026 daylight saving changes in Berlin, and any time within forty years.
 MOMENTS = (
     st.integers(1774742400 - 90_000, 1774742400 + 90_000)
     | st.integers(1792886400 - 90_000, 1792886400 + 90_000)
@@ -105,7 +106,7 @@ def values(operator, whole, part):
     return part
 
 
-# Of an attribute of any kind. A list has members of one kind and no booleans.
+# Values of any kind of attribute. The members of a list have one kind and are no booleans.
 _BOOLEANS = st.booleans()
 _OPEN_LISTED, _OPEN = st.sampled_from((texts, NUMBERS)), st.sampled_from((texts, NUMBERS, _BOOLEANS))
 _PART, _PART_OF_MAC = st.sampled_from(_PARTS), st.sampled_from(_PARTS_OF_MACS)
@@ -129,7 +130,7 @@ def comparisons(draw, names=_names):
 
 
 def nested(leaves, levels=2):
-    """With a maximum depth of all, any and not."""
+    """Conditions with a maximum depth of all, any and not."""
     for _ in range(levels):
         leaves = leaves | st.tuples(_JOINTS, st.lists(leaves, min_size=1, max_size=3)).map(_joined)
     return leaves
@@ -150,7 +151,7 @@ _NUMBER_OF_NAMES = st.integers(0, len(_NAMES))
 
 @st.composite
 def policies(draw):
-    """With named conditions. Each may refer to earlier ones."""
+    """Policies with named conditions. Each condition may refer to earlier conditions."""
     count = draw(_NUMBER_OF_NAMES)
     named = {name: draw(_condition(number, levels=1)) for number, name in enumerate(_NAMES[:count])}
     rules = [rule(f"r{number}", when, draw(_VERDICTS)) for number, when in enumerate(draw(_whens(count)))]
@@ -159,7 +160,7 @@ def policies(draw):
 
 @cache
 def _condition(known, levels=2):
-    """May refer to the first `known` of the names."""
+    """A condition that may refer to the first `known` of the names."""
     references = [{"condition": name} for name in _NAMES[:known]]
     return nested(comparisons() | st.sampled_from(references) if references else comparisons(), levels)
 

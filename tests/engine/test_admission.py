@@ -1,4 +1,4 @@
-"""The admission ladder: the first failed check decides, and no later fact is read."""
+"""The checks of admission, in order. The first failed check decides, and no later fact is read."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -27,7 +27,7 @@ USER = SimpleNamespace(disabled=False, valid_until=0)
 
 @dataclass
 class Facts:
-    """A request that passes every check, and the facts that were read."""
+    """A request that passes every check, and a list of the facts that were read."""
 
     method: str = "eap-ttls-pap"
     tls_version: str = "1.3"
@@ -92,7 +92,7 @@ def block(facts):
     facts.standing = "blocked"
 
 
-# In the order of the ladder: failure, reason, facts read up to it.
+# In the order of the checks: failure, reason, facts read up to it.
 LADDER = (
     (suspend, "tenant-suspended", []),
     (fail_login, "wrong-password", ["login"]),
@@ -110,7 +110,7 @@ def test_request_that_passes_every_check_reaches_the_policy():
 
 
 @given(st.sets(st.integers(0, len(LADDER) - 1), min_size=1))
-def test_first_failed_check_decides_and_ends_the_ladder(failed):
+def test_first_failed_check_decides_and_ends_the_checks(failed):
     facts = Facts()
     for number in failed:
         LADDER[number][0](facts)
@@ -174,7 +174,7 @@ def test_every_method_of_the_catalogue_is_of_a_device_or_a_user():
         ("a later status", 0, "unapproved"),
     ],
 )
-def test_standing_of_an_endpoint(status, valid_until, standing):
+def test_standing_of_an_endpoint_is_reported(status, valid_until, standing):
     assert get_standing(SimpleNamespace(status=status, valid_until=valid_until), NOW) == standing
 
 
@@ -217,7 +217,7 @@ LISTED = authority(own=False, listed_until=NOW + 1)
         (authority(own=False, revoked=True), None, external(), False, "ca-revoked"),
     ],
 )
-def test_certificate_status_decides(signer, record, status, is_required, reason):
+def test_certificate_status_decides_about_admission(signer, record, status, is_required, reason):
     assert refuse_certificate(signer, record, status, now_seconds=NOW, is_status_required=is_required) == reason
 
 

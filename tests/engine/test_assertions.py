@@ -1,4 +1,4 @@
-"""Tests within a policy: their format and its errors."""
+"""Tests that a policy contains: their format and their errors."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Hostile documents: each is rejected with positions, within bounded time."""
+"""Hostile policy documents: each is rejected with the positions of its errors, within a limited time."""
 
 import json
 
@@ -69,7 +69,7 @@ def test_patterns_are_limited():
     "pattern", ["(a+,?)+$", "(a|a)*b", ".*.*.*=$", "^(([a-z])+.)+[A-Z]([a-z])+$", "a{0,400}a{400}$"]
 )
 def test_catastrophic_pattern_returns_at_once(pattern):
-    """Python's own engine would practically never finish some of these."""
+    """Python's own regular expressions would practically never finish some of these patterns."""
     assert not matches(compare("endpoint.name", "matches", pattern), endpoint__name="a" * 399 + "!" * 60_000)
 
 
@@ -85,7 +85,7 @@ def test_suggestions_are_limited_to_the_first_unknown_names():
 
 
 def test_costly_comparisons_compile_or_are_rejected_in_time():
-    """2,000 comparisons, each of which might imply any other."""
+    """2,000 comparisons, of which each might imply any other."""
     halves = [
         {"any": [compare("mac", "starts_with", f"{half}{number:04x}") for number in range(990)]}
         for half in ("0a", "0b")
@@ -105,11 +105,11 @@ VALUES = {
 
 @pytest.mark.parametrize("operator", [each for each in OPERATORS if each != "within"])
 def test_missing_attribute_fails_comparisons_and_passes_not(operator):
-    """The table of docs/reference/policy.md."""
+    """The expected results are in the table of docs/reference/policy.md."""
     for name in ("radius.X", "mdm.x"):
         condition = compare(name, operator, *VALUES.get(operator, ("x",)))
         for attributes in ({}, {name.replace(".", "__"): ()}):
             assert not matches(condition, **attributes)
             assert matches({"not": condition}, **attributes)
-        # To match only devices that have it.
+        # With a presence check, the negation matches only devices that have the attribute.
         assert not matches({"all": [compare(name, "exists"), {"not": compare(name, "equals", "y")}]})

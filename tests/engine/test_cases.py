@@ -1,7 +1,7 @@
-"""Decision tables: add a file to cases/ and it runs.
+"""Decision tables: each file in cases/ is a test.
 
-{"policy": {...}, "fallback": optional site fallback, "time_zone": optional, "monitor": optional mode of the site,
-"requests": [{"why", "request": {...}, "at": optional moment, "expect": {...}}]}
+A file contains {"policy": {...}, "fallback": optional site fallback, "time_zone": optional, "monitor": optional mode of
+the site, "requests": [{"why", "request": {...}, "at": optional moment, "expect": {...}}]}.
 """
 
 from datetime import datetime
@@ -15,7 +15,7 @@ from nac.engine.operators import OPERATORS
 from nac.engine.reasons import REASONS
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
-# The same table covers the parts of an issuer and of a subject.
+# One table covers the parts of an issuer and of a subject.
 PARTS_ALIKE = {f"certificate.issuer.{part}" for part in NAME_PARTS} - {"certificate.issuer.O", "certificate.issuer.CN"}
 
 
@@ -28,7 +28,7 @@ def rows():
 
 @pytest.mark.parametrize(("case", "row"), list(rows()))
 def test_case_file_row_decides_as_expected(case, row):
-    policy, request = compiled(case), asked(row)
+    policy, request = compiled(case), request_of(row)
 
     decision = decide(policy, request)
 
@@ -46,7 +46,7 @@ def test_case_file_row_decides_as_expected(case, row):
     assert {"verdict", "reason"} <= expect.keys(), "a row states at least the verdict and the reason"
     assert {key: answer[key] for key in expect} == expect
     assert decision.reason in REASONS
-    # A cell keeps only the deciding part of a policy and reads only the attributes that it uses.
+    # A cell stores only the deciding part of a policy and reads only the attributes that the policy uses.
     read = {name: values for name, values in request.attributes.items() if name in policy.reads}
     assert decide(policy.without_trace(), request._replace(attributes=read)) == decision
     # The explanation must always match the decision.
@@ -70,21 +70,21 @@ def compiled(case):
     )
 
 
-def asked(row):
+def request_of(row):
     return parse_request(row["request"], at=int(datetime.fromisoformat(row["at"]).timestamp()) if "at" in row else 0)
 
 
 def test_every_operator_and_attribute_has_hit_and_near_miss():
-    """A near miss: the attribute is present, and the comparison decides."""
+    """In a near miss the attribute is present, and the comparison decides."""
     seen = set()
     for path in CASES:
         case = parse_policy_text(path.read_bytes())
         for row in case["requests"]:
-            for step in decide(compiled(case), asked(row), trace=True).trace:
+            for step in decide(compiled(case), request_of(row), trace=True).trace:
                 for cause in step.because:
                     if cause.seen or cause.operator == "exists":
                         seen |= {(cause.operator, cause.matched), (cause.attribute, cause.matched)}
-    # For a presence check, the attribute is present or absent.
+    # A presence check needs a present and an absent attribute.
     wanted = {*OPERATORS, *ATTRIBUTE_CATALOGUE} - PARTS_ALIKE
     assert {(what, held) for what in wanted for held in (True, False)} - seen == set()
     opened = {name.partition(".")[0] for name, _ in seen}

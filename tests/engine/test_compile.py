@@ -1,4 +1,4 @@
-"""Compiler errors: all in one result, each with its position."""
+"""Errors of the policy compiler: one result lists all of them, each with its position."""
 
 import gc
 import weakref
@@ -209,7 +209,7 @@ def test_rule_covered_by_an_earlier_one_is_unreachable(earlier, later):
             {"all": [compare("endpoint.group", "equals", "a"), compare("endpoint.group", "equals", "b")]},
             compare("endpoint.group", "equals", "a"),
         ),
-        # An attribute with several values may equal one value and differ by another.
+        # An attribute with several values may equal one value and differ from another value.
         ({"not": compare("endpoint.group", "equals", "a")}, compare("endpoint.group", "equals", "b")),
         (
             compare("radius.X", "between", [5, 6]),
@@ -223,7 +223,7 @@ def test_rule_covered_by_an_earlier_one_is_unreachable(earlier, later):
         ),
     ],
 )
-def test_possibly_reachable_rule_is_kept(earlier, later):
+def test_possibly_reachable_rule_is_accepted(earlier, later):
     assert len(compile_policy(policy_of(rule("a", earlier), rule("b", later))).rules) == 2
 
 
@@ -232,7 +232,7 @@ def test_duplicate_id_error_names_the_first_use():
     assert found == {"rules[0].id": "the id 'a' is already used by pinned_denies[0]"}
 
 
-def test_limits_are_inclusive():
+def test_policy_at_each_limit_is_accepted():
     many = [rule(f"r{index}", compare("ssid", "equals", f"s{index}")) for index in range(501)]
     assert len(compile_policy(policy_of(*many[:500])).rules) == 500
     assert "rules" in mistakes(policy_of(*many))
@@ -332,7 +332,7 @@ def test_policies_with_the_same_structure_share_code():
 
 
 def test_dropped_policy_is_freed_without_garbage_collection():
-    """Cells exclude compiled policies from Python's garbage collector: a reference cycle would never be freed."""
+    """Cells exclude compiled policies from Python's garbage collector, so a reference cycle would never be freed."""
     gc.collect()
     gc.disable()
     try:

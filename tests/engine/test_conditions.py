@@ -1,4 +1,4 @@
-"""Conditions: each match beside a near miss."""
+"""Conditions in rules: each match next to a near miss."""
 
 from tests.engine.builders import compare, matches, policy_of, rule
 

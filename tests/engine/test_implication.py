@@ -1,4 +1,7 @@
-"""Implication between comparisons holds for every value: all pairs from small pools, checked naively."""
+"""The compiler finds that a comparison implies another comparison.
+
+For all pairs from small pools, the implication must hold for every value.
+"""
 
 from itertools import product
 
@@ -69,8 +72,8 @@ def comparisons_of(attribute):
                 yield {**compare(attribute.name, operator, value), "ignore_case": True}
 
 
-def truths(condition, attribute, zone="UTC"):
-    """The values (or moments, for times of day) for which it holds, as a bit mask."""
+def true_values(condition, attribute, zone="UTC"):
+    """The values, or times of day, for which the condition holds, as a bit mask."""
     if attribute.kind == "time":
         worlds = [({}, at) for at in MOMENTS]
     else:
@@ -92,7 +95,7 @@ def test_implied_comparison_holds_for_every_value(name):
     for document in comparisons_of(attribute):
         comparison = ConditionParser(MistakeReport()).parse(document, "")
         assert comparison is not None, document
-        judged.append((document, build_term(comparison), truths(document, attribute)))
+        judged.append((document, build_term(comparison), true_values(document, attribute)))
     said = 0
     for (one, first, held), (other, second, other_held) in product(judged, judged):
         if implies(first, second):

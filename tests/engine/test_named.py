@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nac.engine import PolicyErrors, compile_policy, parse_policy_text
-from tests.engine.builders import ask, compare, policy_of, rule
+from tests.engine.builders import compare, decide_on, policy_of, rule
 
 SSID = compare("ssid", "equals", "corp")
 MAC = compare("mac", "exists")
@@ -30,14 +30,14 @@ def test_reference_equals_the_named_condition():
             "corp": SSID,
         },
     )
-    assert ask(policy, ssid="corp").rule_id == "both"
-    assert ask(policy, ssid="corp", mac="001122334455").rule_id == ""
-    assert ask(policy, ssid="g").rule_id == ""
+    assert decide_on(policy, ssid="corp").rule_id == "both"
+    assert decide_on(policy, ssid="corp", mac="001122334455").rule_id == ""
+    assert decide_on(policy, ssid="g").rule_id == ""
 
 
 def test_explanation_links_to_the_definition():
     policy = policy_of(rule("r", refer("at-work")), conditions={"at-work": {"all": [SSID, MAC]}})
-    (cause,) = ask(policy, trace=True, ssid="corp").trace[0].because
+    (cause,) = decide_on(policy, trace=True, ssid="corp").trace[0].because
     assert cause.place == "conditions['at-work'].all[1]"
 
 
@@ -104,7 +104,7 @@ def test_depth_limit_includes_references():
     def chain(length):
         return {"n0": MAC} | {f"n{number}": refer(f"n{number - 1}") for number in range(1, length)}
 
-    # A reference counts as a level, and so does its condition.
+    # A reference counts as a level, and the referenced condition counts as a level too.
     compile_policy(policy_of(rule("r", refer("n8")), conditions=chain(9)))
     assert list(mistakes(policy_of(rule("r", refer("n9")), conditions=chain(10)))) == ["rules[0].when.condition"]
     assert list(mistakes({"conditions": chain(400)})) == ["conditions.n10.condition"]

@@ -1,4 +1,4 @@
-"""Properties of every policy and every request."""
+"""Properties that hold for every policy and every request."""
 
 import pytest
 from hypothesis import given, settings
@@ -129,7 +129,7 @@ def test_engine_and_naive_implementation_agree(document, attributes, at, zone):
     verdicts = {rule["id"]: rule["then"]["verdict"] for rule in document["rules"]}
     assert decision.verdict == verdicts.get(first, document["fallback"]["verdict"])
     assert decide(policy, request, trace=True).rule_id == first
-    # A cell reads only the attributes that the policy uses, and keeps only the deciding part of the policy.
+    # A cell reads only the attributes that the policy uses, and stores only the deciding part of the policy.
     read = {name: values for name, values in attributes.items() if name in policy.reads}
     assert decide(policy.without_trace(), PolicyRequest(read, at)) == decision
 

@@ -46,7 +46,7 @@ def test_random_data_has_no_references():
         ("equals", "floor-1", {}, True),
         ("one_of", ["floor-1", "floor-2"], {}, False),
         ("exists", None, {}, False),
-        # A saved document is never like this.
+        # No saved document has this form.
         ("matches", "(", {}, False),
         ("at_least", 1, {}, False),
     ],

@@ -1,10 +1,10 @@
-"""Results, profiles, quarantine and monitor mode: rejected values, with position and message."""
+"""Results, profiles, quarantine and monitor mode in policies: invalid values, each with position and message."""
 
 import pytest
 
 from nac.engine import PolicyErrors, compile_outcome, compile_policy
 from nac.engine.conditions import could_match
-from tests.engine.builders import ask, compare, pinned, policy_of, rule
+from tests.engine.builders import compare, decide_on, pinned, policy_of, rule
 
 WHEN = compare("method", "equals", "mab")
 
@@ -16,7 +16,7 @@ def mistakes(document, **options):
 
 
 def of_permit(**results):
-    """Errors of a rule's outcome by their position in it."""
+    """Errors of a rule's outcome, by their position in the outcome."""
     found = mistakes(policy_of(rule("r", WHEN, {"verdict": "permit", **results})))
     return {place.removeprefix("rules[0].then."): message for place, message in found.items()}
 
@@ -89,11 +89,11 @@ def test_reply_attribute_all_vendors_get_by_key_is_rejected():
 def test_reply_attribute_some_vendors_get_by_key_is_allowed():
     reply = [{"attribute": "Aruba-User-Role", "value": "x"}]
     policy = compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", "role": "staff", "reply": reply})))
-    assert ask(policy, method="mab", nas__vendor="hpe").reply == (
+    assert decide_on(policy, method="mab", nas__vendor="hpe").reply == (
         ("HP-User-Role", ":=", "staff"),
         ("Aruba-User-Role", ":=", "x"),
     )
-    assert ask(policy, method="mab", nas__vendor="aruba").reason == "result-not-supported"
+    assert decide_on(policy, method="mab", nas__vendor="aruba").reason == "result-not-supported"
 
 
 def test_entries_that_no_vendor_supports_are_rejected():
@@ -130,7 +130,9 @@ def test_conflict_of_profile_and_rule_is_reported_at_the_rule():
 def test_quarantine_requires_its_profile():
     quarantine = policy_of(rule("r", WHEN, {"verdict": "quarantine"}))
     assert list(mistakes(quarantine)) == ["rules[0].then"]
-    assert ask(compile_policy(quarantine | {"profiles": {"quarantine": {}}}), method="mab").verdict == "quarantine"
+    assert (
+        decide_on(compile_policy(quarantine | {"profiles": {"quarantine": {}}}), method="mab").verdict == "quarantine"
+    )
     named = policy_of(rule("r", WHEN, {"verdict": "quarantine", "profile": "x"}), profiles={"quarantine": {}})
     assert list(mistakes(named)) == ["rules[0].then.profile"]
 
@@ -159,14 +161,16 @@ def test_monitor_must_be_a_boolean(value):
 
 
 def test_equal_decisions_are_one_object_per_vendor():
-    """The module caches replies by the decision's identity."""
+    """The module caches replies by the identity of the decision."""
     policy = compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", "role": "staff"})))
-    first = ask(policy, method="mab", nas__vendor="cisco")
-    assert ask(policy, method="mab", nas__vendor="cisco") is first
-    assert ask(policy, method="mab", nas__vendor="Cisco Systems") is first
-    assert ask(policy, method="mab", nas__vendor="aruba") is not first
-    # Both assign a role by Filter-Id.
-    assert ask(policy, method="mab", nas__vendor="meraki") is ask(policy, method="mab", nas__vendor="no such vendor")
+    first = decide_on(policy, method="mab", nas__vendor="cisco")
+    assert decide_on(policy, method="mab", nas__vendor="cisco") is first
+    assert decide_on(policy, method="mab", nas__vendor="Cisco Systems") is first
+    assert decide_on(policy, method="mab", nas__vendor="aruba") is not first
+    # Each of the two vendors assigns a role by Filter-Id.
+    assert decide_on(policy, method="mab", nas__vendor="meraki") is decide_on(
+        policy, method="mab", nas__vendor="no such vendor"
+    )
 
 
 CISCO = compare("nas.vendor", "equals", "cisco")

@@ -1,11 +1,11 @@
-"""Traces of decisions: each rule tried, and the comparisons that decided it with their values."""
+"""Traces of decisions: each evaluated rule, and the deciding comparisons with their values."""
 
-from tests.engine.builders import DENY, ask, compare, pinned, policy_of, rule
+from tests.engine.builders import DENY, compare, decide_on, pinned, policy_of, rule
 
 
 def explain(condition, **attributes):
-    """(matched, [(position below `when`, value)]) of one condition."""
-    step = ask(policy_of(rule("r", condition)), trace=True, **attributes).trace[0]
+    """The result of one condition: (matched, [(position below `when`, value)])."""
+    step = decide_on(policy_of(rule("r", condition)), trace=True, **attributes).trace[0]
     return step.matched, [(cause.place.removeprefix("rules[0].when"), cause.seen) for cause in step.because]
 
 
@@ -20,7 +20,7 @@ def test_trace_lists_rules_up_to_the_match():
         rule("c", compare("mac", "exists")),
         pinned_denies=[pinned("p", compare("tls.version", "exists"))],
     )
-    decision = ask(policy, trace=True, ssid="guest", endpoint__group=("lab", "x"))
+    decision = decide_on(policy, trace=True, ssid="guest", endpoint__group=("lab", "x"))
 
     assert [(step.rule_id, step.pinned, step.matched) for step in decision.trace] == [
         ("p", True, False),
@@ -39,7 +39,7 @@ def test_trace_lists_rules_up_to_the_match():
 
 
 def test_fallback_trace_lists_every_rule():
-    decision = ask(policy_of(rule("a", SSID), rule("b", LAB, DENY)), trace=True)
+    decision = decide_on(policy_of(rule("a", SSID), rule("b", LAB, DENY)), trace=True)
     assert decision.reason == "fallback-denied"
     assert [step.matched for step in decision.trace] == [False, False]
     assert decision.trace[0].because[0].seen == ()
@@ -50,7 +50,7 @@ def test_all_shows_its_first_failure_and_any_shows_all():
     assert explain({"any": [SSID, LAB]}, ssid="x") == (False, [(".any[0]", ("x",)), (".any[1]", ())])
 
 
-def test_match_shows_what_held():
+def test_match_shows_the_comparison_that_held():
     assert explain({"any": [SSID, LAB]}, endpoint__group="lab") == (True, [(".any[1]", ("lab",))])
     assert explain({"all": [SSID, LAB]}, ssid="corp", endpoint__group="lab") == (
         True,
@@ -63,4 +63,4 @@ def test_not_shows_the_comparison_that_held_inside():
 
 
 def test_trace_is_absent_unless_requested():
-    assert ask(policy_of(rule("a", SSID)), ssid="corp").trace == ()
+    assert decide_on(policy_of(rule("a", SSID)), ssid="corp").trace == ()

@@ -1,4 +1,4 @@
-"""Time windows: their limits, their day, and daylight saving changes."""
+"""Time windows in rules: their limits, their weekday, and daylight saving changes."""
 
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -12,7 +12,7 @@ BERLIN = "Europe/Berlin"
 
 
 def is_within(window, moment, zone=BERLIN):
-    """`moment` is local time, or UTC if it says so."""
+    """Whether `moment` is in the window. It is a local time, or UTC if it has a Z."""
     told = datetime.fromisoformat(moment)
     at = int((told if told.tzinfo else told.replace(tzinfo=ZoneInfo(zone))).timestamp())
     policy = compile_policy(policy_of(rule("r", compare("time", "within", window))), time_zone=zone)
@@ -83,7 +83,7 @@ def test_site_time_zone_applies():
 
 
 def test_skipped_hour_in_spring_never_matches():
-    """2026-03-29, Berlin: after 01:59:59 (00:59:59 UTC) the clock shows 03:00."""
+    """In Berlin on 2026-03-29, the clock shows 03:00 after 01:59:59 (00:59:59 UTC)."""
     skipped = {"from": "02:15", "to": "02:45"}
     night = range(int(datetime.fromisoformat("2026-03-28T23:00+00:00").timestamp()), 0, 60)
     policy = compile_policy(policy_of(rule("r", compare("time", "within", skipped))), time_zone=BERLIN)
@@ -94,7 +94,7 @@ def test_skipped_hour_in_spring_never_matches():
 
 
 def test_repeated_hour_in_autumn_matches_twice():
-    """2026-10-25, Berlin: 02:00 to 03:00 from 00:00 to 01:00 UTC, and again from 01:00 to 02:00 UTC."""
+    """In Berlin on 2026-10-25, 02:00 to 03:00 occurs twice: from 00:00 to 01:00 UTC, and from 01:00 to 02:00 UTC."""
     repeated = {"from": "02:15", "to": "02:45"}
     for moment in ("00:15", "00:44", "01:15", "01:44"):
         assert is_within(repeated, f"2026-10-25T{moment}+00:00")
@@ -145,7 +145,7 @@ def test_request_cannot_set_the_time():
         ({"dates": {"from": "2026-02-30"}}, ["'2026-02-30' is not a date"]),
         ({"dates": {"from": "20260201"}}, ["not a date"]),
         ({"dates": {"from": "2026-02-02", "to": "2026-02-01"}}, ["before they begin"]),
-        # All errors together.
+        # One result lists all errors.
         (
             {"days": ["x"], "from": "25:00", "to": "26:00", "dates": {"to": "x"}},
             ['"days"', '"from"', '"to"', "not a date"],

@@ -35,7 +35,7 @@ def request(*arguments: Any, **named: Any) -> SigningRequest:
 
 
 def make_secret(app_engine: Engine, certified: Certified, **changes: Any) -> CreatedSecret:
-    """For any name by default."""
+    """Create a secret, by default for any name."""
     arguments: dict[str, Any] = {"kind": "est", "profile": "eap-client-device", "now": certified.now}
     arguments["any_name"] = not {"common_name", "sans", "endpoint_mac", "user_name"} & changes.keys()
     with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:

@@ -1,4 +1,4 @@
-"""The enrolment application behind real TLS on a loopback port, with curl as its client."""
+"""The enrolment application with real TLS on a loopback port, and curl as its client."""
 
 import subprocess
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class CurlReply:
 
 @dataclass(frozen=True)
 class EstServer:
-    """The EST address and the file to verify its server with."""
+    """The address of EST, and the file that verifies the server."""
 
     port: int
     ca: Path
@@ -39,7 +39,7 @@ class EstServer:
         return f"https://127.0.0.1:{self.port}/.well-known/est/{slug}/{operation}"
 
     def ask(self, slug: str, operation: str, *arguments: str, body: bytes | None = None) -> CurlReply:
-        """Sends `body` as a certificate request with curl."""
+        """Send `body` as a certificate request with curl."""
         head, out = self.folder / "head", self.folder / "out"
         command = ["curl", "-sS", "--cacert", str(self.ca), "-D", str(head), "-o", str(out), *arguments]
         if body is not None:
@@ -67,7 +67,7 @@ def make_settings(database: Database, folder: Path) -> Settings:
 
 @contextmanager
 def serving(settings: Settings, folder: Path, *, port: int = 0) -> Iterator[EstServer]:
-    """On any free port by default."""
+    """Serve the application, by default on any free port."""
     keys = settings.enrolment_key_file.parent
     keys.mkdir(exist_ok=True)
     assert ensure_certificate(keys, settings, owner=None)

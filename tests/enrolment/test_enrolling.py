@@ -1,4 +1,4 @@
-"""Enrolment: allowed names and keys, and what a renewal may change."""
+"""Enrolment: allowed names and keys, and the fields that a renewal may change."""
 
 import threading
 from datetime import timedelta
@@ -75,7 +75,7 @@ def dns(*values: str) -> list[x509.GeneralName]:
         ({}, ("",), "has no name"),
     ],
 )
-def test_secret_sets_the_names_unless_it_leaves_them_open(
+def test_names_are_open_unless_the_secret_sets_them(
     app_engine: Engine, alpha: Certified, bound: dict[str, Any], asked: tuple[str, ...], expected: Any
 ) -> None:
     secret = make_secret(app_engine, alpha, **bound)
@@ -83,7 +83,7 @@ def test_secret_sets_the_names_unless_it_leaves_them_open(
     if isinstance(expected, str):
         with pytest.raises(NameRefused, match=expected):
             enrol(app_engine, alpha, secret, request(common_name, *dns(*sans)))
-        # The server's certificate.
+        # The server certificate is one of them.
         assert count(app_engine, alpha) == 1
     else:
         assert names(enrol(app_engine, alpha, secret, request(common_name, *dns(*sans)))) == expected
@@ -200,7 +200,7 @@ def test_only_own_valid_client_certificates_are_renewed(app_engine: Engine, alph
 
 
 def test_renewal_by_a_copied_serial_number_is_rejected(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
-    """Another issuer's certificate with the serial number and names of one of ours."""
+    """The certificate of another issuer has the serial number and names of a certificate of this tenant."""
     issued = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk"))
     key = ec.generate_private_key(ec.SECP256R1())
     builder = x509.CertificateBuilder(

@@ -54,7 +54,7 @@ def encoded(**named: object) -> bytes:
 
 
 def signed(of: Certified, app_engine: Engine) -> int:
-    """The number of the tenant's certificates, including its server's."""
+    """The number of the tenant's certificates, including its server certificate."""
     with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
         return session.scalar(select(func.count()).select_from(Certificate)) or 0
 
@@ -69,7 +69,7 @@ def last_refusal(of: Certified, app_engine: Engine) -> AuditEntry:
 class Device:
     certificate: x509.Certificate
     key: PrivateKey
-    # For curl.
+    # Files for curl.
     shown: tuple[str, ...]
 
 
@@ -83,7 +83,7 @@ def enrolled(est: EstServer, app_engine: Engine, of: Certified, *, slug: str = "
 
 
 def on_disk(est: EstServer, stem: str, certificate: x509.Certificate, key: PrivateKey) -> tuple[str, ...]:
-    """Makes curl send the certificate."""
+    """Write the certificate and key to files. curl sends the certificate."""
     files = {"--cert": certificates_pem([certificate]), "--key": key_pem(key)}
     for option, content in files.items():
         (est.folder / f"{stem}{option}").write_bytes(content)
@@ -91,7 +91,7 @@ def on_disk(est: EstServer, stem: str, certificate: x509.Certificate, key: Priva
 
 
 def test_ca_certificates_are_public(est: EstServer, alpha: Certified) -> None:
-    # As a person would view it.
+    # In the form in which a user reads it.
     der = filtered(["openssl", "base64", "-d"], est.ask("alpha", "cacerts").body)
     found = x509.load_pem_x509_certificates(filtered(["openssl", "pkcs7", "-inform", "DER", "-print_certs"], der))
     made = [alpha.authorities.root, alpha.authorities.issuing]
@@ -177,7 +177,7 @@ def test_duplicate_key_is_rejected(est: EstServer, app_engine: Engine, alpha: Ce
     assert signed(alpha, app_engine) == 2
 
 
-def test_certificate_renews_itself_with_a_new_key(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_certificate_is_renewed_with_a_new_key(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     device = enrolled(est, app_engine, alpha)
     body = encoded(common_name="laptop")
     (renewed,) = certificates_in(est.ask("alpha", "simplereenroll", *device.shown, body=body))
@@ -249,7 +249,7 @@ def test_expired_certificate_is_rejected_with_the_reason(est: EstServer, app_eng
 def test_certificate_of_another_tenant_is_rejected(
     est: EstServer, app_engine: Engine, alpha: Certified, platform: Platform
 ) -> None:
-    """TLS accepts a new tenant's certificates at once, and only for that tenant."""
+    """TLS accepts certificates of a new tenant at once, and the application accepts them only for that tenant."""
     bravo = certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
     device = enrolled(est, app_engine, bravo, slug="bravo")
 
@@ -282,7 +282,7 @@ def test_suspended_tenant_looks_like_an_unknown_one(est: EstServer, app_engine: 
     assert [(reply.status, reply.text) for reply in replies] == [(404, "Unknown enrolment URL.\n")] * 2
 
 
-def test_guessing_is_rate_limited(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_guesses_of_secrets_are_rate_limited(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
     token = make_secret(app_engine, alpha).token
     for _ in range(10):
         assert est.ask("alpha", "simpleenroll", "-u", f"{token.public_id}:guess", body=encoded()).status == 401

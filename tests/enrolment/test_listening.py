@@ -1,4 +1,4 @@
-"""Connection limits of the enrolment port per client address, which a load balancer may pass on."""
+"""Limits of connections to the enrolment port, per client address. A load balancer may send the client's address."""
 
 import http.client
 import socket
@@ -42,7 +42,7 @@ def trusting(est: EstServer) -> ssl.SSLContext:
 
 
 def is_served(est: EstServer, sock: socket.socket, *, slug: str = "alpha") -> bool:
-    """Whether TLS and a request succeed. The connection stays open."""
+    """Whether TLS and a request succeed. The connection remains open."""
     try:
         wrapped = trusting(est).wrap_socket(sock, server_hostname="127.0.0.1")
         wrapped.sendall(f"GET /.well-known/est/{slug}/cacerts HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -90,18 +90,18 @@ def test_stalled_handshake_times_out_and_frees_its_slot(
         silent = [connect(est, stack) for _ in range(3)]
         for sock in silent:
             assert sock.recv(1) == b""
-        # Non-TLS data ends sooner.
+        # A connection with other data than TLS ends sooner.
         noisy = connect(est, stack, first=b"GET / HTTP/1.0\r\n\r\n")
         while noisy.recv(100):
             pass
         monkeypatch.setattr(tls_listener, "HANDSHAKE_TIMEOUT_SECONDS", 10.0)
         for _ in range(10):
-            # The previous slot is free shortly after its client disconnects.
+            # The slot of the previous client is free shortly after this client disconnects.
             until(lambda: is_served(est, connect(est, stack)), "another is served")
             _open.pop().close()
 
 
-def test_clients_behind_a_balancer_are_told_apart(
+def test_clients_behind_a_balancer_have_separate_limits(
     limited: Settings, tmp_path: Path, alpha: Certified, app_engine: Engine
 ) -> None:
     settings = replace(limited, enrolment_proxies="127.0.0.9")
@@ -112,10 +112,10 @@ def test_clients_behind_a_balancer_are_told_apart(
 
         assert [by_balancer(binary("192.0.2.7")) for _ in range(4)] == [True] * 3 + [False]
         assert by_balancer(b"PROXY TCP4 192.0.2.8 198.51.100.1 56324 443\r\n")
-        # The balancer's own health check. Connections without a header are not from the balancer.
+        # The health check of the load balancer. Connections without a header are not from the load balancer.
         assert by_balancer(b"PROXY UNKNOWN\r\n")
         assert not by_balancer(b"")
-        # Other addresses cannot set the client address.
+        # Other hosts cannot set the client address.
         assert not is_served(est, connect(est, stack, first=binary("192.0.2.9")))
         assert is_served(est, connect(est, stack))
         _refused_enrolment(est, connect(est, stack, source="127.0.0.9", first=binary("192.0.2.10")))
@@ -158,5 +158,5 @@ def test_enrolment_listens_on_both_families(limited: Settings, tmp_path: Path) -
 def test_health_check_works_where_the_host_is_the_balancer(limited: Settings, tmp_path: Path, proxies: str) -> None:
     settings = replace(limited, enrolment_proxies=proxies)
     with serving(settings, tmp_path) as est:
-        # It is the third of three ports.
+        # This port is the third of three ports.
         assert health._enrolment(replace(settings, api_port=est.port - 2)) == ""

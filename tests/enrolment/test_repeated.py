@@ -1,4 +1,4 @@
-"""Lost responses: a repeated request gets the same certificate. Any other use of a secret counts."""
+"""Lost responses of enrolment. A repeated request gets the first certificate. Any other use of a secret counts."""
 
 import threading
 from datetime import timedelta
@@ -50,7 +50,7 @@ def test_used_secret_with_another_key_or_name_is_rejected(est: EstServer, app_en
     certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=encoded(common_name="laptop", key=key)))
     for asked in (encoded(common_name="laptop"), encoded(common_name="other", key=key)):
         assert est.ask("alpha", "simpleenroll", *user(token), body=asked).status == 401
-    # Neither another secret nor the id without the secret returns it.
+    # Neither another secret nor the id without the secret returns the certificate.
     other = make_secret(app_engine, alpha).token
     again = encoded(common_name="laptop", key=key)
     assert est.ask("alpha", "simpleenroll", *user(other), body=again).status == 409
@@ -92,13 +92,13 @@ def test_repeated_renewal_gets_the_same_certificate(est: EstServer, app_engine: 
     first, second = (est.ask("alpha", "simplereenroll", *device.shown, body=body) for _ in range(2))
     assert certificates_in(first) == certificates_in(second)
     assert signed(alpha, app_engine) == 3
-    # The same key for the renewal of another certificate is a new request.
+    # A request with this key to renew another certificate is a new request.
     other = enrolled(est, app_engine, alpha)
     assert est.ask("alpha", "simplereenroll", *other.shown, body=body).status == 409
 
 
 @pytest.mark.parametrize("renewal", [False, True])
-def test_repetition_during_signing_is_told_to_retry(app_engine: Engine, alpha: Certified, renewal: bool) -> None:
+def test_repetition_during_signing_gets_retry_later(app_engine: Engine, alpha: Certified, renewal: bool) -> None:
     made, asked = make_secret(app_engine, alpha), request("laptop")
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         old = session.scalars(select(Certificate).where(Certificate.serial == alpha.issue(session).serial)).one()

@@ -1,4 +1,4 @@
-"""One-time secrets: their holder, uses and lifetime, and the audit of rejected ones."""
+"""One-time secrets: their holder, uses and lifetime, and the audit of rejected secrets."""
 
 import threading
 from datetime import timedelta
@@ -33,10 +33,10 @@ def redeem(app_engine: Engine, of: Certified, name: str, secret: str, **changes:
         return enrolment.redeem_secret(session, tenant_id=of.tenant_id, name=name, secret=secret, **arguments)
 
 
-def why(app_engine: Engine, of: Certified, name: str, secret: str, **changes: Any) -> str:
+def rejection_reason(app_engine: Engine, of: Certified, name: str, secret: str, **changes: Any) -> str:
     with pytest.raises(SecretRefused) as caught:
         redeem(app_engine, of, name, secret, **changes)
-    # The response is the same for every reason.
+    # The response is equal for all reasons.
     assert str(caught.value) == "The secret is not accepted. Ask your administrator for a new one."
     return caught.value.why
 
@@ -45,7 +45,7 @@ def test_secret_works_once_by_its_id_or_name(app_engine: Engine, alpha: Certifie
     token = make_secret(app_engine, alpha, name="kiosk", uses=2).token
     assert redeem(app_engine, alpha, token.public_id, token.secret).uses == 1
     assert redeem(app_engine, alpha, "kiosk", token.secret).uses == 2
-    assert why(app_engine, alpha, "kiosk", token.secret) == "used"
+    assert rejection_reason(app_engine, alpha, "kiosk", token.secret) == "used"
 
 
 def test_secret_for_a_disallowed_choice_is_not_created(app_engine: Engine, alpha: Certified) -> None:
@@ -59,15 +59,15 @@ def test_secret_for_a_disallowed_choice_is_not_created(app_engine: Engine, alpha
 def test_rejection_reason_is_only_in_the_log(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     token = make_secret(app_engine, alpha).token
     named = token.public_id, token.secret
-    assert why(app_engine, alpha, "nobody", token.secret) == "unknown"
-    assert why(app_engine, alpha, "\0", token.secret) == "unknown"
-    assert why(app_engine, alpha, token.public_id, EnrolmentSecretText.make().secret) == "wrong-secret"
-    assert why(app_engine, alpha, *named, kind="scep") == "wrong-kind"
-    assert why(app_engine, alpha, *named, now=alpha.now + enrolment.DEFAULT_LIFETIME) == "expired"
-    assert why(app_engine, bravo, *named) == "unknown"
+    assert rejection_reason(app_engine, alpha, "nobody", token.secret) == "unknown"
+    assert rejection_reason(app_engine, alpha, "\0", token.secret) == "unknown"
+    assert rejection_reason(app_engine, alpha, token.public_id, EnrolmentSecretText.make().secret) == "wrong-secret"
+    assert rejection_reason(app_engine, alpha, *named, kind="scep") == "wrong-kind"
+    assert rejection_reason(app_engine, alpha, *named, now=alpha.now + enrolment.DEFAULT_LIFETIME) == "expired"
+    assert rejection_reason(app_engine, bravo, *named) == "unknown"
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         enrolment.revoke_secret(session, actor=ACTOR, tenant_id=alpha.tenant_id, name=token.public_id)
-    assert why(app_engine, alpha, *named) == "revoked"
+    assert rejection_reason(app_engine, alpha, *named) == "revoked"
 
 
 def test_suspended_blocked_or_disabled_holder_is_rejected(app_engine: Engine, alpha: Certified) -> None:
@@ -78,11 +78,11 @@ def test_suspended_blocked_or_disabled_holder_is_rejected(app_engine: Engine, al
     assert bound.row.common_name == "00005e005301"
     with session_scope(scope, engine=app_engine) as session:
         endpoints.block_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac="00005e005301")
-    assert why(app_engine, alpha, bound.token.public_id, bound.token.secret) == "holder-barred"
+    assert rejection_reason(app_engine, alpha, bound.token.public_id, bound.token.secret) == "holder-barred"
     free = make_secret(app_engine, alpha).token
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
-    assert why(app_engine, alpha, free.public_id, free.secret) == "tenant-inactive"
+    assert rejection_reason(app_engine, alpha, free.public_id, free.secret) == "tenant-inactive"
 
 
 def test_concurrent_redemption_succeeds_once(app_engine: Engine, alpha: Certified) -> None:
@@ -138,7 +138,7 @@ def test_rejection_is_audited_without_the_secret(app_engine: Engine, alpha: Cert
     assert entry.target == ("[2J" + "n" * 200)[:64]
 
 
-def test_link_resolves_to_its_tenant_only(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_link_is_valid_only_for_its_tenant(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     token = make_secret(app_engine, alpha, kind="link", common_name="phone").token
     make_secret(app_engine, bravo)
     with session_scope(EnrolmentScope(token.public_id), engine=app_engine) as session:

@@ -69,7 +69,7 @@ def test_certificate_with_another_key_is_replaced(tmp_path: Path) -> None:
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
 
 
-def test_administrators_files_are_left_alone(tmp_path: Path) -> None:
+def test_files_of_an_administrator_are_not_changed(tmp_path: Path) -> None:
     elsewhere = settings_of(tmp_path, ADMIT_ENROLMENT_CERTIFICATE_FILE="/etc/ssl/nac.pem")
     assert not ensure_certificate(keys(tmp_path), elsewhere, owner=None)
     assert list(keys(tmp_path).iterdir()) == []
@@ -95,11 +95,11 @@ def test_served_certificate_is_checked_hourly_and_renewed(
     seconds += 1
     caretaker.look()
     assert shown(settings).not_valid_after_utc > first.not_valid_after_utc
-    # It is in time, so there is no warning.
+    # The certificate is renewed in time, so no warning is logged.
     assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
 
-def test_administrators_certificate_is_warned_in_each_window(
+def test_certificate_of_an_administrator_is_warned_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ensure_certificate(keys(tmp_path), settings_of(tmp_path), owner=None)
@@ -121,7 +121,7 @@ def test_administrators_certificate_is_warned_in_each_window(
 def test_failed_renewal_or_read_is_logged_and_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings, seconds = settings_of(tmp_path), 0.0
     caretaker = CertificateMaintainer(settings, clock=lambda: seconds)
-    # The folder is missing.
+    # The folder does not exist.
     caretaker.look()
     assert "cannot renew the server's certificate" in caplog.text
     assert "cannot read the server's certificate" in caplog.text

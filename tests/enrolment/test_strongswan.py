@@ -1,4 +1,4 @@
-"""strongSwan's EST client, a strict independent implementation."""
+"""`strongSwan`'s EST client, a strict independent implementation."""
 
 import subprocess
 from pathlib import Path

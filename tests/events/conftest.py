@@ -7,5 +7,5 @@ __all__ = ["alpha", "journal", "make", "owner", "platform"]
 
 @pytest.fixture
 def alpha(make) -> Tenant:
-    """A new tenant in each test, because Redis keeps events of earlier ones."""
+    """A new tenant for each test, because Redis keeps the events of earlier tests."""
     return make("alpha")

@@ -1,4 +1,4 @@
-"""Records as devices may send them: any text, NUL characters and long values included."""
+"""Records as devices may send them: with any text, NUL characters and long values."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Events are identical from the agent's journal and from PostgreSQL, and match the schema."""
+"""The agent's journal and PostgreSQL produce equal events, which match the schema."""
 
 import json
 import re
@@ -33,7 +33,7 @@ ALPHA = EventTenant("6b1f4f0e-1111-4222-8333-444455556666", "alpha")
 
 
 def checked(event):
-    """Return the parsed JSON after checking that it matches the schema and is one line."""
+    """The parsed JSON of an event that is one line and matches the schema."""
     line = to_json(event)
     assert from_json(line) == event
     assert b"\n" not in line
@@ -56,7 +56,7 @@ def stored(engine, tenant_id, model):
 
 
 def distinct(records):
-    """Keep one record per time, so that rows and records can be matched."""
+    """One record per time, so that rows and records can be matched."""
     return list({record.at: record for record in records}.values())
 
 
@@ -300,7 +300,7 @@ def test_examples_cover_every_kind_and_match_the_page():
     documents = [json.loads(line) for line in lines]
     for line, document in zip(lines, documents, strict=True):
         assert [error.message for error in VALIDATOR.iter_errors(document)] == []
-        # Without fields that are unknown to this version.
+        # Without fields that this version does not know.
         assert json.loads(to_json(from_json(line))) == document
     kinds = sorted(document["admit"]["kind"] for document in documents)
     assert kinds == sorted(event_schema()["$defs"]["Event"]["properties"]["admit"]["discriminator"]["mapping"])
@@ -312,7 +312,7 @@ def test_examples_cover_every_kind_and_match_the_page():
 
 
 def fields(schema, part, path=""):
-    """Dotted names of all leaf fields."""
+    """Dotted names of all fields that have a value."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     options = part.get("anyOf", [part])
     if len(options) > 1:

@@ -1,4 +1,4 @@
-"""Listeners parse any stream entry, and filters select events."""
+"""Listeners parse any entry of a stream, and filters select events."""
 
 from uuid import UUID
 

@@ -1,4 +1,7 @@
-"""Listeners receive what a real shipper brings to PostgreSQL, over a real Redis, without slowing it down."""
+"""Listeners receive the records that a real shipper stores in PostgreSQL, over a real Redis.
+
+They do not slow the shipper down.
+"""
 
 import asyncio
 import json
@@ -45,7 +48,7 @@ from tests.polling import until
 from tests.redis_server import RedisServer
 from tests.replica.reader_process import ROOT
 
-# Shorter than in production, to save waiting time.
+# Shorter than in production, to save time in tests.
 QUICK = {
     radius.agent.shipping.live_feed: {
         "LISTENER_POLL_SECONDS": 0.1,
@@ -122,7 +125,7 @@ def shipping(tmp_path, database, platform, feed):
 
 
 class Listener:
-    """Runs `listen` in a thread and keeps the received events."""
+    """Runs `listen` in a thread and stores the received events."""
 
     def __init__(self, url, *tenants, wanted=ALL_EVENTS):
         self.heard = []
@@ -154,7 +157,7 @@ class Listener:
         return [each for each in self.heard if isinstance(each, StreamNotice)]
 
     @property
-    def left_out(self):
+    def missed_counts(self):
         return sum(notice.count or 0 for notice in self.notices if notice.kind == "left-out")
 
     def wait(self, kind):
@@ -180,7 +183,7 @@ def test_received_events_match_the_log_in_order(app_engine, platform, database, 
         until(lambda: feed.wanted, "the agent knows that somebody listens")
         journal.ship(*(auth(alpha, at=AT + n, identity=f"anna-{n}\0") for n in range(120)))
         journal.ship(accounting(alpha, "Start"), accounting(alpha, "Stop", at=AT + 1, seconds=60))
-        # So large that its row is truncated.
+        # The record is so large that its row is truncated.
         journal.ship(auth(alpha, at=AT + 500, detail="d" * 40_000))
         listener.wait_events(123)
     logged = [authentication.from_log(row, tenant=tenant) for row in stored(app_engine, alpha.id, AuthLog)]
@@ -188,7 +191,7 @@ def test_received_events_match_the_log_in_order(app_engine, platform, database, 
     assert {to_json(event) for event in listener.events} == {to_json(event) for event in logged}
     assert [event.user.name for event in listener.events[:120]] == [f"anna-{n}" for n in range(120)]
     assert [event.event.action for event in listener.events[120:122]] == ["session-started", "session-ended"]
-    assert listener.left_out == 0
+    assert listener.missed_counts == 0
 
 
 def test_tenant_receives_no_events_of_another(platform, database, tmp_path, alpha, bravo, redis_server):
@@ -258,9 +261,9 @@ def test_shipping_continues_without_redis(state, platform, database, tmp_path, a
         until(lambda: feed.wanted and not feed._waiting and not feed._unsent, "all is sent")
         journal.ship(auth(alpha, at=AT - 1, identity="afterwards"))
         until(lambda: "afterwards" in [event.user.name for event in listener.events if event.user], "it goes on")
-    # If the number of missing events is unknown, at least the gap is reported.
+    # If the number of missing events is unknown, the listener gets at least a notice of the gap.
     uncounted = any(notice.kind == "left-out" and notice.count is None for notice in listener.notices)
-    assert uncounted or len(listener.events) + listener.left_out == 2 * MAX_WAITING + 1
+    assert uncounted or len(listener.events) + listener.missed_counts == 2 * MAX_WAITING + 1
 
 
 def test_redis_that_rejects_writes_is_logged_once(alpha, own_redis, caplog):
@@ -277,7 +280,7 @@ def test_redis_that_rejects_writes_is_logged_once(alpha, own_redis, caplog):
 
 
 def test_unwritable_key_does_not_block_others(platform, database, tmp_path, alpha, bravo, redis_server, caplog):
-    """The key holds another type, or an ACL forbids it."""
+    """The key contains another type, or an ACL forbids writing it."""
     with (
         running(feed_of(redis_server, alpha, bravo)) as feed,
         shipping(tmp_path, database, platform, feed) as journal,
@@ -299,7 +302,7 @@ def test_unwritable_key_does_not_block_others(platform, database, tmp_path, alph
     assert [record.levelname for record in caplog.records if record.name == "radius.agent.shipping.live_feed"] == [
         "WARNING"
     ]
-    assert listener.left_out == 0
+    assert listener.missed_counts == 0
 
 
 def test_notes_by_others_are_received_while_listening(app_engine, cell_engine, platform, alpha, bravo, redis_server):
@@ -346,7 +349,7 @@ def test_notes_of_one_tenant_are_limited_and_counted(
     notes.look()
     told = Counter(each.told.tenant_id for each in feed._waiting)
     assert told == {str(alpha.id): 5, str(bravo.id): 2}
-    # The newest notes, after those that were dropped.
+    # The newest events, after the dropped events.
     assert [each.number for each in feed._waiting if each.told.tenant_id == str(alpha.id)] == list(range(25, 30))
     assert feed.counters["left_out"] == 25
 
@@ -357,21 +360,21 @@ def test_slow_listener_gets_the_number_of_missed_events(platform, database, tmp_
         slow = listen(redis_server.url, [alpha.id])
         until(lambda: StreamNotice("listening", alpha.id) in [next(slow) for _ in range(3)], "the slow one listens")
         until(lambda: feed.wanted, "the agent knows that somebody listens")
-        # Another listener, which does read.
+        # Another listener, which reads its events.
         client.set(interest_key(alpha.id), "1", ex=60)
-        # Each batch is at least one entry.
+        # Each batch has at least one entry.
         for batch in range(MAX_ENTRIES + 10):
             journal.ship(auth(alpha, at=AT + batch, identity=f"{batch}"))
             until(lambda: not feed._waiting and not feed._unsent, "all is sent")
         assert client.xlen(events_key(alpha.id)) <= MAX_ENTRIES
         heard = []
 
-        def last_is_heard():
+        def last_event_is_received():
             heard.append(next(slow))
             return isinstance(heard[-1], LiveEvent) and heard[-1].event.user.name == f"{MAX_ENTRIES + 9}"
 
         with closing(slow):
-            until(last_is_heard, "the last event")
+            until(last_event_is_received, "the last event")
     came = sum(isinstance(each, LiveEvent) for each in heard)
     missed = sum(each.count for each in heard if isinstance(each, StreamNotice) and each.count)
     assert missed > 0
@@ -469,12 +472,12 @@ def test_only_the_failing_event_is_skipped(platform, database, tmp_path, alpha, 
         names = ["first", "strange", "second"]
         journal.ship(*(auth(alpha, at=AT + n, identity=name) for n, name in enumerate(names)))
         listener.wait_events(2)
-        until(lambda: listener.left_out, "it is told")
+        until(lambda: listener.missed_counts, "it is told")
     assert [event.user.name for event in listener.events] == ["first", "second"]
-    assert listener.left_out == 1
+    assert listener.missed_counts == 1
 
 
-def test_event_stream_receives_the_same(platform, database, tmp_path, alpha, redis_server):
+def test_event_stream_receives_the_published_events(platform, database, tmp_path, alpha, redis_server):
     async def first_event(journal, feed):
         async with aclosing(listen_async(redis_server.url, [alpha.id])) as stream:
             async for each in stream:

@@ -1,4 +1,4 @@
-"""With many tenants listened to, each gets its events, and Redis memory stays bounded."""
+"""Many tenants have listeners. Each listener gets its tenant's events, and the memory of Redis is limited."""
 
 import time
 from uuid import UUID
@@ -13,7 +13,7 @@ from radius.agent.shipping import live_feed
 from radius.agent.shipping.live_feed import MAX_KEPT_ENTRIES, MIN_KEPT_ENTRIES, LiveFeed, LiveItem
 from tests.redis_server import RedisServer
 
-# Slots of the largest cell.
+# The number of slots of the largest cell.
 MOST = 400
 
 

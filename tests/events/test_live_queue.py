@@ -1,4 +1,4 @@
-"""The queue for listeners is bounded, and shared fairly among tenants."""
+"""The queue for listeners is limited, and shared fairly among tenants."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def bravo(make):
 
 
 def feed_of(*tenants):
-    """A queue that never reaches Redis."""
+    """A queue that is never sent to Redis."""
     slugs = {str(tenant.id): name for tenant, name in zip(tenants, ("alpha", "bravo"), strict=False)}
     return LiveFeed("unix:///nonexistent/redis.sock", lambda: slugs, cell="cell-1")
 
@@ -34,14 +34,14 @@ def test_queue_is_bounded_and_counts_dropped_events(alpha):
     assert [each.number for each in feed._waiting][-1] == 3 * MAX_WAITING - 1
 
 
-def test_busy_tenant_costs_no_other_its_events(alpha, bravo):
+def test_busy_tenant_displaces_no_event_of_another(alpha, bravo):
     noisy, quiet = str(alpha.id), str(bravo.id)
     feed = feed_of(alpha, bravo)
     feed.wanted = frozenset([noisy, quiet])
     stream = AuthStream(feed)
     for batch in range(3):
         work = stream.begin(frozenset([noisy, quiet]))
-        # The quiet tenant's event is the oldest of each batch.
+        # The event of the quiet tenant is the oldest event of each batch.
         work.live.note(0, quiet, b"q", cleaned=False)
         for number in range(2 * MAX_WAITING):
             work.live.note(1 + number, noisy, b"n", cleaned=False)
@@ -52,7 +52,7 @@ def test_busy_tenant_costs_no_other_its_events(alpha, bravo):
         assert feed.counters["left_out"] == (batch + 1) * (2 * MAX_WAITING + 1) - MAX_WAITING
     waiting = [each for each in feed._waiting if each.told.tenant_id == noisy]
     assert [each.number for each in feed._waiting if each.told.tenant_id == quiet] == [0, 1, 2]
-    # Listeners get the number of their next event, and both tenants are sent in turn.
+    # Listeners get the number of their next event, and the queue sends for each tenant in turn.
     assert (feed._next_number(quiet), feed._next_number(noisy)) == (0, waiting[0].number)
     assert [each.told.tenant_id == quiet for each in feed._waiting.take(8)].count(True) == 3
     assert feed._next_number(quiet) == 3

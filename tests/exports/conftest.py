@@ -1,4 +1,4 @@
-"""A tenant with rows that are hard to write, another tenant, and a worker that continues one job at a time."""
+"""A tenant with unusual rows, another tenant, and a worker that continues one job at a time."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -77,12 +77,12 @@ class Exports:
             return session.scalars(select(ExportJob).where(ExportJob.id == job_id)).one()
 
     def due(self, job_id: int) -> None:
-        """Make the job due, as if its worker's lease or its retry delay had passed."""
+        """Make the job due, as after its worker's lease or its retry delay."""
         with Session(self.owner) as session, session.begin():
             session.execute(update(ExportJob).where(ExportJob.id == job_id).values(due_at=utc_now()))
 
     def measure(self) -> None:
-        """Measure the auth log of yesterday, which has a partition, and of the days without one."""
+        """Measure the authentication log of yesterday, which has a partition, and of the days without a partition."""
         with Session(self.owner) as session, session.begin():
             for day in (None, (self.today - DAY).date()):
                 session.execute(select(func.measure_log("auth", day)))

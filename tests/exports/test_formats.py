@@ -1,4 +1,4 @@
-"""Exports read back as the stored rows, in each format, with an independent reader."""
+"""Exports in each format, which an independent reader reads back as the stored rows."""
 
 import csv
 import gzip
@@ -27,7 +27,10 @@ Rows = list[dict[str, Any]]
 
 
 def read_csv(path: Path, source: LogSource) -> Rows:
-    """Read by the rules of RFC 4180. An empty unquoted field is NULL, and the guard apostrophe is removed."""
+    """Read a file by the rules of RFC 4180.
+
+    An empty unquoted field is NULL, and the protective apostrophe is removed.
+    """
     kinds = {column.name: column.kind for column in source.columns}
     text = gzip.decompress(path.read_bytes()).decode()
     header, *rows = fields(text)
@@ -35,7 +38,7 @@ def read_csv(path: Path, source: LogSource) -> Rows:
 
 
 def fields(text: str) -> list[list[str | None]]:
-    """Return None for an empty unquoted field, which Python's reader does not distinguish."""
+    """The fields of a line, None for an empty unquoted field. Python's reader does not distinguish these."""
     rows: list[list[str | None]] = []
     row: list[str | None] = []
     at = 0
@@ -103,7 +106,7 @@ READERS: dict[str, Callable[[Path, LogSource], Rows]] = {"csv": read_csv, "jsonl
 
 
 def stored(exports: Exports, table_name: str, source: LogSource) -> Rows:
-    """Alpha's rows in the database."""
+    """The rows of alpha in the database."""
     table = Base.metadata.tables[table_name]
     with Session(exports.owner) as session:
         rows = session.execute(select(table).where(table.c.tenant_id == exports.alpha)).mappings().all()
@@ -154,7 +157,7 @@ EVENTS = {
 
 
 def events(exports: Exports, model: Any, told: Callable[..., Event]) -> set[str]:
-    """Ids of the events of alpha's rows."""
+    """The ids of the events of alpha's rows."""
     with Session(exports.owner) as session:
         rows = session.scalars(select(model).where(model.tenant_id == exports.alpha))
         return {told(row, tenant=EventTenant(str(exports.alpha), "alpha")).event.id for row in rows}
@@ -176,7 +179,7 @@ def test_every_row_of_every_log_round_trips(exports: Exports, form: str) -> None
         job = exports.job(job_id)
         assert (job.state, job.rows, job.error) == ("done", len(NASTY), "")
         if log in EVENTS:
-            # As documented in docs/reference/events.md.
+            # As docs/reference/events.md documents.
             kind, told = EVENTS[log]
             ids = {f"{kind}:{to_microseconds(row['at'])}-{row['id']}" for row in read}
             assert ids == events(exports, *told)

@@ -1,4 +1,4 @@
-"""Export jobs: resumed after any failure, and never visible half done."""
+"""Export jobs: they resume after any failure, and no incomplete file is visible."""
 
 import hashlib
 import json
@@ -73,7 +73,7 @@ def test_large_day_becomes_several_files_and_jobs_alternate(exports: Exports, mo
     add_rows(exports, 200)
     exports.measure()
     first, second = (exports.start("auth", "csv") for _ in range(2))
-    # No time for a second file: the other job runs first.
+    # The worker has no time for a second file, so the other job runs first.
     turns = []
     while (job_id := exports.run(seconds=0.000001)) is not None:
         turns.append(job_id)
@@ -115,7 +115,7 @@ def test_killed_export_resumes_without_lost_or_double_rows(exports: Exports, for
     process.stdout.close()
     left = exports.job(job_id)
     assert left.state == "running"
-    # No other worker takes it while its lease lasts.
+    # No other worker continues the job while the lease lasts.
     assert exports.run() is None
     exports.due(job_id)
     assert exports.run() == job_id
@@ -162,7 +162,7 @@ def test_unwritable_file_leaves_nothing_and_fails_finally(exports: Exports) -> N
 
 @pytest.mark.parametrize("harm", ["removed", "changed", "elsewhere"])
 def test_missing_or_changed_file_is_written_again(exports: Exports, harm: str) -> None:
-    """A power cut, or a worker with another folder, can cause this."""
+    """A power failure, or a worker with another folder, can cause this."""
     add_rows(exports, 30, days=3)
     job_id = exports.start("auth", "jsonl")
     for _ in range(2):
@@ -189,12 +189,12 @@ def test_missing_or_changed_file_is_written_again(exports: Exports, harm: str) -
 def test_failing_export_does_not_block_other_jobs(exports: Exports, monkeypatch: pytest.MonkeyPatch) -> None:
     real = runner.write_rows
 
-    def poisoned(connection: psycopg.Connection, *args: Any, **given: Any) -> Any:
+    def failing_connection(connection: psycopg.Connection, *args: Any, **given: Any) -> Any:
         if given["stretch"].tenant_id == exports.alpha:
             connection.execute("SELECT 1/0")
         return real(connection, *args, **given)
 
-    monkeypatch.setattr(runner, "write_rows", poisoned)
+    monkeypatch.setattr(runner, "write_rows", failing_connection)
     add_rows(exports, 3)
     job_id = exports.start("auth", "csv")
     for failures in range(1, 8):
@@ -215,7 +215,7 @@ def test_failing_export_does_not_block_other_jobs(exports: Exports, monkeypatch:
 
 
 def test_day_export_before_deletion_matches_the_deleted_rows(exports: Exports) -> None:
-    """For sessions this is only the history; rows added later are late."""
+    """The session export contains only the history. Rows added later are late rows."""
     tables = {"auth": "auth_log", "accounting": "accounting_log", "sessions": "session_history", "usage": "usage_hours"}
     at = exports.today - 3 * DAY
     for table in [*tables.values(), "sessions"]:
@@ -240,12 +240,12 @@ def test_tenant_export_quota_counts_and_is_freed(exports: Exports, monkeypatch) 
     second = exports.start("auth", "csv", most_bytes=most)
     exports.run(tenant_max_bytes=most)
     job = exports.job(second)
-    # One file may exceed the quota, but no more.
+    # One file may exceed the quota, but the next file may not.
     assert (job.state, len(job.parts), job.failures) == ("failed", 1, 1)
     assert f"The tenant's exports have reached the maximum of {most} bytes." in job.error
     with pytest.raises(Conflict, match=f"maximum is {most}"):
         exports.start("auth", "csv", most_bytes=most)
-    # Exports before deletion are not counted.
+    # Exports before a deletion do not count.
     with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
         standing_exports.create_jobs(session, exports.alpha, "auth", [(exports.today - DAY).date()], format="csv")
     exports.run(tenant_max_bytes=1)
@@ -276,7 +276,7 @@ def test_cancelled_job_ends_and_its_files_are_deleted(exports: Exports, monkeypa
         with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
             service.cancel_export(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
 
-    # While a file is written.
+    # The cancellation arrives while a file is written.
     monkeypatch.setattr(runner._ExportRun, "_renew", cancel)
     exports.run()
     job = exports.job(job_id)
@@ -349,7 +349,7 @@ def test_ended_sessions_are_exported_from_both_tables(exports: Exports) -> None:
     assert sorted(row["session_id"] for row in rows) == ["new", "old", "silent"]
 
 
-def test_tenants_alternate_however_many_jobs_one_has(exports: Exports) -> None:
+def test_tenant_with_many_jobs_alternates_with_others(exports: Exports) -> None:
     with session_scope(TenantScope(exports.bravo), engine=exports.worker) as session:
         days = [(exports.today - age * DAY).date() for age in range(1, 200)]
         standing_exports.create_jobs(session, exports.bravo, "auth", days, format="csv")
@@ -357,7 +357,7 @@ def test_tenants_alternate_however_many_jobs_one_has(exports: Exports) -> None:
     turns = 1
     while exports.run() != job_id:
         turns += 1
-    # By chance it may run late, but not after all others.
+    # By chance the job may run late, but not after all others.
     assert turns < 60
 
 
@@ -394,7 +394,7 @@ while runner.run_next_export(folder, runner.ExportLimits(0, 60), engine=engine):
 
 @pytest.mark.long
 def test_memory_does_not_grow_with_the_rows(exports: Exports, database) -> None:
-    """The second export of each format has four times the rows of the first, which fills the caches."""
+    """The second export of each format has four times the rows of the first export, which fills the caches."""
     with Session(exports.owner) as session, session.begin():
         for age, rows in ((1, 11_000), (2, 40_000)):
             session.execute(
@@ -412,5 +412,5 @@ def test_memory_does_not_grow_with_the_rows(exports: Exports, database) -> None:
     output = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
     peaks = [int(line) for line in output.split()]
     assert len(peaks) == 6
-    # Kilobytes. The rows of each export take 22 MB.
+    # In kilobytes. The rows of each export take 22 MB.
     assert peaks[-1] - peaks[2] < 10_000, peaks

@@ -24,7 +24,7 @@ SIGNING = SigningContext(SEALER, "http://status.admit.example")
 
 
 def write_master_key(folder: Path) -> Path:
-    """Write the file with which a process opens values sealed by SEALER."""
+    """Write the file with which a process opens values that SEALER sealed."""
     path = folder / "master.key"
     path.touch(mode=0o600)
     path.write_text(MASTER_KEY.hex())

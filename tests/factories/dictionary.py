@@ -1,4 +1,4 @@
-"""The RADIUS dictionaries for test cells: those of the installed radiusd, read once per process."""
+"""The RADIUS dictionaries of test cells: those of the installed radiusd, read once per process."""
 
 import hashlib
 import zlib
@@ -31,7 +31,7 @@ def _stored() -> dict[str, object]:
 
 
 def give_dictionary(cell_engine: Engine, cell_id: CellId) -> None:
-    """Store it as the cell uploads it. Without it no reply is checked and no policy published."""
+    """Store the dictionary as the cell does. Without a dictionary, no reply is checked and no policy published."""
     with session_scope(CellScope(cell_id), engine=cell_engine) as session:
         session.execute(insert(models.Dictionary).values(_stored()).on_conflict_do_nothing())
         session.execute(

@@ -81,13 +81,15 @@ def _is_required(column: Column[Any]) -> bool:
 
 
 def _reference(constraint: ForeignKeyConstraint) -> Column[Any]:
-    """Return the column with the other row's id, next to the tenant's."""
+    """The column with the other row's id, next to the column with the tenant's id."""
     return next((column for column in constraint.columns if column.name != "tenant_id"), constraint.table.c.tenant_id)
 
 
 def make_row(session: Session, table: Table, tenant_id: TenantId, **values: Any) -> dict[str, Any]:
-    """Insert a row of `table` for the tenant, after one of each referenced table, and return its values. `values` are
-    used unchanged."""
+    """Insert a row of `table` for the tenant, and before it a row of each referenced table.
+
+    Returns the values of the row. `values` are used unchanged.
+    """
     row: dict[str, Any] = {"tenant_id": tenant_id} | values
     for constraint in table.foreign_key_constraints:
         column = _reference(constraint)
@@ -101,6 +103,6 @@ def make_row(session: Session, table: Table, tenant_id: TenantId, **values: Any)
     if table.name == "auth_log":
         names = row.get("request", {}).get("certificate.common_name", [""])
         row = {"identity_key": row.get("identity", "").lower(), "common_name_key": "".join(names[:1]).lower()} | row
-    # inline: no RETURNING, which needs the right to read.
+    # Inline, without RETURNING, which needs the right to read.
     session.execute(insert(table).values(row).inline())
     return row

@@ -1,4 +1,4 @@
-"""The usual starting data: an MSP, a cell with free slots, and its tenants."""
+"""The usual initial data: an MSP, a cell with free slots, and tenants."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ ACTOR = "test:factory"
 
 
 def seal(plaintext: bytes, context: str) -> bytes:
-    """Seal reversibly and bound to the context, as far as tests need it. `nac.kit.secrets` has the real one."""
+    """Seal a value reversibly and bind it to the context, for tests. `nac.kit.secrets` has the secure function."""
     return context.encode() + b"|" + plaintext[::-1]
 
 

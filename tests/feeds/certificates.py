@@ -16,13 +16,13 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True)
 class Pair:
-    """PEM."""
+    """A certificate and its key as PEM."""
 
     certificate: str
     key: str
 
     def write(self, folder: Path, name: str) -> Path:
-        """Both in one file."""
+        """Write the certificate and the key into one file."""
         path = folder / name
         path.write_text(self.certificate + self.key)
         return path
@@ -30,7 +30,7 @@ class Pair:
 
 @cache
 def self_signed(name: str) -> Pair:
-    """Self-signed, for the host `name`."""
+    """A self-signed certificate of the host `name`."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
@@ -44,7 +44,10 @@ def self_signed(name: str) -> Pair:
 
 
 def server_context(folder: Path, pair: Pair, *, of_clients: str = "") -> ssl.SSLContext:
-    """`of_clients`: PEM of the authority of client certificates. With it, the server requires one."""
+    """TLS context of a server.
+
+    With `of_clients`, an authority in PEM, the server requires a client certificate of it.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.write(folder, "server.pem"))
     if of_clients:

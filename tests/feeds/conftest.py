@@ -75,7 +75,7 @@ class Tenancy:
     def log_in(
         self, connection: psycopg.Connection, *names: str, at: datetime | None = None, permitted: bool = True
     ) -> None:
-        """In a transaction that the test commits or rolls back."""
+        """Log a decision in a transaction that the test commits or rolls back."""
         connection.execute(_LOG, (at, self.id, permitted, list(names)))
 
     def deliver(self, slug: str = "siem", *, seconds: float = 30, **ways: Any) -> bool:
@@ -102,7 +102,7 @@ def other(database: Database, app_engine: Engine, worker_engine: Engine, platfor
 
 @pytest.fixture
 def dotted_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names with a trailing dot resolve, as with a DNS server."""
+    """Resolve names with a trailing dot, as a DNS server does."""
     look_up = socket.getaddrinfo
     monkeypatch.setattr(
         "nac.kit.outbound.resolver.socket.getaddrinfo",

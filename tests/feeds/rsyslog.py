@@ -1,4 +1,4 @@
-"""rsyslog as the receiver: TLS with OpenSSL, one JSON line per parsed message."""
+"""`rsyslog` as the receiver: TLS with OpenSSL, one JSON line per parsed message."""
 
 import json
 import subprocess
@@ -58,7 +58,7 @@ class Rsyslog:
         return any(f"0100007F:{self.port:04X} 00000000:0000 0A" in line for line in sockets)
 
     def received(self, count: int) -> list[dict[str, Any]]:
-        """Waits until there are so many."""
+        """Wait until rsyslog has received this number of messages."""
         return until(lambda: len(found := self._lines()) >= count and found, f"rsyslog has {count} messages")
 
     def _lines(self) -> list[dict[str, Any]]:

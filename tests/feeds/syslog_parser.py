@@ -1,4 +1,4 @@
-"""Strict parser for RFC 5424 6 and RFC 5425 4.3."""
+"""A strict parser of messages (RFC 5424 6) and of their frames (RFC 5425 4.3)."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class Message:
 
 
 def parse(octets: bytes) -> Message:
-    """Parses one message. Raises AssertionError if it is invalid."""
+    """Parse one message. Raises AssertionError if the message is invalid."""
     head = _HEADER.match(octets)
     assert head, octets[:200]
     priority = int(head[1])
@@ -54,14 +54,14 @@ def parse(octets: bytes) -> Message:
     if has_bom:
         text = text.removeprefix(_BOM)
     else:
-        # Section 6.4: UTF-8 text begins with a BOM. ASCII may omit it.
+        # Section 6.4: UTF-8 text begins with a BOM. ASCII text may omit the BOM.
         assert text.isascii()
     names = (head[index].decode() for index in range(2, 7))
     return Message(priority // 8, priority % 8, *names, element[1].decode(), parameters, has_bom, json.loads(text))
 
 
 def frames(stream: bytes) -> tuple[list[bytes], bytes]:
-    """Splits a connection's octets into whole messages and the incomplete rest."""
+    """Split a connection's octets into complete messages and the incomplete rest."""
     found = []
     while (blank := stream.find(b" ", 0, 12)) > 0:
         length = stream[:blank]

@@ -1,4 +1,4 @@
-"""Syslog server on loopback that parses strictly and fails on request."""
+"""A syslog server on loopback that parses strictly and fails at the test's request."""
 
 import socket
 import ssl
@@ -19,17 +19,17 @@ class SyslogReceiver:
     def __init__(self, folder: Path, *, pair: Pair = LOCALHOST, of_clients: str = "") -> None:
         self.messages: list[Message] = []
         self.connections = 0
-        # The server resets each connection after so many messages.
+        # The server resets each connection after this number of messages.
         self.reset_after: int | None = None
-        # While cleared, the server reads nothing.
+        # While the event is cleared, the server reads nothing.
         self.reads = threading.Event()
         self.reads.set()
-        # The part of a message that an ended connection left.
+        # The incomplete message at the end of a connection.
         self.rests: list[bytes] = []
         self._context = server_context(folder, pair, of_clients=of_clients)
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
-        # A small kernel buffer, so that little waits there while nothing is read.
+        # A small kernel buffer, so that few octets wait there while the server does not read.
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
@@ -50,7 +50,7 @@ class SyslogReceiver:
             yield self
         finally:
             self.reads.set()
-            # Wakes accept().
+            # Makes accept() return.
             self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
             for connection in self._open:

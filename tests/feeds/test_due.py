@@ -1,4 +1,4 @@
-"""Due feeds: exactly those with rows waiting, with few checked in detail."""
+"""Feeds are due exactly if events wait for them. Few feeds are checked in detail."""
 
 import random
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ SOURCES = sorted(event_sources.EVENT_SOURCES)
 
 @pytest.fixture
 def connection(database: Database) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-    """Disables foreign keys. Rolled back at the end."""
+    """A connection without foreign keys, rolled back at the end."""
     with psycopg.connect(database.superuser_url) as connection:
         connection.execute("SET LOCAL session_replication_role = replica")
         yield connection
@@ -77,13 +77,13 @@ def test_feeds_that_are_up_to_date_are_not_checked_in_detail(connection: psycopg
         " SELECT md5((n %% 25)::text)::uuid, %s::text::xid8, %s, now(), now(), 1, 1 FROM generate_series(1, %s) n"
     )
     connection.execute(mark, (40, SOURCES[0], 500))
-    assert _looked_at(connection) == (0, 0)
+    assert _count_checked(connection) == (0, 0)
     connection.execute(mark, (50, SOURCES[0], 1))
-    assert _looked_at(connection) == (20, 20)
+    assert _count_checked(connection) == (20, 20)
 
 
-def _looked_at(connection: psycopg.Connection) -> tuple[int, int]:
-    """Returns how many feeds are due and how many were checked in detail."""
+def _count_checked(connection: psycopg.Connection) -> tuple[int, int]:
+    """The number of due feeds, and the number of feeds checked in detail."""
     calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'feed_waits'"
     [[before]] = connection.execute(calls).fetchall()
     [[due]] = connection.execute("SELECT count(*) FROM feeds_due()").fetchall()

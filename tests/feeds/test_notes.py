@@ -1,4 +1,4 @@
-"""Events without a log of their own: sessions, devices, certificates and alarms. Feeds send each once."""
+"""Events without a log table: sessions, devices, certificates and alarms. Feeds send each event once."""
 
 import json
 from dataclasses import asdict
@@ -48,8 +48,8 @@ def with_kinds(*kinds: str):
     return type(NOWHERE)(host=NOWHERE.host, kinds=kinds)
 
 
-def told(tenancy: Tenancy, *, most: int = 100) -> list[dict]:
-    """The next events, stored as sent. Each one fits the schema."""
+def next_events(tenancy: Tenancy, *, most: int = 100) -> list[dict]:
+    """The next events, stored as sent. Each event matches the schema."""
     found: list[dict] = []
     while True:
         with session_scope(TenantScope(tenancy.id), engine=tenancy.worker) as session:
@@ -73,7 +73,7 @@ def told(tenancy: Tenancy, *, most: int = 100) -> list[dict]:
 
 
 def actions(tenancy: Tenancy) -> list[str]:
-    return [each["event"]["action"] for each in told(tenancy)]
+    return [each["event"]["action"] for each in next_events(tenancy)]
 
 
 def by_owner(tenancy: Tenancy, statement: str, *given: object) -> None:
@@ -105,25 +105,25 @@ def test_session_start_and_end_are_sent(acme: Tenancy, other: Tenancy, journal: 
     other.add(settings=with_kinds("authentication"))
     own, foreign = slot_of(acme), slot_of(other)
     journal.ship(accounting(own, "Start"), accounting(foreign, "Start"), accounting(own, "Start", session="s2"))
-    [first, second] = told(acme)
+    [first, second] = next_events(acme)
     assert [each["admit"]["session"]["id"] for each in (first, second)] == ["s1", "s2"]
     assert (first["event"]["action"], first["event"]["type"]) == ("session-started", ["start"])
     assert (first["user"], first["observer"]["name"]) == ({"name": "anna"}, "switch-1")
     journal.ship(accounting(own, "Interim-Update", at=AT + 60 * SECOND, seconds=60, Acct_Input_Octets="7"))
-    assert told(acme) == []
+    assert next_events(acme) == []
     journal.ship(
         accounting(
             own, "Stop", at=AT + 90 * SECOND, seconds=90, Acct_Input_Octets="9", Acct_Terminate_Cause="Lost-Carrier"
         )
     )
-    [ended] = told(acme)
+    [ended] = next_events(acme)
     assert (ended["event"]["action"], ended["client"]["bytes"]) == ("session-ended", 9)
     assert ended["admit"]["session"]["terminate_cause"] == "Lost-Carrier"
-    # One session is first reported by its end. Another one's NAS restarts.
+    # The first report of one session is its end. Another session ends because its NAS restarts.
     journal.ship(accounting(own, "Stop", at=AT + 95 * SECOND, seconds=5, session="s3"))
     assert actions(acme) == ["session-started", "session-ended"]
     journal.ship(accounting(own, "Accounting-On", at=AT + 100 * SECOND))
-    [restarted] = told(acme)
+    [restarted] = next_events(acme)
     assert restarted["admit"]["session"] | {"row": 0} == {
         "id": "s2",
         "row": 0,
@@ -144,7 +144,7 @@ def test_silent_session_is_sent_as_stale_and_as_resumed(acme: Tenancy, journal: 
     later(journal, 4 * 3_600)
     journal.ship(accounting(own, "Interim-Update", at=AT + 5 * 3_600 * SECOND, seconds=5 * 3_600))
     journal.ship(accounting(own, "Stop", at=AT + 6 * 3_600 * SECOND, seconds=6 * 3_600))
-    events = told(acme, most=1)
+    events = next_events(acme, most=1)
     assert [each["event"]["action"] for each in events] == [
         *("session-started", "session-stale", "session-resumed", "session-ended")
     ]
@@ -161,7 +161,7 @@ def test_batch_of_sessions_is_one_mark(acme: Tenancy, journal: Journal):
     with psycopg.connect(acme.owner_url) as connection:
         marks = connection.execute("SELECT source, events FROM feed_marks WHERE source <> 'audit_log'").fetchall()
     assert marks == [("session", 300), ("session", 300)]
-    assert len(told(acme)) == 600
+    assert len(next_events(acme)) == 600
 
 
 def test_device_is_sent_from_discovery_to_deletion(acme: Tenancy):
@@ -170,7 +170,7 @@ def test_device_is_sent_from_discovery_to_deletion(acme: Tenancy):
     by_owner(acme, "INSERT INTO endpoint_work (tenant_id, mac) VALUES (%s, %s)", acme.id, MAC)
     with session_scope(TenantScope(acme.id), engine=acme.worker) as session:
         enrich_batch(session, tenant_id=acme.id)
-    [discovered] = told(acme)
+    [discovered] = next_events(acme)
     assert discovered["event"]["action"] == "endpoint-discovered"
     assert discovered["client"] == {"mac": "AA-BB-CC-00-11-22"}
     given = {"actor": ACTOR, "tenant_id": acme.id, "mac": MAC}
@@ -182,7 +182,7 @@ def test_device_is_sent_from_discovery_to_deletion(acme: Tenancy):
         endpoints.update_endpoint(session, **given, name="printer 2")
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
         endpoints.delete_endpoint(session, **given)
-    events = told(acme)
+    events = next_events(acme)
     assert [each["admit"]["status"] for each in events] == ["approved", "blocked", "unblocked", "removed"]
     assert [each["admit"]["name"] for each in events] == ["printer", "printer", "printer", "printer 2"]
 
@@ -198,10 +198,10 @@ def test_expired_approval_is_sent_once_unless_extended(acme: Tenancy):
         endpoints.update_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:00", valid_until=None)
     assert actions(acme) == ["endpoint-created"] * 2
     assert expire(acme) == 0
-    # As the clock does.
+    # The passage of time does this without a write.
     by_owner(acme, "UPDATE endpoint_expiries SET valid_until = now()")
     assert [expire(acme), expire(acme)] == [1, 0]
-    [expired] = told(acme)
+    [expired] = next_events(acme)
     assert (expired["event"]["action"], expired["client"]["mac"]) == ("endpoint-expired", "00-1B-A9-00-00-01")
 
 
@@ -213,7 +213,7 @@ def expire(tenancy: Tenancy) -> int:
 def test_certificate_issue_renewal_and_end_are_sent(acme: Tenancy):
     acme.add(settings=with_kinds("certificate"))
     certified = certify(acme.app, acme.id)
-    authorities = told(acme)
+    authorities = next_events(acme)
     assert {each["admit"]["profile"] for each in authorities} >= {"root-authority", "issuing-authority"}
     assert {each["event"]["action"] for each in authorities} == {"certificate-issued"}
     now = certified.now
@@ -234,7 +234,7 @@ def test_certificate_issue_renewal_and_end_are_sent(acme: Tenancy):
         bulk_revocation.reinstate_all(session, **given, which=only)
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
         bulk_revocation.revoke_all(session, **given, which=only, now=now, reason="keyCompromise")
-    events = told(acme)
+    events = next_events(acme)
     assert [each["admit"]["status"] for each in events] == [
         *("issued", "issued", "renewed", "expiring", "suspended", "reinstated", "revoked")
     ]
@@ -242,9 +242,9 @@ def test_certificate_issue_renewal_and_end_are_sent(acme: Tenancy):
     assert (events[3]["admit"]["days"], events[-1]["event"]["reason"]) == (14, "keyCompromise")
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
         bulk_revocation.revoke_authority(session, **given, which="issuing", now=now)
-    events = told(acme)
+    events = next_events(acme)
     assert {each["admit"]["status"] for each in events} == {"revoked"}
-    # Its certificates end with it, except those revoked before.
+    # The device's certificates end with it, except those revoked before.
     profiles = sorted(each["admit"]["profile"] for each in events)
     assert profiles == ["eap-client-device", "eap-server", "issuing-authority"]
 
@@ -259,8 +259,8 @@ def test_tenant_alarm_is_sent_only_to_it_even_if_brief(
     def report() -> None:
         with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
             standing = alarms.list_for_report()
-            told = [asdict(alarm) for alarm in standing]
-            cells.report_cell(session, cell_id=platform.cell_id, host="127.0.0.1", counters={}, alarms=told)
+            next_events = [asdict(alarm) for alarm in standing]
+            cells.report_cell(session, cell_id=platform.cell_id, host="127.0.0.1", counters={}, alarms=next_events)
         alarms.mark_reported(standing)
 
     with session_scope(PlatformScope(), engine=acme.app) as session:
@@ -270,7 +270,7 @@ def test_tenant_alarm_is_sent_only_to_it_even_if_brief(
     report()
     alarms.tell("pool-low-1", "Pool guests has 2 addresses left.", tenant=number)
     report()
-    [raised] = told(acme)
+    [raised] = next_events(acme)
     assert (raised["event"]["action"], raised["event"]["kind"], raised["event"]["code"]) == (
         *("alarm-raised", "alert", "pool-low-1"),
     )
@@ -280,14 +280,14 @@ def test_tenant_alarm_is_sent_only_to_it_even_if_brief(
     alarms.clear("brief")
     for _ in range(3):
         report()
-    events = told(acme)
+    events = next_events(acme)
     assert [(each["event"]["action"], each["admit"]["code"]) for each in events] == [
         ("alarm-cleared", "pool-low-1"),
         ("alarm-raised", "brief"),
         ("alarm-cleared", "brief"),
     ]
     assert events[0]["admit"]["since"] == raised["admit"]["since"] == raised["@timestamp"]
-    assert told(other) == []
+    assert next_events(other) == []
 
 
 def test_worker_alarm_is_sent_until_it_clears(acme: Tenancy):
@@ -306,7 +306,9 @@ def test_worker_alarm_is_sent_until_it_clears(acme: Tenancy):
         acme.id,
     )
     by_owner(acme, "DELETE FROM retention_notices")
-    assert [(each["event"]["action"], each["admit"]["code"], each["event"]["reason"]) for each in told(acme)] == [
+    assert [
+        (each["event"]["action"], each["admit"]["code"], each["event"]["reason"]) for each in next_events(acme)
+    ] == [
         ("alarm-raised", "feed-failing-hook", "No answer."),
         ("alarm-cleared", "feed-failing-hook", "No answer."),
         ("alarm-raised", "feed-failing-hook", "No answer."),
@@ -320,7 +322,7 @@ def test_replay_sends_notes_from_before_the_feed(acme: Tenancy):
     with session_scope(TenantScope(acme.id), engine=acme.app) as session:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:01")
     acme.add(settings=with_kinds("endpoint", "alarm"))
-    assert told(acme) == []
+    assert next_events(acme) == []
     acme.do(service.replay_feed, since=utc_now() - timedelta(hours=1), until=utc_now(), now=utc_now())
     assert actions(acme) == ["endpoint-created"]
 

@@ -1,4 +1,4 @@
-"""Selection of events: everything committed, in any order, and nothing of other tenants."""
+"""The events that a feed reads: every committed event, in any order, and no event of another tenant."""
 
 import random
 from datetime import timedelta
@@ -60,7 +60,7 @@ def test_batch_size_does_not_change_the_events(decisions: Tenancy, most: int):
 
 
 def test_rows_with_equal_timestamps_are_sent_once_each(acme: Tenancy):
-    """Many rows in one transaction, as an import writes them, and no ANALYZE after it."""
+    """An import writes many rows in one transaction, and no ANALYZE follows."""
     acme.add(settings=with_kinds("endpoint"))
     with psycopg.connect(acme.owner_url) as connection:
         connection.execute("ANALYZE event_notes")
@@ -83,11 +83,11 @@ def test_rows_with_equal_timestamps_are_sent_once_each(acme: Tenancy):
     assert fetched == 2_000
 
 
-def test_late_commit_is_not_skipped(decisions: Tenancy):
+def test_late_commit_is_sent(decisions: Tenancy):
     with psycopg.connect(decisions.owner_url) as slow:
         decisions.log_in(slow, "slow")
         decisions.log("quick")
-        # The slow transaction has the lower id and is not yet visible.
+        # The slow transaction has the lower id, and its rows are not yet visible.
         assert read(decisions) == ["quick"]
         decisions.log("later")
         assert read(decisions) == ["later"]
@@ -143,7 +143,7 @@ def test_rows_of_another_tenant_are_never_read(decisions: Tenancy, other: Tenanc
     other.add(settings=with_kinds("authentication"))
     at = utc_now()
     with psycopg.connect(decisions.owner_url) as one:
-        # Both tenants write in one transaction, with overlapping ids.
+        # Two tenants write in one transaction, with overlapping ids.
         for names in ("a1", "b1"), ("a2", "b2"):
             decisions.log_in(one, names[0], at=at)
             other.log_in(one, names[1], at=at)
@@ -151,7 +151,7 @@ def test_rows_of_another_tenant_are_never_read(decisions: Tenancy, other: Tenanc
     assert read(other) == ["b1", "b2"]
 
 
-def test_unselected_kinds_leave_no_mark(decisions: Tenancy):
+def test_unselected_kinds_write_no_row_to_read_later(decisions: Tenancy):
     with session_scope(TenantScope(decisions.id), engine=decisions.app) as session:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=decisions.id, mac="00:1b:a9:00:00:01")
     assert marks(decisions) == 0
@@ -190,7 +190,7 @@ def test_marks_are_deleted_when_every_feed_has_sent_them(decisions: Tenancy):
     prune(decisions)
     assert marks(decisions) == 2
     assert read(decisions, most=1, batches=1, slug="second") == ["a"]
-    # Of a finished window, only the sent part. The mark itself goes with the next read.
+    # Of a finished window, only the sent part is deleted. The next read deletes the mark itself.
     assert read(decisions, most=1, batches=2, slug="second") == ["b"]
     prune(decisions)
     assert marks(decisions) <= 1
@@ -229,14 +229,14 @@ def test_deleted_rows_are_counted_however_marks_are_read(decisions: Tenancy, mos
         decisions.log(*(f"{number}{letter}" for letter in "abcd"))
     assert read(decisions, most=3, batches=3) == ["0a", "0b", "0c", "0d", "1a", "1b", "1c"]
     with psycopg.connect(decisions.owner_url) as connection:
-        # One mark is begun, one is not, one is the last, and one was sent.
+        # Of four marks, the first is sent, the second is partly read, the third is unread, and the fourth is the last.
         connection.execute("DELETE FROM auth_log WHERE identity IN ('0a', '1a', '1d', '2b', '2c', '3c', '3d')")
     assert read(decisions, most=most) == ["2a", "2d", "3a", "3b"]
     assert decisions.feed().lost == 5
 
 
-def marks_looked_at(tenancy: Tenancy, slug: str) -> int:
-    """Counts the marks read to find that nothing is due and nothing is left to read."""
+def examined_marks(tenancy: Tenancy, slug: str) -> int:
+    """The number of marks that a read examines to detect that nothing is due and nothing remains to be read."""
     counted = text("SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'feed_marks'")
     with session_scope(TenantScope(tenancy.id), engine=tenancy.worker) as session:
         feed = service.require_feed(session, tenant_id=tenancy.id, slug=slug)
@@ -247,7 +247,7 @@ def marks_looked_at(tenancy: Tenancy, slug: str) -> int:
 
 
 def test_feed_without_kinds_reads_no_marks_of_other_feeds(decisions: Tenancy):
-    """However far behind another feed of the same tenant is."""
+    """Another feed of the tenant may be far behind."""
     decisions.add("changes", with_kinds("coa"))
     with psycopg.connect(decisions.owner_url, autocommit=True) as connection:
         connection.execute(
@@ -256,8 +256,8 @@ def test_feed_without_kinds_reads_no_marks_of_other_feeds(decisions: Tenancy):
             [decisions.id],
         )
         connection.execute("ANALYZE feed_marks")
-    # The check whether the other feed is due.
-    assert marks_looked_at(decisions, "changes") <= 2
+    # The one mark is read to check whether the other feed is due.
+    assert examined_marks(decisions, "changes") <= 2
 
 
 def test_idle_feed_is_at_the_newest_position(decisions: Tenancy):
@@ -295,7 +295,7 @@ def test_old_marks_are_folded_by_hour_and_still_sent(decisions: Tenancy, monkeyp
     assert read(decisions, slug="done") == []
     decisions.log("later")
     found = read(decisions, most=most)
-    # In roughly their order. Some of the mark in progress are sent again.
+    # Folded marks are sent in approximate order. Some rows of the mark in progress are sent again.
     assert found[-1] == "later"
     assert {*names[len(sent) :], "later"} <= set(found)
     assert (decisions.feed().lost, read(decisions)) == (0, [])
@@ -303,7 +303,10 @@ def test_old_marks_are_folded_by_hour_and_still_sent(decisions: Tenancy, monkeyp
 
 
 def test_rows_sent_while_marks_are_folded_are_not_skipped(decisions: Tenancy, monkeypatch: pytest.MonkeyPatch):
-    """A worker stores a position from before the fold. Its window and marks no longer exist."""
+    """A worker stores a position from before the folding.
+
+    The window and marks of this position do not exist any more.
+    """
     for number in range(30):
         decisions.log(str(number))
     with session_scope(TenantScope(decisions.id), engine=decisions.worker) as session:
@@ -377,7 +380,7 @@ def test_database_restored_from_a_dump_skips_nothing(decisions: Tenancy):
     assert read(decisions) == ["sent"]
     decisions.log("waiting")
     with psycopg.connect(decisions.owner_url) as connection:
-        # Transaction ids start over there.
+        # In the restored database, transaction ids start from the beginning.
         connection.execute("UPDATE feeds SET done = '900000000:900000000:'")
         connection.execute("UPDATE feed_marks SET xact = '900000001' WHERE id = (SELECT max(id) FROM feed_marks)")
     decisions.log("new")

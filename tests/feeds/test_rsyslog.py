@@ -1,4 +1,4 @@
-"""rsyslog, an independent receiver, parses the events."""
+"""`rsyslog`, an independent receiver, parses the events."""
 
 import json
 

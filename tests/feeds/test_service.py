@@ -1,4 +1,4 @@
-"""Feed create, get, update and delete. All errors are reported at once, and nothing is stored then."""
+"""Creating, reading, updating and deleting feeds. A response reports all errors, and then nothing is stored."""
 
 from datetime import timedelta
 
@@ -224,7 +224,7 @@ def test_settings_are_updated_one_by_one(acme: Tenancy):
     assert sealed_settings.open_settings(feed, SEALER) == WebhookSettings(
         url="https://siem.example:8443/other", headers=SECRETS.headers, kinds=("audit", "coa"), outcomes=("failure",)
     )
-    # No audit log row could match.
+    # Such a filter could match no row of the audit log.
     assert feed.sources == ["coa_requests"]
     with psycopg.connect(acme.owner_url) as connection:
         [(before, after)] = connection.execute(
@@ -255,7 +255,7 @@ def test_failing_feed_is_retried_at_once_after_an_update(acme: Tenancy):
         ({"host": "siem.example", "port": 1}, [], {"host", "port"}),
         ({}, ["url"], {"url"}),
         ({}, ["client_certificate"], {"client_certificate"}),
-        # A header for one server is not sent to another.
+        # Admit does not send a header for one server to another server.
         ({"url": "https://elsewhere.example:8443/"}, [], {"headers"}),
         ({"url": "https://siem.example/"}, [], {"headers"}),
     ],

@@ -1,4 +1,4 @@
-"""Standard Webhooks 1.0."""
+"""Signatures of webhooks (Standard Webhooks 1.0)."""
 
 import base64
 import hashlib
@@ -6,7 +6,7 @@ import hmac
 
 from nac.logs.feeds.webhook_sender import build_signature_headers, generate_secret
 
-# From the standard's own tests.
+# Examples from the tests of the standard.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"
 AT = 1614265330
@@ -34,7 +34,7 @@ def test_secret_has_the_standard_format_and_length():
 
 
 def verify(secret: str, headers: dict[str, str], body: bytes) -> bool:
-    """As a receiver does."""
+    """Verify a request as a receiver does."""
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     digest = hmac.digest(base64.b64decode(secret.removeprefix("whsec_")), signed, hashlib.sha256)
     return f"v1,{base64.b64encode(digest).decode()}" in headers["webhook-signature"].split(" ")

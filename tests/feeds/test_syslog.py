@@ -63,7 +63,7 @@ def test_repeatedly_failing_receiver_loses_nothing(acme: Tenancy, receiver: Sysl
     assert acme.feed().delivered < 1_500
     receiver.reset_after = None
     acme.deliver()
-    # Unconfirmed events are sent twice, with the same ids.
+    # Unconfirmed events are sent twice, with equal ids.
     assert len(set(receiver.ids)) == 1_500
     assert list(dict.fromkeys(receiver.names)) == names
     assert acme.state() == "ok"
@@ -84,7 +84,7 @@ def test_reset_at_the_end_sends_the_last_batch_again(acme: Tenancy, receiver: Sy
 def test_events_acknowledged_but_unread_are_sent_again(acme: Tenancy, receiver: SyslogReceiver):
     acme.add(settings=settings(receiver))
     acme.log("a", "b", "c")
-    # TCP has acknowledged all of it when the program dies.
+    # TCP has acknowledged all octets when the receiver is killed.
     receiver.reads.clear()
     receiver.reset_after = 0
     dies = threading.Timer(0.4, receiver.reads.set)
@@ -104,7 +104,7 @@ def test_receiver_that_reads_nothing_times_out_and_is_retried(acme: Tenancy, rec
     receiver.reads.clear()
     acme.deliver()
     assert "did not accept the messages within 1 s" in acme.feed().failure
-    # The batch size is halved after a timeout and grows again after a success.
+    # After a timeout, the batch size is halved. After a success, it grows.
     assert acme.feed().at_once == 250
     receiver.reads.set()
     until(lambda: not acme.deliver() and set(receiver.names) == set(names), "it is sent again")
@@ -148,7 +148,7 @@ def test_client_certificate_is_sent(acme: Tenancy, tmp_path):
         assert acme.feed("none").delivered == 0
         acme.deliver("shown")
         assert receiver.names == ["a"]
-        # Another certificate, which the server does not trust.
+        # The server does not trust the other certificate.
         new = self_signed("nac-2.example")
         acme.do(service.update_client_certificate, "shown", certificate=new.certificate, key=new.key, sealer=SEALER)
         acme.log("b")

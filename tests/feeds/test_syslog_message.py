@@ -1,4 +1,4 @@
-"""Messages follow RFC 5424, whatever text devices send."""
+"""Syslog messages follow RFC 5424 for any text that devices send."""
 
 import json
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ AT = datetime(2026, 11, 21, 18, 30, 0, 7, UTC)
 STAMP = "2026-11-21T18:30:00.000007Z"
 VALIDATOR = Draft202012Validator(event_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
 ACME = EventTenant(str(uuid4()), "acme")
-# Events have no lone surrogates: PostgreSQL cannot store them.
+# Events contain no lone surrogates, because PostgreSQL cannot store them.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
@@ -64,7 +64,7 @@ def test_header_and_data_describe_the_event():
         ({}, True, 6),
         ({}, False, 4),
         ({"authentication": "debug"}, True, 7),
-        # The outcome's severity overrides the kind's. Without both, the default applies.
+        # The severity of the outcome overrides the severity of the kind. Without either, the default applies.
         ({"authentication": "debug"}, False, 4),
         ({"authentication": "debug", "authentication.failure": "alert"}, False, 1),
     ],
@@ -124,13 +124,13 @@ def test_long_event_is_shortened_to_valid_json_with_a_note(bom):
     assert message.body["admit"]["actor"] == "cli:anna"
 
 
-def grown(part, text: str):
-    """Sets every free-text field to this text."""
+def fill_texts(part, text: str):
+    """The event with every free-text field set to this text."""
     made = {}
     for field in msgspec.structs.fields(part):
         value, kind = getattr(part, field.name), field.type
         if isinstance(value, msgspec.Struct):
-            made[field.name] = grown(value, text)
+            made[field.name] = fill_texts(value, text)
         elif field.name in ("id", "dataset", "version", "category", "type") and field.required:
             made[field.name] = value
         elif kind in (Text, Annotated[str, Meta(max_length=MAX_MESSAGE)]):
@@ -154,7 +154,7 @@ def of_every_kind() -> list[Event]:
 @pytest.mark.parametrize("event", of_every_kind(), ids=lambda event: type(event.admit).__name__)
 @pytest.mark.parametrize("length", [60, 300, 1_024])
 def test_shortened_event_of_any_kind_fits_the_schema(event: Event, bom: bool, length: int):
-    long = grown(event, "🦉" * length)
+    long = fill_texts(event, "🦉" * length)
     octets = form(bom=bom).message(long)
     assert len(octets) <= MAX_OCTETS
     message = parse(octets)
@@ -167,7 +167,7 @@ def test_shortened_event_of_any_kind_fits_the_schema(event: Event, bom: bool, le
 
 
 def test_shortened_event_keeps_the_required_fields():
-    body = parse(form().message(grown(decision(), "🦉" * 1_024))).body
+    body = parse(form().message(fill_texts(decision(), "🦉" * 1_024))).body
     assert body["left_out"] == ["*"]
     assert body["message"] == "🦉" * 61 + "..."
 

@@ -1,4 +1,4 @@
-"""Scheduling: no feed waits for another one's receiver, and one worker delivers each feed."""
+"""The order of deliveries: no feed waits for another feed's receiver, and one worker delivers each feed."""
 
 import asyncio
 import socket
@@ -39,7 +39,7 @@ def to(receiver_port: int, **given: float):
 
 
 def serve(tenancy: Tenancy, *, seconds: float = 30) -> None:
-    """As the worker's job."""
+    """Deliver as the worker's job does."""
     ways = DeliveryContext(LOOPBACK, lambda: SEALER, engine=tenancy.worker)
     with session_scope(PlatformScope(), engine=tenancy.worker) as session:
         asyncio.run(delivery_turns.deliver_due(session, partial(deliver_feed, ways=ways, seconds=5), seconds=seconds))
@@ -66,7 +66,7 @@ def test_feeds_get_only_their_own_tenants_rows(acme: Tenancy, other: Tenancy, tm
 
 
 def test_silent_receivers_delay_no_others(acme: Tenancy, other: Tenancy, receiver: WebhookReceiver):
-    """More of them than slots for failing feeds. They take other slots only at first."""
+    """There are more silent receivers than slots for failing feeds. They use other slots only at first."""
     with listening() as silent:
         for number in range(12):
             acme.add(f"silent-{number}", to(silent.getsockname()[1], timeout_seconds=1.0))
@@ -79,7 +79,7 @@ def test_silent_receivers_delay_no_others(acme: Tenancy, other: Tenancy, receive
         turn.start()
         try:
             until(lambda: receiver.names == ["b"], "the other feed is delivered")
-            # The silent receivers are still awaited.
+            # The worker still waits for the silent receivers.
             assert 3 in {acme.feed(f"silent-{number}").attempts for number in range(12)}
         finally:
             turn.join(30)
@@ -92,17 +92,17 @@ def test_slots_of_one_tenant_are_limited():
     ours, theirs = TenantId(uuid4()), TenantId(uuid4())
     places = delivery_turns.ConcurrencyLimits(4, 2)
 
-    def taken(*tenants: TenantId) -> list[delivery_turns.DueFeed]:
+    def used_slots(*tenants: TenantId) -> list[delivery_turns.DueFeed]:
         return [delivery_turns.DueFeed(uuid4(), tenant, False) for tenant in tenants]
 
-    assert places.has_room(taken(ours), ours)
-    assert not places.has_room(taken(ours, ours), ours)
-    assert places.has_room(taken(ours, ours, theirs), theirs)
-    assert not places.has_room(taken(ours, ours, theirs, theirs), TenantId(uuid4()))
+    assert places.has_room(used_slots(ours), ours)
+    assert not places.has_room(used_slots(ours, ours), ours)
+    assert places.has_room(used_slots(ours, ours, theirs), theirs)
+    assert not places.has_room(used_slots(ours, ours, theirs, theirs), TenantId(uuid4()))
 
 
 def test_tenant_with_many_slow_receivers_leaves_slots_free(acme: Tenancy, other: Tenancy):
-    """They have not failed yet, so they use the regular slots."""
+    """The receivers have not failed yet, so their feeds use the regular slots."""
     places: list[int] = []
 
     async def deliver(tenant_id: TenantId, feed_id: UUID) -> bool:
@@ -131,7 +131,7 @@ def test_tenant_with_many_slow_receivers_leaves_slots_free(acme: Tenancy, other:
 
 
 def test_slow_receiver_releases_its_slot(acme: Tenancy, other: Tenancy, monkeypatch: pytest.MonkeyPatch):
-    """Even if it accepts everything in the end."""
+    """The receiver accepts every event, but slowly."""
     for name, value in (("_SLOW_SECONDS", 0.05), ("_LIMITS", delivery_turns.ConcurrencyLimits(1, 1))):
         monkeypatch.setattr(delivery_turns, name, value)
     acme.add("slow", to(1))
@@ -173,7 +173,7 @@ def test_unanswered_dns_lookups_delay_no_others(
         return found(host, *given, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    # As many as asyncio's own lookup threads here.
+    # As many lookups as asyncio has threads for its own lookups.
     for number in range(8):
         url = f"https://{number}.dead.example/"
         acme.add(f"dead-{number}", WebhookSettings(url=url, kinds=KINDS, timeout_seconds=1.0))
@@ -212,7 +212,7 @@ def test_unreadable_table_of_one_feed_delays_no_others(acme: Tenancy, other: Ten
 
 
 def test_silent_receiver_does_not_block_the_run(acme: Tenancy, other: Tenancy):
-    """Even when the run is over time. It then starts no failing feeds."""
+    """This holds even when the run exceeds its time. The run then starts no failing feeds."""
     acme.add("silent", to(1))
     acme.add("fails", to(1))
     other.add(settings=to(1))

@@ -1,4 +1,4 @@
-"""Webhooks: delivery, retries and refused addresses."""
+"""Webhooks: delivery, retries and rejected addresses."""
 
 import json
 from datetime import timedelta
@@ -106,8 +106,8 @@ def test_oversized_event_is_shortened(
     assert (acme.feed().delivered, acme.feed().lost) == (3, 0)
 
 
-def unwilling(receiver: WebhookReceiver, *names: str, code: int = 400) -> None:
-    """Rejects each batch that contains one of these."""
+def rejecting(receiver: WebhookReceiver, *names: str, code: int = 400) -> None:
+    """Reject each batch that contains one of these events."""
 
     def answer(handler) -> bool:
         events = json.loads(receiver.requests[-1][1])["data"]["events"]
@@ -129,9 +129,9 @@ def test_rejected_events_are_dropped_after_others_succeed(
     names = [str(number) for number in range(250)]
     acme.log(*names)
     refused = ["0", "17", "18", "19", "130", "249"]
-    unwilling(receiver, *refused, code=code)
+    rejecting(receiver, *refused, code=code)
     deliver_until_searched(acme)
-    # A receiver with a temporary failure loses nothing.
+    # The receiver fails temporarily, and no event is lost.
     assert (acme.feed().lost, acme.feed().attempts, acme.state()) == (0, SEARCH_AFTER_ATTEMPTS, "failing")
     acme.deliver()
     assert receiver.names == [name for name in names if name not in refused]
@@ -142,7 +142,7 @@ def test_rejected_events_are_dropped_after_others_succeed(
         str(int(receiver.taken[0]["event"]["id"].rpartition("-")[2]) - 1 + int(name)) for name in refused
     ]
     assert str(code) in told[0]["because"]
-    # The next rejected event is isolated at once. Without one, the next failure counts as a first one.
+    # The next rejected event is isolated at once. If none is rejected, the next failure counts as the first failure.
     acme.log("17", "more")
     acme.deliver()
     assert receiver.names[-1] == "more"
@@ -170,7 +170,7 @@ def test_receiver_that_rejects_everything_loses_nothing(acme: Tenancy, receiver:
 
 
 def test_single_rejected_event_waits_for_others_to_succeed(acme: Tenancy, receiver: WebhookReceiver, secret: str):
-    unwilling(receiver, "bad")
+    rejecting(receiver, "bad")
     acme.log("bad")
     deliver_until_searched(acme)
     acme.deliver()
@@ -184,7 +184,7 @@ def test_single_rejected_event_waits_for_others_to_succeed(acme: Tenancy, receiv
 @pytest.mark.parametrize("code", [401, 429, 503])
 def test_status_unrelated_to_the_events_drops_none(acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int):
     acme.log("a", "b")
-    unwilling(receiver, "a", code=code)
+    rejecting(receiver, "a", code=code)
     for _ in range(SEARCH_AFTER_ATTEMPTS + 1):
         acme.deliver()
     assert (acme.feed().lost, receiver.names) == (0, [])
@@ -272,7 +272,7 @@ def test_slow_receiver_gets_smaller_batches(acme: Tenancy, receiver: WebhookRece
     until(lambda: not acme.deliver() and acme.state() == "ok", "all is sent")
     assert list(dict.fromkeys(receiver.names)) == names
     assert acme.feed().lost == 0
-    # Full batches again, once it accepts them.
+    # Batches are full again when the receiver accepts them.
     receiver.usual = status(204)
     acme.log(*(f"more {number}" for number in range(2_500)))
     acme.deliver()
@@ -305,7 +305,7 @@ def test_headers_are_sent_and_never_shown_in_errors(
 
 
 def test_waiting_events_are_sent_to_the_new_address(acme: Tenancy, receiver: WebhookReceiver, tmp_path):
-    """With the same secret. Outcomes that are no longer selected are skipped."""
+    """Requests to the new address use the old secret. Outcomes that are not selected any more are skipped."""
     (tmp_path / "other").mkdir()
     with WebhookReceiver(tmp_path / "other").listening() as elsewhere:
         secret = add(acme, elsewhere)

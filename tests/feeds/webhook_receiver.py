@@ -1,4 +1,4 @@
-"""HTTPS receiver on loopback that verifies each request and answers as configured."""
+"""An HTTPS receiver on loopback that verifies each request and responds as configured."""
 
 import json
 import ssl
@@ -12,7 +12,7 @@ from typing import Any
 from tests.feeds.certificates import Pair, self_signed, server_context
 
 LOCALHOST = self_signed("localhost")
-# Called instead of accepting. Returns whether the request counts as accepted.
+# Called for each request. Returns whether the request counts as accepted.
 Answer = Callable[[BaseHTTPRequestHandler], bool]
 
 
@@ -33,10 +33,10 @@ class WebhookReceiver:
         # (headers, body), as received.
         self.requests: list[tuple[dict[str, str], bytes]] = []
         self.taken: list[dict[str, Any]] = []
-        # For the next requests, one each. After them, `usual`.
+        # One response for each of the next requests. Later requests get `usual`.
         self.answers: list[Answer] = []
         self.usual: Answer = status(204)
-        # Longest wait of an answer that waits.
+        # Longest wait of a response that waits.
         self.is_over = threading.Event()
         self._context = server_context(folder, pair)
 
@@ -70,7 +70,7 @@ class WebhookReceiver:
             daemon_threads = True
 
             def handle_error(self, *_: object) -> None:
-                """Clients that distrust our certificate close the connection."""
+                """Clients that do not trust the test's certificate close the connection."""
 
         server = Server(("127.0.0.1", 0), Handler)
         server.socket = self._context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
@@ -85,15 +85,15 @@ class WebhookReceiver:
             thread.join()
             server.server_close()
 
-    # Failing answers.
+    # Responses that fail.
 
     def slow(self, handler: BaseHTTPRequestHandler) -> bool:
-        """Sends nothing."""
+        """Send no response."""
         self.is_over.wait(20)
         return False
 
     def loris(self, handler: BaseHTTPRequestHandler) -> bool:
-        """Sends a header one octet at a time, without end."""
+        """Send a header one octet at a time, endlessly."""
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-A: ")
         while not self.is_over.wait(0.05):
             handler.wfile.write(b"a")
@@ -107,7 +107,7 @@ class WebhookReceiver:
         return False
 
     def endless(self, handler: BaseHTTPRequestHandler) -> bool:
-        """Accepts, then sends a body without end."""
+        """Send an accepting status, then an endless body."""
         handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
         with suppress(OSError):
             while not self.is_over.is_set():

@@ -1,4 +1,4 @@
-"""A real directory with a few users in it."""
+"""A real directory that contains a few users."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pytest
 from nac.kit.outbound.reach import OutboundReach
 from tests.identities.slapd import BASE, SERVICE_DN, Slapd, dn_of, group, person, tree
 
-# The tests' servers are on loopback, where sources are normally not allowed.
+# The servers of the tests are on loopback, where Admit normally allows no sources.
 HERE = OutboundReach.parse("127.0.0.0/8")
 ANNA, ANNAS_PASSWORD = "anna", "anna's own password"
 

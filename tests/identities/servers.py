@@ -1,4 +1,7 @@
-"""Misbehaving LDAP servers, which no real server can imitate on demand, and a fake provider."""
+"""Misbehaving LDAP servers, and a fake identity provider.
+
+A real server cannot misbehave at the test's request.
+"""
 
 import json
 import socket
@@ -12,7 +15,7 @@ from urllib.parse import parse_qs
 from nac.inventory.identity_sources.ldap import ber, messages
 
 HOST = "127.0.0.1"
-# Responds to a whole LDAP message, in pieces if it returns a list. None closes the connection.
+# The response to a complete LDAP message. A list is sent in pieces. None closes the connection.
 Respond = Callable[[bytes], bytes | list[bytes] | None]
 TRICKLE_SECONDS = 0.02
 # The first bytes of a compressed body (RFC 1952 2.3.1).
@@ -21,7 +24,7 @@ GZIP = b"\x1f\x8b"
 
 @contextmanager
 def ldap_server(respond: Respond) -> Iterator[str]:
-    """The URL of a server with responses set by the test."""
+    """The URL of a server whose responses the test sets."""
     listener = socket.create_server((HOST, 0))
     connections: list[socket.socket] = []
 
@@ -102,8 +105,10 @@ def entry(number: int, dn: str, **attributes: str) -> bytes:
 
 @contextmanager
 def provider(certificate: str, key: str, answer: Callable[[str, dict[str, str]], tuple[int, object]]) -> Iterator[str]:
-    """The https address of a provider. `answer` gets path and form and returns status and JSON (bytes are sent
-    unchanged)."""
+    """The https address of an identity provider.
+
+    `answer` receives path and form and returns the status and JSON. Bytes are sent unchanged.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -127,7 +132,7 @@ def provider(certificate: str, key: str, answer: Callable[[str, dict[str, str]],
                 self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Nobody reads it."""
+            """Write no log."""
 
     server = ThreadingHTTPServer((HOST, 0), Handler)
     server.daemon_threads = False

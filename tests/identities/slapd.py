@@ -1,4 +1,4 @@
-"""A private slapd: its own folder, free ports, LDAPS and StartTLS with its own CA."""
+"""A private slapd with its own folder, free ports, and LDAPS and StartTLS with its own CA."""
 
 import ipaddress
 import os
@@ -50,7 +50,7 @@ access to * by dn.exact="{service}" read by self read by * none
 
 
 class Slapd:
-    """Runs within a `with` block, or between `start` and `stop`."""
+    """A slapd that runs within a `with` block, or between `start` and `stop`."""
 
     def __init__(self, *, base: str = BASE) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="admit-ldap-"))
@@ -152,7 +152,7 @@ def person(uid: str, password: str, *, base: str = BASE, **attributes: str) -> s
 
 
 def group(name: str, *members: str, base: str = BASE) -> str:
-    """Build a group. `members` are DNs."""
+    """A group. `members` are DNs."""
     lines = [("member", member) for member in members]
     return _entry(f"cn={_escaped(name)},ou=groups,{base}", "groupOfNames", ("cn", name), *lines)
 
@@ -162,7 +162,7 @@ def dn_of(uid: str, *, base: str = BASE) -> str:
 
 
 def _escaped(value: str) -> str:
-    """Escape for a DN (RFC 4514 2.4): all characters except letters and digits as octets."""
+    """Escape a value for a DN (RFC 4514 2.4): all characters except letters and digits as octets."""
     return "".join(chr(octet) if chr(octet).isalnum() and octet < 128 else f"\\{octet:02x}" for octet in value.encode())
 
 
@@ -172,7 +172,7 @@ def _entry(dn: str, kind: str, *attributes: tuple[str, str]) -> str:
 
 
 def make_certificates(folder: Path) -> str:
-    """Write ca.pem, server.pem and server.key, and return the CA in PEM."""
+    """Write ca.pem, server.pem and server.key. Returns the CA in PEM."""
     now = utc_now()
 
     def certificate(name: str, key, issuer_name: str, issuer_key, *extensions) -> x509.Certificate:

@@ -1,4 +1,4 @@
-"""Directories that lie, stall, or send invalid or too much data; and the error codes of Active Directory."""
+"""Directories that send false, slow, invalid or too large responses, and the error codes of Active Directory."""
 
 import os
 
@@ -17,7 +17,7 @@ from nac.inventory.identity_sources.ldap.messages import (
     parse_result,
 )
 from tests.identities.servers import entry, kind_of, ldap_server, number_of, reply, result
-from tests.identities.test_directory import answered
+from tests.identities.test_directory import response_of
 from tests.run_depth import examples
 
 BASE = "ou=people,dc=corp,dc=example"
@@ -30,7 +30,7 @@ def document(url, **changed):
 
 
 def honest(message, *, code=0, text=""):
-    """A server that knows anna and answers her bind with `code`; other binds fail."""
+    """A response of a server that has the user anna and answers anna's bind with `code`. Other binds fail."""
     number, kind = number_of(message), kind_of(message)
     if kind == _SEARCH:
         return entry(number, ANNA, uid="anna") + result(number, SEARCH_DONE, 0)
@@ -41,10 +41,10 @@ def honest(message, *, code=0, text=""):
 
 def verify_against(respond, **changed):
     with ldap_server(respond) as url:
-        return answered(document(url, **changed), "anna", "secret")
+        return response_of(document(url, **changed), "anna", "secret")
 
 
-def test_honest_server_is_trusted():
+def test_correct_response_is_accepted():
     assert verify_against(honest).verified
 
 
@@ -72,7 +72,10 @@ IN_CHAIN = b"1.2.840.113556.1.4.1941"
 
 
 def active_directory(message):
-    """Active Directory resolves nested groups by its own matching rule, which the test checks."""
+    """A response of Active Directory, which resolves nested groups by its own matching rule.
+
+    The test checks the rule.
+    """
     if kind_of(message) == _SEARCH and IN_CHAIN in message:
         assert ANNA.encode() in message
         number = number_of(message)
@@ -119,7 +122,7 @@ def test_direct_bind_uses_the_user_and_reads_its_entry():
     assert b"anna@corp.example" in binds[0]
 
 
-class TestLies:
+class TestFalseResponses:
     def test_server_that_accepts_any_password_admits_nobody(self):
         def respond(message):
             number = number_of(message)
@@ -158,8 +161,8 @@ class TestLies:
         assert (answer.reason, "referral" in answer.detail) == ("directory-refused", True)
 
 
-class TestTooMuch:
-    def test_message_of_a_gigabyte_is_rejected_unread(self):
+class TestLargeResponses:
+    def test_message_of_a_gigabyte_is_not_read(self):
         answer = verify_against(lambda message: b"\x30\x84\x40\x00\x00\x00")
         assert (answer.reason, "larger" in answer.detail) == ("directory-refused", True)
 
@@ -214,12 +217,12 @@ class TestTooMuch:
         assert (answer.name[:11], len(answer.name)) == (" [31man naa", 300)
 
 
-class TestSilence:
+class TestSlowResponses:
     def test_silent_server_times_out(self):
         assert verify_against(lambda message: b"", time_limit_seconds=0.3).reason == "directory-slow"
 
     def test_trickling_server_times_out(self):
-        """Each octet is in time, but the whole response is not."""
+        """Each octet arrives in time, but the complete response does not."""
         octets = [bytes((octet,)) for octet in ber.octets(bytes(8192), ber.SEQUENCE)]
         assert verify_against(lambda message: octets, time_limit_seconds=0.3).reason == "directory-slow"
 

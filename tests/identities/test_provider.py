@@ -1,4 +1,4 @@
-"""OpenID Connect by the password grant: token checks for sign-in."""
+"""Logins by OpenID Connect with the password grant, and the validation of tokens."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ from nac.kit.clock import epoch_seconds
 from tests.identities.conftest import HERE
 from tests.identities.servers import provider
 from tests.identities.slapd import make_certificates
-from tests.identities.test_directory import asked_of
+from tests.identities.test_directory import responses_of
 
 SECRET, PASSWORD = "client-secret", "anna's password"
 KEY = rsa.generate_private_key(65537, 2048)
@@ -31,8 +31,8 @@ def jwk(key, kid):
     return json.loads(algorithm.to_jwk(key.public_key())) | {"kid": kid, "use": "sig"}
 
 
-class Outside:
-    """The provider's responses, which tests change."""
+class ProviderResponses:
+    """The responses of the provider, which tests change."""
 
     def __init__(self):
         self.issuer = ""
@@ -50,7 +50,7 @@ class Outside:
         self.token = None
         self.forms = []
         self.asked_for_keys = 0
-        # Responses wait until it is set.
+        # While the event is cleared, responses wait.
         self.stalled = threading.Event()
         self.stalled.set()
         self.keys = [jwk(KEY, "one"), jwk(CURVE_KEY, "two")]
@@ -82,7 +82,7 @@ def certificates(tmp_path_factory):
 @pytest.fixture
 def outside(certificates):
     folder, _ = certificates
-    made = Outside()
+    made = ProviderResponses()
     with provider(str(folder / "server.pem"), str(folder / "server.key"), made.answer) as address:
         made.issuer = address
         yield made
@@ -97,7 +97,7 @@ def ask(outside, certificates):
             "ca_certificate": certificates[1],
             "attributes": {"department": "dept"},
         } | changed
-        return asked_of(
+        return responses_of(
             lambda: build_source_client("idp", "oidc", settings, SECRET.encode(), HERE), name, password, times=times
         )[-1]
 
@@ -314,7 +314,7 @@ def test_certificate_of_another_ca_is_unavailable(ask):
 
 
 def test_login_during_the_end_of_its_source_is_reported(ask, monkeypatch):
-    """The source was changed or deleted while the login waited."""
+    """An administrator changed or deleted the source while the login waited."""
     made = OidcProvider.__init__
 
     def closed(self, *given):

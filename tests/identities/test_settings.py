@@ -1,4 +1,4 @@
-"""Settings are validated together, with all errors at once."""
+"""Settings of identity sources are validated together, and one error lists all mistakes."""
 
 import pytest
 

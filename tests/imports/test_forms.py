@@ -1,4 +1,4 @@
-"""Parsing of each file format: rows, notes about skipped parts, errors with lines, or a rejection."""
+"""The parser of each file format returns rows, notes about skipped parts, errors with lines, or a rejection."""
 
 import re
 
@@ -83,7 +83,7 @@ def read(form: str, text: str | bytes) -> ImportDocument:
     return service.read_document(form, text.encode() if isinstance(text, str) else text)
 
 
-def noted(document: ImportDocument) -> str:
+def skipped_notes(document: ImportDocument) -> str:
     return "\n".join(f"{note.line}: {note.text}" for note in document.notes)
 
 
@@ -96,7 +96,7 @@ def test_freeradius_clients_become_nases() -> None:
         (22, {"name": "inner", "address": "192.0.2.9"}),
     ]
     assert found.mistakes == []
-    told = noted(found)
+    told = skipped_notes(found)
     for part in (
         "2: client north: its secret is too short",
         "9: client north: coa_server was skipped",
@@ -200,7 +200,7 @@ def test_freeradius_users_become_users_and_endpoints() -> None:
         {"mac": "00-00-5E-00-53-01", "attributes": {"vlan": "30"}},
         {"mac": "00005e005302", "attributes": {}, "status": "blocked"},
     ]
-    told = noted(found)
+    told = skipped_notes(found)
     for part in (
         "4: steve got Tunnel-Private-Group-Id:0 20: set vlan in a rule",
         "5: steve: Reply-Message was skipped",
@@ -340,7 +340,7 @@ _TEXTS = st.text(max_size=200) | st.lists(_PIECES).map(" ".join) | st.lists(_PIE
 def test_any_file_gives_rows_or_a_rejection_with_a_place(form: str) -> None:
     @settings(max_examples=examples(150), deadline=None)
     @given(st.binary(max_size=200) | _TEXTS.map(str.encode))
-    def tried(content: bytes) -> None:
+    def parse(content: bytes) -> None:
         refused = None
         try:
             document = service.read_document(form, content)
@@ -354,4 +354,4 @@ def test_any_file_gives_rows_or_a_rejection_with_a_place(form: str) -> None:
         assert all(1 <= line.number <= most for line in lines)
         assert all(note.line >= 1 and note.text.isprintable() for note in document.notes)
 
-    tried()
+    parse()

@@ -70,7 +70,7 @@ class RollbackApplication:
 
 
 def document(world: Installation) -> dict[str, Any]:
-    """/openapi.json with existing things as examples."""
+    """`/openapi.json` with existing things as examples."""
     told = deepcopy(world.app.openapi())
     _forget_examples(told)
     for operations in told["paths"].values():
@@ -108,7 +108,7 @@ def _forget_examples(of: Any) -> None:
 
 
 def configuration(world: Installation, *, always: bool) -> str:
-    """schemathesis.toml: the credential, and the value of each path parameter, `always` or mostly."""
+    """`schemathesis.toml`: the credential, and the value of each path parameter, `always` or mostly."""
     lines: list[str] = []
     dictionaries: list[str] = []
     for route in BY_NAME.values():

@@ -1,4 +1,4 @@
-"""Jobs whose worker is killed before and after each commit complete fully and only once."""
+"""Jobs whose worker is killed before and after each commit. They complete fully and only once."""
 
 import base64
 import io
@@ -35,7 +35,10 @@ _ROWS = 1_500
 def ends(
     database: Database, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Mapping[str, JobHandler], Callable[[], None]], Job]:
-    """Return the final state of the only job. After each death its lease expires, then `check` is called."""
+    """Run until the only job ends, and return its final state.
+
+    After each kill its lease expires, then `check` is called.
+    """
     monkeypatch.setattr(runner, "MAX_LAPSES", 1_000)
 
     def ends(handlers: Mapping[str, JobHandler], check: Callable[[], None]) -> Job:
@@ -70,12 +73,12 @@ def test_bulk_endpoints_are_all_stored_or_none(
         imports.start_bulk(session, operation="endpoints.put", given=given, rows=_ROWS, **who)
     seen = set()
 
-    def look() -> None:
+    def check_rows() -> None:
         with Session(owner_engine) as session:
             seen.add(session.scalars(select(func.count()).select_from(Endpoint)).one())
 
-    job = ends(imports.build_handlers(lambda: SEALER.seal), look)
-    look()
+    job = ends(imports.build_handlers(lambda: SEALER.seal), check_rows)
+    check_rows()
     assert (job.state, job.result["added"], job.input_sealed) == ("done", _ROWS, None)
     assert seen == {0, _ROWS}
 
@@ -98,14 +101,14 @@ def test_tenant_file_is_complete(
         ).id
     path = file_jobs.get_path(tmp_path, job_id)
 
-    def look() -> None:
+    def check_rows() -> None:
         if path.exists():
             TenantFile(io.BytesIO(path.read_bytes()))
 
     run = MultiTransactionHandler(partial(file_jobs.run_export_job, export_dir=tmp_path, sealer=SEALER))
-    assert ends({file_jobs.EXPORT_JOB: run}, look).state == "done"
+    assert ends({file_jobs.EXPORT_JOB: run}, check_rows).state == "done"
     assert path.exists()
-    look()
+    check_rows()
 
 
 @pytest.mark.long
@@ -127,7 +130,7 @@ def test_tenant_is_imported_once(
         who = {"actor": ACTOR, "owner": Owner(platform.msp_id), "seal": SEALER.seal}
         service.start_job(session, kind=file_jobs.IMPORT_JOB, title="x", input=given, needs=(), **who)
 
-    def look() -> None:
+    def check_rows() -> None:
         with Session(owner_engine) as session:
             there = session.scalars(select(Tenant.slug)).all()
             assert sorted(there) in (["alpha"], ["alpha", "copy"])
@@ -136,9 +139,9 @@ def test_tenant_is_imported_once(
             assert session.scalars(taken).one() == len(there)
 
     job = ends(
-        {file_jobs.IMPORT_JOB: MultiTransactionHandler(partial(file_jobs.run_import_job, signing=SIGNING))}, look
+        {file_jobs.IMPORT_JOB: MultiTransactionHandler(partial(file_jobs.run_import_job, signing=SIGNING))}, check_rows
     )
-    look()
+    check_rows()
     assert (job.state, job.result["tenant"]) == ("done", "copy")
     with session_scope(PlatformScope(), engine=app_engine) as session:
         assert session.get_one(Tenant, UUID(job.result["id"])).slug == "copy"

@@ -1,4 +1,4 @@
-"""Progress of bulk changes, visible to others while the single transaction is open."""
+"""The progress of bulk changes, visible to other connections during the single transaction."""
 
 from typing import Any
 
@@ -68,6 +68,6 @@ def test_bulk_changes_report_their_progress(app_engine, worker_engine, owner_eng
         ("nases.put", {"items": nases}),
     ):
         told = run(operation, **given)
-        # Some values from the middle, and never the total before the end.
+        # Some values from the middle, and no total before the end.
         assert told, operation
         assert told[-1] <= _ROWS, operation

@@ -1,4 +1,4 @@
-"""Background jobs run exactly once, whatever happens to the worker."""
+"""Background jobs run exactly once, for any failure of the worker."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -88,7 +88,7 @@ def work(worker_engine: Engine, app_engine: Engine) -> Callable[[JobHandler], bo
 
 @pytest.fixture
 def overdue(owner_engine: Engine) -> Callable[[], None]:
-    """Make all waiting jobs due: leases expire and retries are due."""
+    """Function that makes all waiting jobs due: leases expire and retries are due."""
 
     def make() -> None:
         with owner_engine.begin() as connection:
@@ -107,17 +107,21 @@ def test_input_is_passed_and_result_returned(app_engine, tenant_id, start, job, 
     job_id = start(names=["x"], secret="hush")
     assert b"hush" not in (job(job_id).input_sealed or b"")
 
-    def handler(session: object, mine: JobRun) -> Mapping[str, object]:
-        given.append(mine)
+    def handler(session: object, own_job: JobRun) -> Mapping[str, object]:
+        given.append(own_job)
         return {"made": 1}
 
     assert work(SingleTransactionHandler(handler))
     assert not work(SingleTransactionHandler(handler))
-    (mine,) = given
-    assert (mine.input, mine.actor, mine.owner.tenant_id) == ({"names": ["x"], "secret": "hush"}, ACTOR, tenant_id)
+    (own_job,) = given
+    assert (own_job.input, own_job.actor, own_job.owner.tenant_id) == (
+        {"names": ["x"], "secret": "hush"},
+        ACTOR,
+        tenant_id,
+    )
     row = job(job_id)
     assert (row.state, row.result, row.input_sealed, row.takes) == ("done", {"made": 1}, None, 1)
-    # It reported no progress, and has completed.
+    # The job reported no progress, and has completed.
     assert (row.done, row.total) == (2, 2)
     assert row.ended_at is not None
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
@@ -180,7 +184,7 @@ def test_unreachable_service_is_retried_later(
 def test_job_that_kills_its_worker_fails_finally(app_engine, tenant_id, start, job, work, overdue) -> None:
     job_id = start()
 
-    def kill(session: object, mine: JobRun) -> None:
+    def kill(session: object, own_job: JobRun) -> None:
         raise KeyboardInterrupt
 
     for _ in range(runner.MAX_LAPSES):
@@ -202,12 +206,12 @@ def test_progressing_job_survives_any_number_of_workers(
 ) -> None:
     job_id = start()
 
-    def step(mine: JobRun) -> Mapping[str, object]:
-        at = int(mine.place.get("at", 0))
+    def step(own_job: JobRun) -> Mapping[str, object]:
+        at = int(own_job.place.get("at", 0))
         if at == 2 * runner.MAX_LAPSES:
             return {"at": at}
-        with mine.transaction() as session:
-            mine.save_place(session, {"at": at + 1})
+        with own_job.transaction() as session:
+            own_job.save_place(session, {"at": at + 1})
         raise KeyboardInterrupt
 
     for _ in range(2 * runner.MAX_LAPSES):
@@ -221,13 +225,13 @@ def test_progressing_job_survives_any_number_of_workers(
 def test_internal_error_is_retried_then_fails(
     start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
 ) -> None:
-    class Ours(AdmitError):
+    class InternalError(AdmitError):
         """An internal error."""
 
         status = 500
 
     def fail(*_: object) -> None:
-        raise Ours("It is.")
+        raise InternalError("It is.")
 
     job_id = start()
     assert work(SingleTransactionHandler(fail))
@@ -243,10 +247,10 @@ def test_progress_is_visible_and_undone_with_its_transaction(
 ) -> None:
     job_id, seen = start(), []
 
-    def fail(_: object, mine: JobRun) -> None:
+    def fail(_: object, own_job: JobRun) -> None:
         seen.append(job(job_id).done)
         for done in (0, 700, 1_700, 2_100):
-            mine.tell(done)
+            own_job.tell(done)
             seen.append(job(job_id).done)
         raise (
             DatabaseUnavailable
@@ -259,7 +263,7 @@ def test_progress_is_visible_and_undone_with_its_transaction(
     assert work(SingleTransactionHandler(fail))
     assert (job(job_id).state, job(job_id).done) == ("queued", 0)
     overdue()
-    # After the worker's death the last progress stays until the job resumes.
+    # After the worker is killed, the last progress remains until the job resumes.
     with pytest.raises(KeyboardInterrupt):
         work(SingleTransactionHandler(fail))
     assert (job(job_id).state, job(job_id).done) == ("running", 1_700)
@@ -275,8 +279,8 @@ def test_progress_is_visible_and_undone_with_its_transaction(
 def test_progress_of_undone_work_is_cleared_at_the_end(
     start, job, work, overdue, owner_engine, ended_by, state
 ) -> None:
-    def die(_: object, mine: JobRun) -> None:
-        mine.tell(1)
+    def die(_: object, own_job: JobRun) -> None:
+        own_job.tell(1)
         raise KeyboardInterrupt
 
     job_id = start()
@@ -293,53 +297,53 @@ def test_progress_of_undone_work_is_cleared_at_the_end(
 def test_cancelled_failed_job_can_be_retried(app_engine, tenant_id, start, job, work) -> None:
     job_id, owner = start(), Owner(tenant_id=tenant_id)
 
-    def refuse(session: object, mine: JobRun) -> None:
+    def refuse(session: object, own_job: JobRun) -> None:
         with session_scope(TenantScope(tenant_id), engine=app_engine) as other:
-            service.cancel_job(other, actor=ACTOR, owner=owner, job_id=mine.id)
+            service.cancel_job(other, actor=ACTOR, owner=owner, job_id=own_job.id)
         raise Conflict("It is there.")
 
     assert work(SingleTransactionHandler(refuse))
     assert job(job_id).state == "failed"
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         service.retry_job(session, actor=ACTOR, owner=owner, job_id=job_id)
-    # The old error does not apply to a job that is about to restart.
+    # The old error does not apply to a job that will restart.
     assert (job(job_id).state, job(job_id).problem) == ("queued", None)
     assert work(SingleTransactionHandler(lambda *_: {"made": 1}))
     assert job(job_id).state == "done"
 
 
 def test_replaced_worker_changes_nothing(app_engine, tenant_id, start, job, work, overdue) -> None:
-    """One worker freezes beyond its lease while another one does the job."""
+    """One worker freezes beyond its lease while another worker completes the job."""
     job_id = start()
 
-    def add(session, mine: JobRun, slug: str) -> Mapping[str, object]:
-        sites.create_site(session, actor=mine.actor, tenant_id=tenant_id, slug=slug, name=slug)
+    def add(session, own_job: JobRun, slug: str) -> Mapping[str, object]:
+        sites.create_site(session, actor=own_job.actor, tenant_id=tenant_id, slug=slug, name=slug)
         return {"by": slug}
 
-    def stands_still(session, mine: JobRun) -> Mapping[str, object]:
+    def wait_beyond_the_lease(session, own_job: JobRun) -> Mapping[str, object]:
         overdue()
-        assert work(SingleTransactionHandler(lambda session, mine: add(session, mine, "second")))
-        return add(session, mine, "first")
+        assert work(SingleTransactionHandler(lambda session, own_job: add(session, own_job, "second")))
+        return add(session, own_job, "first")
 
-    assert work(SingleTransactionHandler(stands_still))
+    assert work(SingleTransactionHandler(wait_beyond_the_lease))
     assert slugs(app_engine, tenant_id) == {"second"}
     assert (job(job_id).state, job(job_id).result) == ("done", {"by": "second"})
 
 
 def test_several_transactions_resume_where_they_stopped(app_engine, tenant_id, start, job, work, overdue) -> None:
-    """The worker dies in the middle. Then each run adds one more."""
+    """The worker is killed in the middle. Then each run adds one more tenant."""
     job_id = start(names=["a", "b", "c"])
     died = []
 
-    def handler(mine: JobRun) -> Mapping[str, object] | JobContinuation:
-        at = int(mine.place.get("at", 0))
+    def handler(own_job: JobRun) -> Mapping[str, object] | JobContinuation:
+        at = int(own_job.place.get("at", 0))
         if at == 3:
             return {"made": at}
-        with mine.transaction() as session:
-            slug = mine.input["names"][at]
-            sites.create_site(session, actor=mine.actor, tenant_id=tenant_id, slug=slug, name=slug)
-            mine.save_place(session, {"at": at + 1})
-        mine.tell(at + 1)
+        with own_job.transaction() as session:
+            slug = own_job.input["names"][at]
+            sites.create_site(session, actor=own_job.actor, tenant_id=tenant_id, slug=slug, name=slug)
+            own_job.save_place(session, {"at": at + 1})
+        own_job.tell(at + 1)
         if at == 1 and not died:
             died.append(True)
             raise KeyboardInterrupt
@@ -367,13 +371,13 @@ def test_cancelled_job_leaves_nothing(app_engine, tenant_id, start, job, work) -
 
     cancel(waits)
 
-    def handler(session, mine: JobRun) -> None:
-        assert mine.id == runs
-        sites.create_site(session, actor=mine.actor, tenant_id=tenant_id, slug="x", name="X")
-        cancel(mine.id)
+    def handler(session, own_job: JobRun) -> None:
+        assert own_job.id == runs
+        sites.create_site(session, actor=own_job.actor, tenant_id=tenant_id, slug="x", name="X")
+        cancel(own_job.id)
         with pytest.raises(JobCancelled):
-            mine.tell(1)
-        mine.tell(1)
+            own_job.tell(1)
+        own_job.tell(1)
 
     assert work(SingleTransactionHandler(handler))
     assert not work(SingleTransactionHandler(handler))
@@ -384,7 +388,10 @@ def test_cancelled_job_leaves_nothing(app_engine, tenant_id, start, job, work) -
 
 
 def test_owners_take_turns_within_limits(app_engine, platform, tenant_id, start, worker_engine) -> None:
-    """Two jobs run at a time, never two of one owner. Another owner's job does not wait for twenty of the first."""
+    """Two jobs run at a time, but only one per owner.
+
+    A second owner's job does not wait for twenty jobs of the first.
+    """
     other = Owner(tenant_id=TenantId(make_tenant(app_engine, platform, "bravo").id))
     for _ in range(service.MAX_WAITING):
         start()
@@ -402,7 +409,7 @@ def test_owners_take_turns_within_limits(app_engine, platform, tenant_id, start,
         return None if run is None else run.owner
 
     assert len(claim()) == runner.MAX_RUNNING
-    # The messages are late, so the third owner's is sent too.
+    # The messages are late, so the message of the third owner's job is sent too.
     first, second, third = claim(most=30)
     owners = {take(first), take(second)}
     assert owners < {Owner(tenant_id=tenant_id), other, Owner()}
@@ -411,7 +418,7 @@ def test_owners_take_turns_within_limits(app_engine, platform, tenant_id, start,
     assert claim() == []
 
 
-def test_running_owner_runs_no_second_job(
+def test_owner_with_a_running_job_runs_no_second_job(
     app_engine: Engine, start: Start, worker_engine: Engine, work: Callable[[JobHandler], bool]
 ) -> None:
     _, second = start(), start()

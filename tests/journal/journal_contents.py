@@ -1,4 +1,4 @@
-"""Countable records, and reading a whole journal."""
+"""Numbered journal records, and a reader of a complete journal."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ def numbered(number):
 
 
 def read_all(directory, position=None, **limits):
-    """Return (payloads, cuts, position) of everything after `position`."""
+    """Everything after `position`: (payloads, cuts, new position)."""
     reader = JournalReader(directory)
     position = position or SegmentPosition()
     payloads, cuts = [], []

@@ -8,7 +8,7 @@ from tests.journal.journal_contents import decode, numbered, read_all, read_numb
 from tests.run_depth import examples
 
 RECORDS = 12
-# Each example uses its own files below the test's single temporary folder.
+# Each example uses its own files in the test's one temporary folder.
 per_example = settings(
     max_examples=examples(150),
     deadline=None,
@@ -17,8 +17,8 @@ per_example = settings(
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """(bytes of a segment with RECORDS records, offsets at which its records end)."""
+def segment_of_records(tmp_path_factory):
+    """A segment with RECORDS records: (its bytes, the offsets at which its records end)."""
     directory = tmp_path_factory.mktemp("written")
     writer = JournalWriter(directory, max_bytes=1 << 30)
     path = segment_path(directory, list_segments(directory)[0])
@@ -35,8 +35,8 @@ def directory(tmp_path):
     return tmp_path
 
 
-def place(directory, content, *, newer):
-    """Write a journal of one segment with `content` and, with `newer`, an empty one after it."""
+def write_journal(directory, content, *, newer):
+    """Write a journal of one segment with `content`. With `newer`, an empty segment follows."""
     for old in directory.glob("*.journal"):
         old.unlink()
     (directory / f"{1:020d}.journal").write_bytes(content)
@@ -46,10 +46,10 @@ def place(directory, content, *, newer):
 
 @per_example
 @given(data=st.data(), newer=st.booleans())
-def test_truncation_anywhere_keeps_every_earlier_record(data, newer, written, directory):
-    content, ends = written
+def test_truncation_anywhere_keeps_every_earlier_record(data, newer, segment_of_records, directory):
+    content, ends = segment_of_records
     length = data.draw(st.integers(0, len(content)))
-    place(directory, content[:length], newer=newer)
+    write_journal(directory, content[:length], newer=newer)
     whole = [end for end in ends if end <= length]
     payloads, cuts, position = read_all(directory)
     assert [decode(payload).at for payload in payloads] == list(range(len(whole)))
@@ -64,12 +64,12 @@ def test_truncation_anywhere_keeps_every_earlier_record(data, newer, written, di
 
 @per_example
 @given(data=st.data(), newer=st.booleans())
-def test_changed_byte_never_yields_a_wrong_record(data, newer, written, directory):
-    content, ends = written
+def test_changed_byte_never_yields_a_wrong_record(data, newer, segment_of_records, directory):
+    content, ends = segment_of_records
     at = data.draw(st.integers(0, len(content) - 1))
     changed = bytearray(content)
     changed[at] ^= data.draw(st.integers(1, 255))
-    place(directory, bytes(changed), newer=newer)
+    write_journal(directory, bytes(changed), newer=newer)
     numbers = read_numbers(directory)
     before = len([end for end in ends if end <= at]) if at >= len(HEADER) else 0
     assert numbers == list(range(before))
@@ -77,25 +77,25 @@ def test_changed_byte_never_yields_a_wrong_record(data, newer, written, director
 
 @per_example
 @given(max_records=st.integers(1, RECORDS + 1), max_bytes=st.integers(1, 2_000))
-def test_batch_limits_change_only_the_batch_size(max_records, max_bytes, written, directory):
-    content, _ = written
-    place(directory, content, newer=True)
+def test_batch_limits_change_only_the_batch_size(max_records, max_bytes, segment_of_records, directory):
+    content, _ = segment_of_records
+    write_journal(directory, content, newer=True)
     assert read_numbers(directory, max_records=max_records, max_bytes=max_bytes) == list(range(RECORDS))
 
 
-def test_zeroes_after_a_power_cut_are_no_records(directory, written):
-    content, _ = written
-    place(directory, content + bytes(4_096), newer=True)
+def test_zeroes_after_a_power_cut_are_no_records(directory, segment_of_records):
+    content, _ = segment_of_records
+    write_journal(directory, content + bytes(4_096), newer=True)
     payloads, cuts, _ = read_all(directory)
     assert len(payloads) == RECORDS
     assert [cut.lost_bytes for cut in cuts] == [4_096]
 
 
-def test_damage_in_the_newest_segment_waits_and_is_logged(directory, written):
-    content, ends = written
+def test_damage_in_the_newest_segment_waits_and_is_logged(directory, segment_of_records):
+    content, ends = segment_of_records
     changed = bytearray(content)
     changed[ends[4] + 12] ^= 0xFF
-    place(directory, bytes(changed), newer=False)
+    write_journal(directory, bytes(changed), newer=False)
     batch = JournalReader(directory).read_batch(SegmentPosition())
     assert batch.damaged
     assert len(batch.payloads) == 5
@@ -103,7 +103,7 @@ def test_damage_in_the_newest_segment_waits_and_is_logged(directory, written):
 
 
 def test_segment_of_a_living_writer_is_not_final(directory):
-    """During a swap of radiusd the old process writes for another moment."""
+    """During a replacement of radiusd, the old process still writes for a moment."""
     old = JournalWriter(directory, max_bytes=1 << 30)
     old.append(numbered(1))
     new = JournalWriter(directory, max_bytes=1 << 30)
@@ -119,14 +119,14 @@ def test_segment_of_a_living_writer_is_not_final(directory):
     new.close()
 
 
-def test_incomplete_record_is_read_once_complete(directory, written):
-    content, ends = written
-    place(directory, content[: ends[3] + 5], newer=False)
+def test_incomplete_record_is_read_once_complete(directory, segment_of_records):
+    content, ends = segment_of_records
+    write_journal(directory, content[: ends[3] + 5], newer=False)
     reader = JournalReader(directory)
     first = reader.read_batch(SegmentPosition())
     assert len(first.payloads) == 4
     assert not first.damaged
-    place(directory, content, newer=False)
+    write_journal(directory, content, newer=False)
     reader = JournalReader(directory)
     assert len(reader.read_batch(first.position).payloads) == RECORDS - 4
 
@@ -157,10 +157,10 @@ def test_backlog_counts_bytes_after_the_position(directory):
     writer.close()
 
 
-def test_position_beyond_a_truncated_segment_continues(directory, written):
-    """A power cut may remove bytes that were shipped but not yet synced."""
-    content, ends = written
-    place(directory, content[: ends[2]], newer=True)
+def test_position_beyond_a_truncated_segment_continues(directory, segment_of_records):
+    """A power failure may remove bytes that were shipped but not yet synchronized to disk."""
+    content, ends = segment_of_records
+    write_journal(directory, content[: ends[2]], newer=True)
     batch = JournalReader(directory).read_batch(SegmentPosition(f"{1:020d}", ends[5]))
     assert batch.payloads == []
     assert batch.cuts == []

@@ -30,7 +30,7 @@ def directory(tmp_path):
 
 @contextmanager
 def file_size_limit(limit):
-    """The kernel writes short at the limit and then fails (EFBIG), as on a full disk."""
+    """Limit the file size. At the limit the kernel writes a part, then fails (EFBIG) as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
@@ -42,7 +42,7 @@ def file_size_limit(limit):
 
 
 def fill(writer):
-    """Append until the journal rejects a record; return how many it accepted."""
+    """Append until the journal rejects a record. Returns the number of accepted records."""
     for number in range(1_000):
         try:
             writer.append(numbered(number))
@@ -87,7 +87,7 @@ def test_backward_clock_still_names_segments_in_order(directory, monkeypatch):
     writer.close()
 
 
-def test_full_journal_rejects_until_there_is_room(directory, monkeypatch):
+def test_full_journal_rejects_until_space_is_free(directory, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     writer = JournalWriter(directory, max_bytes=5_000, segment_bytes=1_000)
@@ -115,7 +115,7 @@ def test_short_write_is_undone_and_the_next_record_is_whole(directory):
     writer.close()
 
 
-def test_writer_starts_without_room_and_recovers(directory):
+def test_writer_starts_on_a_full_disk_and_recovers(directory):
     with file_size_limit(4):
         writer = JournalWriter(directory, max_bytes=1 << 30)
         with pytest.raises(JournalFull):
@@ -191,7 +191,7 @@ def test_fresh_segment_contains_only_the_header(directory):
 
 
 def test_two_writers_after_a_clock_reset_use_different_names(directory):
-    """The newest segment is dated in the future, so both want the next name."""
+    """The newest segment has a date in the future, so each writer tries the next name."""
     JournalWriter(directory, max_bytes=1 << 30).close()
     (newest,) = list_segments(directory)
     segment_path(directory, newest).rename(segment_path(directory, f"{10**19:020d}"))

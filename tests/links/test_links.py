@@ -1,4 +1,7 @@
-"""Certificate links: a preview changes nothing, a posted form issues, and the download opens with its password."""
+"""Links to certificates.
+
+A preview changes nothing, a sent form issues the certificate, and the download opens with its password.
+"""
 
 import base64
 import html
@@ -135,7 +138,7 @@ def test_csr_is_signed_from_file_or_text(client: httpx.Client, app_engine: Engin
     certificate.verify_directly_issued_by(issuing)
 
 
-def test_repeated_csr_gets_the_same_response_and_no_other(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_repeated_csr_gets_the_first_response_again(client: httpx.Client, app_engine: Engine, alpha: Certified):
     token = link(app_engine, alpha)
     asked = CSR | {"text": pem(common_name="").decode()}
     first, again = (client.post(path(token), data=asked) for _ in range(2))
@@ -206,7 +209,7 @@ def test_guessing_links_is_rate_limited(client: httpx.Client, app_engine: Engine
 def test_token_is_in_no_log(
     public_app: FastAPI, client: httpx.Client, app_engine: Engine, alpha: Certified, caplog: pytest.LogCaptureFixture
 ):
-    """A database failure is logged without the path."""
+    """A failure of the database is logged without the path."""
     token = link(app_engine, alpha)
     caplog.set_level(logging.INFO)
     public_app.state.guess_limiter = None
@@ -235,7 +238,7 @@ def test_links_use_plain_http_only_on_this_machine(public_url: str, leads_to: st
     assert found.link_url == leads_to
 
 
-def test_stranger_with_an_expensive_form_gets_a_page(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_anonymous_caller_with_a_costly_form_gets_a_page(client: httpx.Client, app_engine: Engine, alpha: Certified):
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
     body = b"--b\r\nContent-Disposition: form-data" + b"(" * 60_000 + b"; name=a\r\n\r\nx\r\n--b--"
     reply = client.post(path(link(app_engine, alpha)), content=body, headers=headers)
@@ -244,7 +247,7 @@ def test_stranger_with_an_expensive_form_gets_a_page(client: httpx.Client, app_e
 
 
 @pytest.mark.parametrize("make", [public.create_app, enrolment_app.create_app], ids=["public", "enrolment"])
-def test_browser_gets_an_error_page_and_devices_as_before(make: Any, public_settings: Settings) -> None:
+def test_browser_gets_an_error_page_devices_a_status(make: Any, public_settings: Settings) -> None:
     with serve_app(make(public_settings)) as client:
         for where in ("/", "/enrol", "/enrol/", "/nowhere"):
             to_browser, to_program = client.get(where, headers={"Accept": "text/html"}), client.get(where)

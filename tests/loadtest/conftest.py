@@ -1,4 +1,4 @@
-"""A stock FreeRADIUS of the distribution, started once for all generator tests, and an installation to fill."""
+"""The distribution's FreeRADIUS, started once for all tests of load generators, and an installation for tenants."""
 
 import os
 import ssl
@@ -31,7 +31,7 @@ class Stock:
     target: Target
     authority: BenchAuthority
     client: ClientFiles
-    # The client's VLAN.
+    # The VLAN of the client.
     vlan: str
     run: Path
 
@@ -79,7 +79,7 @@ def installation(database, tmp_path):
 
 @pytest.fixture(scope="session")
 def stock() -> Iterator[Stock]:
-    # Outside pytest's own folder: radiusd's account may not enter it.
+    # Outside pytest's own folder, which the account of radiusd may not enter.
     with tempfile.TemporaryDirectory(prefix="admit-stock-") as name:
         folder = Path(name)
         folder.chmod(0o755)

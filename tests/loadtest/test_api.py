@@ -1,4 +1,4 @@
-"""The benchmark of the API's lists with few rows: every search succeeds and reads only its part."""
+"""The benchmark of the API's lists, with few rows. Every search succeeds and reads only its part of the table."""
 
 import itertools
 

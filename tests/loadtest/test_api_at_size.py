@@ -1,4 +1,4 @@
-"""Searches among millions of decisions: PostgreSQL's plans suit that number.
+"""Searches in millions of decisions: the plans of PostgreSQL suit that number.
 
 Times with 50,000,000 rows are in docs/internals/benchmarks.md (python -m loadtest.api logs).
 """
@@ -21,11 +21,11 @@ from tests.run_depth import is_whole
 
 pytestmark = pytest.mark.early
 
-# Each day has more than 5,000 pages, below which an index is not worthwhile. The short form has fewer days.
+# Each day has more than 5,000 pages, the size from which an index is faster. The short version has fewer days.
 ROWS_OF_DAY, TENANTS = 200_000, 200
 DAYS = 50 if is_whole() else 6
 _DISK_BYTES = 8 << 30
-# Load without a WAL, and without a second run of autovacuum.
+# Load without a WAL, and without a repeated autovacuum.
 _SETTINGS = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
@@ -33,7 +33,7 @@ _SETTINGS = {
     "shared_buffers": "256MB",
     "maintenance_work_mem": "128MB",
 }
-# A tenth of PostgreSQL's usual sample: as large per day as with millions of rows.
+# A tenth of PostgreSQL's default sample: per day as large as with millions of rows.
 _LOADING = "&options=-c%20default_statistics_target%3D10"
 
 
@@ -47,7 +47,7 @@ def filled() -> Iterator[tuple[Database, data_set.TenantRows, str]]:
         database = cluster.create_database("loadtest_api_at_size")
         tenants = data_set.make_tenants(database.superuser_url, TENANTS)
         with psycopg.connect(database.superuser_url) as connection:
-            # No search uses it, and each index takes a tenth of the work.
+            # No search uses this index, and each index takes a tenth of the work.
             connection.execute("DROP INDEX ix_auth_log_tenant_id_certificate_serial_at")
         filling = {"rows": ROWS_OF_DAY * DAYS, "days": DAYS, "different": 2, "has_requests": False}
         data_set.fill_auth_log(database.superuser_url + _LOADING, tenants, tell=print, **filling)

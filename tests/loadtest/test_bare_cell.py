@@ -1,4 +1,4 @@
-"""The cell's radiusd, configured by the agent, handles every benchmark workload and separates tenants."""
+"""A radiusd that the agent configured handles every workload of the benchmarks and separates tenants."""
 
 import pytest
 

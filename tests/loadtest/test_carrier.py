@@ -1,4 +1,4 @@
-"""Small versions of the carrier-scale session benchmarks: the work is done and the figures are correct."""
+"""Small versions of the session benchmarks at a carrier's size. The work is done and the figures are correct."""
 
 from contextlib import closing
 
@@ -15,10 +15,10 @@ from tests.factories.tenancy import make_platform, make_tenant
 
 
 def quiet(_: str) -> None:
-    """Discards the output."""
+    """Discard the output."""
 
 
-def test_accounting_beside_live_sessions_updates_and_adds():
+def test_accounting_of_live_sessions_updates_and_adds_rows():
     plans = [("0", 0, AccountingStream()), ("300", 300, AccountingStream())]
     with shipping.start_contenders(plans, tell=quiet) as made:
         rows = shipping.run_turns(made, shipping.WORKS, rounds=1, count=100, tell=quiet)
@@ -61,7 +61,7 @@ def test_log_size_depends_on_the_log_detail(database, app_engine, cell_engine, t
 
 
 @pytest.mark.long
-def test_job_beside_the_load_is_the_workers_own(database, tmp_path):
+def test_job_during_the_load_is_the_job_of_the_worker(database, tmp_path):
     environment = {
         "ADMIT_VAR_DIR": str(tmp_path),
         "ADMIT_DATABASE_URL": database.app_url,

@@ -1,4 +1,4 @@
-"""MAC authentication by EAP-MD5 against a cell's radiusd, and the client's errors."""
+"""MAC authentication by EAP-MD5 with the radiusd of a cell, and the client's errors."""
 
 import pytest
 

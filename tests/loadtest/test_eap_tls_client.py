@@ -1,4 +1,4 @@
-"""The EAP-TLS supplicant against stock FreeRADIUS, and its errors."""
+"""The EAP-TLS supplicant with an unchanged FreeRADIUS, and the supplicant's errors."""
 
 import ssl
 

@@ -24,7 +24,7 @@ def results(work: str, **systems: RoundSample) -> Results:
     return {(work, name): WorkResult(work, name, [one]) for name, one in systems.items()}
 
 
-def judged(found: Results, **others: object) -> dict[str, Finding]:
+def verdict_of(found: Results, **others: object) -> dict[str, Finding]:
     arguments = {"stored": {}, "steady": None, "changes": None, "footprint": None} | others
     return {finding.what: finding for finding in judge_targets(found, **arguments)}
 
@@ -38,7 +38,7 @@ def test_target_is_met_at_its_limit_and_missed_past_it(value, at_least, met):
     assert ("MISSED" in str(finding)) is not met
 
 
-def test_mab_is_judged_by_the_rate_until_the_last_row_is_stored():
+def test_mab_rate_includes_the_time_to_store_the_last_row():
     ours = sample({"mab": 800}, cpu=0.04, stored_seconds=2.0)
     systems = {PRODUCT: ours, RLM_SQL: sample({"mab": 100}, cpu=1), STOCK: sample({"mab": 1000}, cpu=0.03)}
     stored, answers, cpu = judge_targets(
@@ -46,19 +46,19 @@ def test_mab_is_judged_by_the_rate_until_the_last_row_is_stored():
     )
     assert (stored.value, stored.met) == (4.0, True)
     assert answers.value == 8.0
-    # 50 us against 30 us.
+    # A result of 50 us, compared with 30 us.
     assert cpu.value == pytest.approx(5 / 3)
 
 
 def test_unresumed_reconnects_count_against_the_share():
     ours = sample({FULL: 10, RESUMED: 98, FALLEN_BACK: 2}, cpu=0.08)
-    found = judged(results("tls-mix", **{PRODUCT: ours}))
+    found = verdict_of(results("tls-mix", **{PRODUCT: ours}))
     share = found["share of reconnects with TLS 1.3 that were resumed"]
     assert (share.value, share.met) == (98.0, False)
 
 
 def test_steady_accounting_below_the_target_is_missed():
-    found = judged(
+    found = verdict_of(
         results("acct", **{PRODUCT: sample({"acct-start": 600}, cpu=1), RLM_SQL: sample({"acct-start": 100}, cpu=1)}),
         steady=SteadyAccounting(15_400.0, 14_000.0, (0, 5_000_000)),
     )

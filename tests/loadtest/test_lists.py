@@ -1,4 +1,4 @@
-"""Every list of the API, large enough to show how much PostgreSQL reads for it."""
+"""Every list of the API, with enough rows to show how much PostgreSQL reads for a page."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,15 +21,15 @@ from tests.shared_engines import dispose_all
 
 _SHARE = 0.03
 _LOOKED_THROUGH = 200
-# Three statements may read that many rows. A page also reads a few rows of other tables per row.
+# Three statements may read this number of rows. For each row, a page also reads a few rows of other tables.
 _MOST_ROWS = 2_000
-# Out of about 800.
+# Of about 800 rows.
 _MOST_OF_A_SITE = 600
 # Lists of aggregates, which read all rows.
 _OF_ALL = {"listUsage", "listExpiringCertificates", "listPools", "listPoolLeases", "listSecretRotationNases"}
 
 
-def _is_telling(asking: ListRequest) -> bool:
+def _is_representative(asking: ListRequest) -> bool:
     """Each sort order, and each filter with the first order."""
     filters = [name for name, _ in asking.query if name not in ("sort", "limit")]
     sorts = [value for name, value in asking.query if name == "sort"]
@@ -41,7 +41,7 @@ _FIRST = {"id", "at", "mac", "name", "serial", "slug", "created_at", "started_at
 
 @pytest.fixture
 def database(cluster: Cluster) -> Iterator[Database]:
-    """A new database. Other tests leave log partitions, and each makes planning slower."""
+    """A new database. Other tests leave log partitions, and each partition makes planning slower."""
     yield cluster.create_database("lists")
     dispose_all()
 
@@ -56,7 +56,7 @@ def test_no_list_reads_more_than_its_limit(database: Database, tmp_path: Path, m
     values = read_costs.read_tenant_values(database.superuser_url, tenants.slugs[0])
     with serve_app(app) as client:
         client.headers["Authorization"] = f"Bearer {data_set.make_platform_token(app.state.engine)}"
-        found = list(read_costs.measure_read_costs(app, client, [values], _is_telling))
+        found = list(read_costs.measure_read_costs(app, client, [values], _is_representative))
         with app.state.engine.connect() as connection:
             assert connection.exec_driver_sql("SHOW plan_cache_mode").scalar() == "force_custom_plan"
     assert len(found) > 200
@@ -66,7 +66,7 @@ def test_no_list_reads_more_than_its_limit(database: Database, tmp_path: Path, m
         if each.asking.operation not in _OF_ALL and (each.rows > _MOST_ROWS or each.scanned)
     ]
     assert read == []
-    # One page of a site's sessions in order, not all of them.
+    # A page reads a part of the site's sessions in order, not all of them.
     of_site = [each for each in found if each.asking.operation == "listSessions" and "site" in dict(each.asking.query)]
     assert of_site
     assert [(each.asking.name, each.rows) for each in of_site if each.rows > _MOST_OF_A_SITE] == []
@@ -78,6 +78,6 @@ def test_row_ownership_is_checked_by_index() -> None:
 
 
 def test_every_filter_has_values() -> None:
-    """A new filter without values here fails with its name (KeyError)."""
+    """A filter without values here fails with its name (KeyError)."""
     asked = list(iterate_list_requests(openapi.description()))
     assert len({each.operation for each in asked}) > 50

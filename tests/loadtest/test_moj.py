@@ -1,4 +1,4 @@
-"""The MoJ data set: its published size, its decisions, and its storage by the product's own code."""
+"""The MoJ data set: its published size, its decisions, and its storage by Admit."""
 
 import json
 from collections import Counter
@@ -25,7 +25,7 @@ def sites():
     return make_sites()
 
 
-def asked(nas, **changes):
+def request_at(nas, **changes):
     facts = {
         "method": "mab",
         "endpoint.known": True,
@@ -62,7 +62,7 @@ def test_each_nas_matches_the_rule_of_its_port(sites):
     for site in sites[::50]:
         policy = compile_policy(site.document(), replies=replies)
         for nas in site.nases:
-            decision = decide(policy, asked(nas))
+            decision = decide(policy, request_at(nas))
             assert (decision.permitted, decision.vlan) == (True, nas.vlan)
             assert decision.rule_id == f"policy-{nas.policy:04d}"
 
@@ -70,16 +70,16 @@ def test_each_nas_matches_the_rule_of_its_port(sites):
 def test_near_misses_fall_back_or_are_denied(sites):
     site = sites[7]
     policy, nas = compile_policy(site.document()), site.nases[0]
-    elsewhere = decide(policy, asked(nas, **{"radius.NAS-Port": "1"}))
+    elsewhere = decide(policy, request_at(nas, **{"radius.NAS-Port": "1"}))
     assert (elsewhere.reason, elsewhere.reply) == (
         "fallback-permitted",
         (("Reply-Message", ":=", f"Fallback of {site.slug}"),),
     )
-    wireless = decide(policy, asked(nas, **{"nas.port_type": "Wireless-802.11"}))
+    wireless = decide(policy, request_at(nas, **{"nas.port_type": "Wireless-802.11"}))
     assert wireless.reason == "fallback-permitted"
-    unknown = decide(policy, asked(nas, **{"endpoint.known": False}))
+    unknown = decide(policy, request_at(nas, **{"endpoint.known": False}))
     assert (unknown.permitted, unknown.rule_id) == (False, "unknown-mac")
-    certificate = decide(policy, asked(nas, **{"endpoint.known": False, "method": "eap-tls"}))
+    certificate = decide(policy, request_at(nas, **{"endpoint.known": False, "method": "eap-tls"}))
     assert certificate.vlan == nas.vlan
 
 
@@ -94,11 +94,11 @@ def test_sites_are_stored_mirrored_and_compiled(installation, sites, tmp_path):
                 session.scalar(select(func.count()).select_from(table)) for table in (Site, Policy, PolicyVersion)
             ]
             devices = [session.scalar(select(func.count()).select_from(table)) for table in (Nas, Endpoint)]
-        # Plus the rows that every benchmark tenant has.
+        # In addition, the rows that every benchmark tenant has.
         assert stored == [3 + 1, 3 + 1, 3 + 1]
         assert devices == [30 + 1, 30 + 1]
         _, rows = fill_replica(installation, tenant, tmp_path / "replica")
-        # Plus the server's certificate.
+        # In addition, the server certificate.
         assert rows == 4 + 4 + 31 + 31 + 1
         assert len(compile_policies(tmp_path / "replica", tenant.slot, site_ids)) == 3
 

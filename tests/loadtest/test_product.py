@@ -47,7 +47,7 @@ def test_benchmark_deletes_only_its_own_tenants_and_logs(installation, database,
         assert session.scalars(select(AuthLog.tenant_id)).all() == [other.id]
 
 
-def test_leftovers_of_a_killed_benchmark_are_deleted(installation, tmp_path):
+def test_rows_of_a_killed_benchmark_are_deleted(installation, tmp_path):
     BenchTenants(installation, tmp_path, lambda line: None).provision(make_tenants((3,))[0])
     with BenchTenants(installation, tmp_path, lambda line: None):
         assert count(installation, Tenant) == 0

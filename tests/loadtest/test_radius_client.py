@@ -1,4 +1,4 @@
-"""The client against misbehaving servers (a socket of the test) and stock FreeRADIUS."""
+"""The RADIUS client with misbehaving servers (sockets of the test) and with an unchanged FreeRADIUS."""
 
 import re
 import socket
@@ -16,7 +16,7 @@ from nac.kit import radius_packet as packet
 from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 
 SECRET = b"secret of the test"
-# The server's handler: returns the datagrams to send for a request.
+# The handler of the server: returns the datagrams to send for a request.
 Behaviour = Callable[[bytes], list[bytes]]
 
 
@@ -26,7 +26,7 @@ def accept(request: bytes, secret: bytes = SECRET) -> bytes:
 
 @contextmanager
 def server(behaviour: Behaviour) -> Iterator[tuple[Target, list[bytes]]]:
-    """A server on loopback: its address and the received packets."""
+    """A server on loopback: its address, and the packets that it has received."""
     received: list[bytes] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
@@ -154,7 +154,7 @@ def test_acknowledged_records_match_the_servers_detail_file(stock, client):
         for found in re.finditer(r'Status-Type = (?P<status>\S+)\n\tAcct-Session-Id = "(?P<session>exact-\w+)"', text)
     ]
     assert sorted(written) == sorted((record.session_id, record.status) for record in source.acknowledged)
-    # Closing ended every session.
+    # Closing the client ended every session.
     sessions = {record.session_id for record in source.acknowledged}
     assert len([record for record in source.acknowledged if record.status == STOP]) == len(sessions)
 

@@ -17,7 +17,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass
 class ScriptedHandler:
-    """Sends the configured responses in turn, then accepts every mail."""
+    """Send the configured responses in turn, then accept every mail."""
 
     answers: list[str] = field(default_factory=list)
     taken: list[bytes] = field(default_factory=list)

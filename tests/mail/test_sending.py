@@ -100,7 +100,7 @@ def test_unreachable_server_delays_mails_until_they_expire(app_engine: Engine, w
 
 
 def test_resent_mail_has_the_same_message_id(app_engine: Engine, worker_engine: Engine):
-    """The worker was killed between the server's response and its own commit."""
+    """The worker was killed between the response of the server and its own commit."""
     saying = ScriptedHandler()
     with serving(saying) as server, session_scope(PlatformScope(), engine=worker_engine) as session:
         _queue(app_engine)

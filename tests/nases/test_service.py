@@ -35,7 +35,9 @@ def _add(session: Session, tenant: Tenant, **values: Any) -> Nas:
 @pytest.mark.parametrize(
     ("given", "kept"), [("IOS XE", "cisco"), ("CISCO", "cisco"), ("Acme Switches", "acme switches"), ("", "")]
 )
-def test_vendor_is_stored_as_policies_match_it(session: Session, tenant: Tenant, given: str, kept: str) -> None:
+def test_vendor_is_stored_in_the_form_that_policies_match(
+    session: Session, tenant: Tenant, given: str, kept: str
+) -> None:
     assert _add(session, tenant, identifier="sw", vendor=given).vendor == kept
 
 
@@ -64,7 +66,7 @@ def test_nas_secret_is_stored_sealed_and_not_audited(session: Session, tenant: T
         ({"address": "switch.example"}, "address"),
         ({"address": "192.0.2.7", "secret": "fifteen-octets!"}, "secret"),
         ({"address": "192.0.2.7", "secret": "with blank inside it"}, "secret"),
-        # One such secret would block every change for the whole cell.
+        # One invalid secret would block every change for the whole cell.
         ({"address": "192.0.2.7", "secret": 'quote"inside-a-secret'}, "secret"),
         ({"address": "192.0.2.7", "secret": "expands-%{User-Name}-in-radiusd"}, "secret"),
         ({"address": "192.0.2.7", "secret": "x" * 129}, "secret"),
@@ -92,7 +94,7 @@ def _set(session: Session, tenant: Tenant, reference: str, **values: Any) -> Nas
     return nases.update_nas(session, actor=ACTOR, tenant_id=tenant.id, reference=reference, seal=seal, **values)
 
 
-def test_update_changes_only_given_fields(session: Session, tenant: Tenant) -> None:
+def test_update_changes_only_fields_in_the_request(session: Session, tenant: Tenant) -> None:
     first = _add(session, tenant, identifier="id-1", address="192.0.2.7", vendor="cisco", behind_nat=True)
     before = nases.describe(first)
     nas = _set(session, tenant, "192.0.2.7", identifier="", vendor="Aruba", secret="sixteen-octets-x", behind_nat=False)

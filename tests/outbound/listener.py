@@ -1,4 +1,4 @@
-"""A listener on loopback for a connection that should, or should not, arrive."""
+"""A listener on loopback. It records whether a connection arrives."""
 
 import socket
 from collections.abc import Iterator

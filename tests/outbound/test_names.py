@@ -1,4 +1,4 @@
-"""DNS names without a response do not delay others, and use a bounded number of threads."""
+"""DNS names that get no response delay no others, and use a limited number of threads."""
 
 import asyncio
 import socket
@@ -14,22 +14,22 @@ DEAD = "dead.example"
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """Count the lookups of each name. Names below DEAD get no response while the test runs."""
-    asked: Counter[str] = Counter()
+def lookup_counts(monkeypatch):
+    """Count the lookups of each name. Names below DEAD get no response during the test."""
+    lookup_counts: Counter[str] = Counter()
     is_over = threading.Event()
 
     def getaddrinfo(host, port, **given):
         if given.get("flags"):
             raise socket.gaierror(socket.EAI_NONAME, "no number")
-        asked[host] += 1
+        lookup_counts[host] += 1
         if host.endswith(DEAD):
             is_over.wait(20)
             raise socket.gaierror(socket.EAI_AGAIN, "nobody answers")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", port))]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    yield asked
+    yield lookup_counts
     is_over.set()
     for thread in threading.enumerate():
         if thread.name == "lookup":
@@ -37,7 +37,7 @@ def asked(monkeypatch):
 
 
 async def start_abandoned_lookups(names: NameResolver, count: int, **given: str) -> None:
-    """Look up this many names whose callers have stopped waiting."""
+    """Look up this number of names whose callers have stopped waiting."""
     tasks = [asyncio.create_task(names.look_up(f"{number}.{DEAD}", 443, **given)) for number in range(count)]
     await asyncio.sleep(0.1)
     for task in tasks:
@@ -45,7 +45,7 @@ async def start_abandoned_lookups(names: NameResolver, count: int, **given: str)
     await asyncio.wait(tasks)
 
 
-def test_dead_names_of_one_owner_block_nobody(asked: Counter[str]):
+def test_dead_names_of_one_owner_block_no_other_owner(lookup_counts: Counter[str]):
     names = NameResolver(most=16, most_of_one=3)
 
     async def run():
@@ -55,10 +55,10 @@ def test_dead_names_of_one_owner_block_nobody(asked: Counter[str]):
 
     [(*_, address)] = asyncio.run(run())
     assert address == ("192.0.2.7", 443)
-    assert sum(asked.values()) == 4
+    assert sum(lookup_counts.values()) == 4
 
 
-def test_all_lookups_together_are_bounded(asked: Counter[str]):
+def test_total_number_of_lookups_is_limited(lookup_counts: Counter[str]):
     names = NameResolver(most=5, most_of_one=3)
 
     async def run():
@@ -68,14 +68,14 @@ def test_all_lookups_together_are_bounded(asked: Counter[str]):
                 await names.look_up("hook.example", 443)
 
     asyncio.run(run())
-    assert sum(asked.values()) == 5
+    assert sum(lookup_counts.values()) == 5
 
 
-def test_concurrent_lookups_of_a_name_are_shared(asked: Counter[str]):
+def test_concurrent_lookups_of_a_name_are_shared(lookup_counts: Counter[str]):
     names = NameResolver(most=16, most_of_one=3)
     for _ in range(10):
         asyncio.run(start_abandoned_lookups(names, 1, owner="acme"))
-    assert asked == {f"0.{DEAD}": 1}
+    assert lookup_counts == {f"0.{DEAD}": 1}
 
 
 def test_abandoned_lookup_continues_for_another_caller(monkeypatch):

@@ -1,4 +1,4 @@
-"""Outbound address checks, independent of earlier DNS responses."""
+"""The check of outbound addresses, independent of earlier DNS responses."""
 
 import asyncio
 import ipaddress
@@ -70,7 +70,7 @@ def test_platform_settings_allow_and_block_networks():
         (("10.1.0.0/16",), "::ffff:10.1.2.3", True),
         (("10.1.0.0/16",), "10.2.0.1", False),
         (("10.1.0.0/16",), "93.184.216.34", False),
-        # A tenant cannot extend the platform's networks.
+        # A tenant cannot add networks to those of the platform.
         (("127.0.0.0/8",), "127.0.0.1", False),
     ],
 )
@@ -84,7 +84,7 @@ def test_own_addresses_of_this_machine_are_recognised():
 
 
 def lookups(monkeypatch, *answers):
-    """Resolve names with a list of responses, and return the names looked up."""
+    """Resolve names with a list of responses. Returns the list of resolved names."""
     asked, left = [], list(answers)
 
     def getaddrinfo(host, port, **given):
@@ -110,7 +110,7 @@ def test_name_is_resolved_once_and_filtered_by_address(monkeypatch):
     ("address", "remedy"),
     [("192.0.2.7", "Choose another network."), ("127.0.0.1", "ADMIT_OUTBOUND_NETWORKS"), ("10.1.0.1", None)],
 )
-def test_error_names_who_can_fix_it(monkeypatch, address, remedy):
+def test_error_names_the_role_that_can_fix_it(monkeypatch, address, remedy):
     lookups(monkeypatch, [address])
     reach = DEFAULT_REACH.within(["10.1.0.0/16", "127.0.0.0/8"], remedy="Choose another network.")
     if remedy is None:
@@ -129,7 +129,7 @@ def listener():
 
 
 def test_transport_connects_to_the_checked_address(listener, monkeypatch):
-    """The name resolves to loopback first and to another address later. It is resolved once."""
+    """The name resolves to loopback at first and to another address later. It is resolved once."""
     asked = lookups(monkeypatch, ["127.0.0.1"], ["192.0.2.7"])
 
     async def run():

@@ -1,4 +1,4 @@
-"""HTTP responses, bounded in size and time."""
+"""HTTP requests of Admit, whose responses are limited in size and time."""
 
 import asyncio
 import socket

@@ -16,7 +16,7 @@ from pki.serials import random_serial
 
 @pytest.fixture(autouse=True)
 def real_bundles(costs_in_use: None) -> None:
-    """A PKCS#12 file's password is stretched as the product does it."""
+    """Derive keys of PKCS#12 files at the cost that the product uses."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Chain:
         )
 
     def write(self, folder: Path, certificate: x509.Certificate) -> tuple[Path, Path, Path]:
-        """Files of the root, the issuing authority and the certificate."""
+        """Write files of the root, the issuing authority and the certificate."""
         files = folder / "root.pem", folder / "issuing.pem", folder / "certificate.pem"
         for file, member in zip(files, (self.root.certificate, self.issuing.certificate, certificate), strict=True):
             file.write_bytes(certificates_pem([member]))

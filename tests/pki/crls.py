@@ -21,7 +21,7 @@ def make_crl(
     entry: x509.ExtensionType | None = None,
     encoding: Encoding = Encoding.DER,
 ) -> bytes:
-    """A CRL issued an hour ago and valid for another day, by default."""
+    """A CRL. By default it was issued an hour ago and is valid for another day."""
     begin = begin or utc_now() - timedelta(hours=1)
     builder = x509.CertificateRevocationListBuilder().issuer_name(by.certificate.subject).last_update(begin)
     builder = builder.next_update(end or utc_now() + timedelta(days=1))

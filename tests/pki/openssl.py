@@ -1,4 +1,4 @@
-"""The openssl program, as an independent check."""
+"""The openssl program, which checks results independently of Admit."""
 
 import subprocess
 from pathlib import Path

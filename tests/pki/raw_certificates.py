@@ -1,4 +1,7 @@
-"""Certificates with any name, valid or not: a builder would reject them, but other authorities issue them."""
+"""Certificates with any name, valid or not.
+
+A builder rejects invalid names, but other authorities issue them.
+"""
 
 from pki import der
 
@@ -40,7 +43,7 @@ def _relative_name(attributes: list[Attribute]) -> bytes:
 
 
 def certificate(subject: bytes) -> bytes:
-    """DER of a certificate with an invalid signature. Parsing needs no valid one."""
+    """The DER of a certificate with an invalid signature. Parsing requires no valid signature."""
     tbs = der.encode(
         der.SEQUENCE,
         der.encode(0xA0, der.encode(der.INTEGER, b"\x02"))

@@ -1,4 +1,4 @@
-"""SoftHSM 2: a PKCS#11 software token. Its store is in a test folder."""
+"""SoftHSM 2, a PKCS#11 software token whose store is in a test folder."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ class SoftHsm:
 
 
 def make_softhsm(folder: Path) -> SoftHsm:
-    """The process must set SOFTHSM2_CONF before it first uses the module."""
+    """Create a token. The process must set SOFTHSM2_CONF before it first uses the module."""
     store = folder / "tokens"
     store.mkdir()
     configuration = folder / "softhsm2.conf"

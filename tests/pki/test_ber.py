@@ -14,17 +14,17 @@ from tests.run_depth import examples
 @pytest.mark.parametrize(
     ("ber", "converted"),
     [
-        # Definite lengths in too many octets.
+        # Definite lengths that use too many octets.
         ("30 81 05 02 82 00 01 05", "30 03 02 01 05"),
         ("30 80 02 01 05 00 00", "30 03 02 01 05"),
         ("30 80 A0 80 02 01 05 00 00 00 00", "30 05 A0 03 02 01 05"),
-        # The end-of-contents octets inside a primitive element are content.
+        # End-of-contents octets inside a primitive element are content.
         ("30 80 04 02 00 00 00 00", "30 04 04 02 00 00"),
-        # Chunks, also within chunks, and none.
+        # Strings in chunks, in nested chunks, and in no chunk.
         ("24 80 04 01 01 04 02 02 03 00 00", "04 03 01 02 03"),
         ("24 0A 04 01 01 24 80 04 01 02 00 00", "04 02 01 02"),
         ("24 80 00 00", "04 00"),
-        # The order of a SET stays: a signature may cover it.
+        # The order of a SET does not change, because a signature may cover it.
         ("31 80 02 01 05 02 01 01 00 00", "31 06 02 01 05 02 01 01"),
     ],
 )
@@ -84,7 +84,7 @@ def test_both_forms_of_lengths_become_the_same_der(element):
 
 @given(st.binary(max_size=200))
 @settings(max_examples=examples(300), deadline=None)
-def test_random_bytes_raise_only_our_error(data: bytes):
+def test_random_bytes_raise_only_the_documented_error(data: bytes):
     try:
         converted = convert_to_der(data)
     except DerDamaged:
@@ -93,7 +93,7 @@ def test_random_bytes_raise_only_our_error(data: bytes):
 
 
 def test_converted_message_equals_openssl_der():
-    """OpenSSL streams in BER, and reads the converted message like its own."""
+    """OpenSSL streams in BER, and parses the converted message like its own DER."""
     content = bytes(range(256)) * 100
     streamed = run_cms("-data_create", "-stream", "-outform", "DER", data=content)
     assert streamed[1] == 0x80

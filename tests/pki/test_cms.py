@@ -1,4 +1,4 @@
-"""CMS and SCEP messages as bytes: what the parsers accept, and which errors they raise."""
+"""CMS and SCEP messages as bytes: the messages that the parsers accept, and the errors that they raise."""
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -40,13 +40,13 @@ def registration() -> tuple[x509.Certificate, rsa.RSAPrivateKey]:
 
 @cache
 def request() -> bytes:
-    """A valid PKCSReq."""
+    """A valid PKCSReq message (RFC 8894)."""
     certificate, _ = registration()
     return device().message(signing_request(device().key, "laptop", "challenge"), certificate)
 
 
 def read_whole(data: bytes) -> bytes:
-    """Parses it as the server does, including the challenge in the certificate request."""
+    """Parse a message as the server does, including the challenge in the certificate request."""
     certificate, key = registration()
     message = scep.read_request(data)
     message.require_proven()
@@ -90,7 +90,7 @@ def test_envelope_for_an_elliptic_curve_key_is_rejected():
 
 
 def test_envelope_with_another_cipher_is_rejected():
-    """Encrypted with 3DES by another library."""
+    """Another library encrypted the envelope with 3DES."""
     certificate, _ = registration()
     builder = pkcs7.PKCS7EnvelopeBuilder().set_data(b"x").add_recipient(certificate)
     aes = builder.set_content_encryption_algorithm(algorithms.AES128).encrypt(Encoding.DER, [pkcs7.PKCS7Options.Binary])
@@ -139,7 +139,7 @@ def test_weak_digest_is_rejected_despite_a_valid_signature(dotted: str, algorith
     message = scep.read_request(wrap(structures.SIGNED_DATA, signed))
     with pytest.raises(AlgorithmRefused, match="SHA-256"):
         message.require_proven()
-    # The rejection itself uses a strong digest.
+    # The response that rejects the request uses a strong digest.
     certificate, key = registration()
     answer = scep.build_failure(message, "badAlg", "no", scep.ScepResponder(certificate, key))
     assert cms.read_signed(answer).digest_name == "sha256"
@@ -182,14 +182,14 @@ def test_deep_nesting_is_rejected(nesting: bytes):
 
 
 def test_chunks_of_indefinite_length_are_parsed():
-    """As Bouncy Castle encodes content (X.690 8.1.3.6)."""
+    """Content in chunks, as Bouncy Castle encodes it (X.690 8.1.3.6)."""
     content = signed_data(request()).encapsulated.content
     parts = [content[at : at + 500] for at in range(0, len(content), 500)]
     chunks = b"".join(b"\x04\x82" + len(part).to_bytes(2) + part for part in parts)
     plain = b"\x04\x82" + len(content).to_bytes(2) + content
     wrapped = b"\xa0\x82" + len(plain).to_bytes(2) + plain
     assert wrapped in request()
-    # Every enclosing element has indefinite length, too.
+    # Every enclosing element also has indefinite length.
     signed = request()
     at = signed.index(wrapped)
     octets = b"\xa0\x80\x24\x80" + chunks + b"\0\0\0\0"
@@ -204,7 +204,7 @@ def test_chunks_of_indefinite_length_are_parsed():
 
 
 def test_members_in_any_order_are_parsed():
-    """Some clients do not sort the members of a SET OF, and sign them as sent."""
+    """Some clients do not sort the members of a SET OF, and sign the unsorted form."""
     good = request()
     signed = signed_data(good)
     [signer] = signed.signer_infos.as_list()
@@ -230,7 +230,7 @@ def certificate_with_key_identifier(key: rsa.RSAPrivateKey) -> x509.Certificate:
 
 @pytest.mark.parametrize("options", [(), ("-keyid",), ("-stream",), ("-stream", "-keyid")], ids=" ".join)
 def test_openssl_message_is_parsed(options: tuple[str, ...], tmp_path: Path):
-    """Streams have indefinite lengths and chunks. A key identifier replaces issuer and serial number."""
+    """OpenSSL streams with indefinite lengths and chunks. A key identifier replaces issuer and serial number."""
     key = device().key
     certificate = certificate_with_key_identifier(key)
     pem = tmp_path / "device.pem"
@@ -260,7 +260,7 @@ def open_as_is(data: bytes, certificate: x509.Certificate, key: rsa.RSAPrivateKe
 
 
 def test_issuer_with_another_string_type_is_equal():
-    """Some clients write the issuer as another string type or case than its certificate."""
+    """Some clients write the issuer in another string type or case than the certificate's issuer."""
     signed = signed_data(request())
     [signer] = signed.signer_infos.as_list()
     name = encode_der(signer.sid.issuer)
@@ -273,7 +273,7 @@ def test_issuer_with_another_string_type_is_equal():
 
 @given(st.binary(max_size=400))
 @settings(max_examples=examples(300), deadline=None)
-def test_random_bytes_raise_only_our_error(data: bytes):
+def test_random_bytes_raise_only_the_documented_error(data: bytes):
     for read in (scep.read_request, read_envelope, scep.read_challenge):
         with pytest.raises(PkiError):
             read(data)

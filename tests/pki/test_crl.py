@@ -43,7 +43,7 @@ def test_crl_times_numbers_and_serials_round_trip(chain: Chain) -> None:
     made = build_crl(chain.issuing, entries, number=MAX_CRL_NUMBER, this_update=chain.now, next_update=at)
     crl = x509.load_der_x509_crl(made)
     assert [entry.serial_number for entry in crl] == serials
-    # RFC 5280 4.1.2.5: UTCTime until 2049, GeneralizedTime from then on.
+    # RFC 5280 4.1.2.5: UTCTime until 2049, GeneralizedTime from 2050.
     assert [entry.revocation_date_utc for entry in crl] == [at, at - HOUR, at, at - HOUR, at]
     assert crl.next_update_utc == at
     assert crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number == MAX_CRL_NUMBER

@@ -1,4 +1,4 @@
-"""CRLs and OCSP responses of external authorities: only valid, complete and current ones are accepted."""
+"""CRLs and OCSP responses of external authorities. Admit accepts only valid, complete and current data."""
 
 from datetime import timedelta
 from functools import partial
@@ -24,7 +24,7 @@ NOW = utc_now().replace(microsecond=0)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 CA = authority("Corp CA", NOW)
 TWIN = authority("Corp CA", NOW)
-# The certificate itself is not needed: responses name it by hashes.
+# No test needs the certificate itself, because OCSP responses identify it by hashes.
 LEAF = authority("laptop", NOW, by=CA, ca=False)
 LEAF_SERIAL = LEAF.certificate.serial_number.to_bytes((LEAF.certificate.serial_number.bit_length() + 7) // 8)
 DELEGATE_USAGE = ((x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING]), False),)
@@ -149,7 +149,7 @@ def test_response_without_an_end_is_valid_for_a_short_while():
     ("data", "says"),
     [
         (lambda: answer(by=TWIN), "not signed by the authority"),
-        # The authority certified it, but not for OCSP signing.
+        # The authority certified the signer, but not for OCSP signing.
         (lambda: answer(by=LEAF, certificates=(LEAF,)), "not signed by the authority"),
         (
             lambda: answer(
@@ -196,7 +196,7 @@ def test_unreliable_response_is_rejected(data, says):
         read(data())
 
 
-def test_other_tools_can_parse_our_ocsp_request():
+def test_other_tools_can_parse_the_ocsp_request():
     asked = ocsp.load_der_ocsp_request(build_ocsp_request(CA.certificate, LEAF_SERIAL))
     expected = ocsp.OCSPRequestBuilder().add_certificate(LEAF.certificate, CA.certificate, hashes.SHA1()).build()  # noqa: S303
     assert asked.public_bytes(Encoding.DER) == expected.public_bytes(Encoding.DER)

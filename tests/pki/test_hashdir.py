@@ -23,7 +23,7 @@ from tests.run_depth import examples
 
 @pytest.fixture(scope="module")
 def same_name(chain: Chain) -> list[x509.Certificate]:
-    """Four authorities with the same name, as after renewals."""
+    """Four authorities with one name, as after renewals."""
     return [
         issue_root(
             PROFILES["root"], key=generate_key(), subject=subject_name("Twin"), now=chain.now, serial=random_serial()

@@ -76,7 +76,7 @@ def test_fields_follow_rfc_5280(chain: Chain) -> None:
     usage = extensions.get_extension_for_class(x509.KeyUsage).value
     assert usage.digital_signature
     assert not any((usage.key_cert_sign, usage.crl_sign, usage.key_encipherment, usage.content_commitment))
-    # Backdated by one hour, valid for two years from now. The last second is included (4.1.2.5).
+    # The certificate begins one hour ago and ends two years from now. Its last second is included (4.1.2.5).
     now = chain.now.replace(microsecond=0)
     assert certificate.not_valid_before_utc == now - timedelta(hours=1)
     assert certificate.not_valid_after_utc == now + 730 * _DAY - timedelta(seconds=1)
@@ -106,7 +106,7 @@ def test_authorities_have_basic_and_path_constraints(chain: Chain) -> None:
     )
     assert (root.value.ca, root.value.path_length, root.critical) == (True, None, True)
     assert (issuing.value.ca, issuing.value.path_length, issuing.critical) == (True, 0, True)
-    # The digital signature bit is for OCSP responses that the issuing authority signs itself.
+    # The digital signature bit is needed for OCSP responses that the issuing authority signs itself.
     shown = answer("x509", "-noout", "-ext", "keyUsage", data=certificates_pem([chain.issuing.certificate]))
     assert "Digital Signature, Certificate Sign, CRL Sign" in shown
 

@@ -1,4 +1,7 @@
-"""pkilint's report (RFC 5280, RFC 6960) on everything that we sign. Its exit status is the number of errors."""
+"""`pkilint` reports no error (RFC 5280, RFC 6960) in any certificate, CRL or OCSP response that Admit signs.
+
+Its exit status is the number of errors.
+"""
 
 import subprocess
 import sys
@@ -21,7 +24,7 @@ from tests.pki.status_answers import HOUR, LOCATIONS, make_signer, question
 _NAMES: dict[SanKind, str] = {
     "dns": "laptop.alpha.example",
     "email": "ada@alpha.example",
-    # The linter rejects URIs without an authority part.
+    # The linter rejects URIs without a host part.
     "uri": "https://alpha.example/devices/1",
     "upn": "ada@alpha.example",
 }
@@ -40,7 +43,7 @@ def require_clean(tool: str, data: bytes, folder: Path, *options: str) -> None:
 
 
 def test_linter_detects_an_error(chain: Chain, tmp_path: Path) -> None:
-    """Without this test a broken linter would look like a clean report."""
+    """Without this test, a broken linter would produce a report without errors."""
     wrong = chain.issue("eap-client-device", "laptop 1", San("uri", "urn:no:authority")).public_bytes(Encoding.DER)
     found = lint("lint_pkix_cert", wrong, tmp_path)
     assert found.returncode > 0

@@ -19,14 +19,14 @@ from tests.pki.openssl import answer
         ("x" * 65, False),
         ("Müller 東京", True),
         ("東" * 21, True),
-        # 66 octets in 22 characters.
+        # A name of 66 octets in 22 characters.
         ("東" * 22, False),
         ("", False),
         (" x", False),
         ("x\u00a0", False),
         ("a\nb", False),
         ("a\0b", False),
-        # Reverses the writing direction: "gnp.exe" would look like another name.
+        # Reverses the direction of writing: "gnp.exe" would look like another name.
         ("a\u202eb", False),
         ("a\u200bb", False),
         ("\ud800", False),

@@ -1,4 +1,4 @@
-"""OCSP requests in all accepted forms, and responses as other tools parse them."""
+"""OCSP requests in all accepted forms, and responses that other tools can parse."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def test_request_is_parsed_as_by_the_library(chain: Chain, certificate: x509.Cer
 def test_openssl_request_with_name_and_signature_is_parsed(
     chain: Chain, certificate: x509.Certificate, tmp_path: Path
 ) -> None:
-    """The requester's name and signature are ignored."""
+    """Admit ignores the requester's name and signature."""
     _, issuer, file = chain.write(tmp_path, certificate)
     key = tmp_path / "key.pem"
     answer("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(key))
@@ -111,7 +111,7 @@ def test_irrelevant_parts_are_skipped(chain: Chain, certificate: x509.Certificat
 
 
 def test_algorithm_without_parameters_is_echoed_without_them(chain: Chain, certificate: x509.Certificate) -> None:
-    """RFC 4055 2.1: both forms mean the same, but clients compare octets."""
+    """Each of the two forms has one meaning (RFC 4055 2.1), but clients compare octets."""
     data = question(chain, certificate)
     algorithm = der.object_identifier("2.16.840.1.101.3.4.2.1")
     bare, full = der.sequence(algorithm), der.sequence(algorithm, b"\x05\x00")
@@ -134,7 +134,7 @@ def test_unknown_hash_algorithm_matches_no_authority(chain: Chain, certificate: 
 
 @pytest.mark.parametrize("content", [b"", b"\x2a\x80\x01", b"\x2a\x81", b"\x2a" + b"\xff" * 18 + b"\x7f", b"\x2a" * 64])
 def test_invalid_hash_identifier_is_malformed(content: bytes) -> None:
-    """X.690 8.19.2, and what other OCSP parsers accept."""
+    """The rules of X.690 8.19.2, and of other OCSP parsers."""
     algorithm = der.sequence(der.encode(der.OBJECT_IDENTIFIER, content))
     single = der.sequence(der.sequence(algorithm, _octets(20), _octets(20), der.integer(5)))
     with pytest.raises(OcspRequestMalformed):
@@ -185,7 +185,7 @@ def test_counts_and_sizes_are_limited(chain: Chain, certificate: x509.Certificat
 
 
 def _is_read(data: bytes) -> OcspRequest | None:
-    """Whether it is parsed. Only one type of error may be raised."""
+    """Whether the request can be parsed. Only one type of error may be raised."""
     try:
         return read_request(data)
     except OcspRequestMalformed:

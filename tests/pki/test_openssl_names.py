@@ -24,13 +24,13 @@ _CODECS = {
 }
 _ALPHABETS = {
     "utf-8": st.characters(codec="utf-8"),
-    # Without surrogate pairs: a BMPString holds single units.
+    # Without surrogate pairs, because a BMPString holds single units.
     "utf-16-be": st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]),
     "utf-32-be": st.characters(exclude_categories=["Cs"]),
     "latin-1": st.characters(max_codepoint=0xFF),
     "ascii": st.characters(max_codepoint=0x7F),
 }
-# Whitespace, both letter cases and characters that the one-line form escapes, more often than by chance.
+# More whitespace, letters of either case and characters that the one-line form escapes than at random.
 _FAVOURITES = st.sampled_from(" \t\n\v\f\r\u00a0\u2003aAzZİß/+\\=,\0\x7f")
 
 
@@ -117,9 +117,9 @@ def test_names_differing_in_case_and_spaces_share_a_hash() -> None:
 
     assert hash_of("Alpha  Root") == hash_of(" alpha ROOT\t") == hash_of("alpha root", der.BMP_STRING)
     assert hash_of("Alpha Root") != hash_of("AlphaRoot")
-    # Outside ASCII, the case matters.
+    # Outside ASCII, upper and lower case differ.
     assert hash_of("Ä") != hash_of("ä")
-    # A NumericString is not folded into a UTF8String.
+    # A NumericString is not equal to a UTF8String.
     assert hash_of("12", der.NUMERIC_STRING) != hash_of("12")
 
 

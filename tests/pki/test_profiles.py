@@ -64,7 +64,7 @@ def test_tenant_settings_are_accepted_within_profile_limits() -> None:
     chosen = adjust_profile(PROFILES["eap-client-device"], {"validity_days": 90, "key": "rsa-2048"})
     assert (chosen.validity, chosen.key) == (timedelta(days=90), "rsa-2048")
     assert adjust_profile(chosen, {}) == chosen
-    # Apple's limit is 825 days, and a certificate is backdated.
+    # Apple's limit is 825 days, and a certificate begins one hour before its issue.
     assert adjust_profile(PROFILES["eap-server"], {"validity_days": 824}).validity.days == 824
     with pytest.raises(ProfileErrors) as caught:
         adjust_profile(PROFILES["eap-server"], {"validity_days": 825, "key": "dsa", "authority": True})

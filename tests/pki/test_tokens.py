@@ -1,4 +1,4 @@
-"""Keys in a SoftHSM token sign certificates, cannot be exported, and survive a token outage."""
+"""Keys in a SoftHSM token sign certificates, cannot be exported, and remain usable after an outage of the token."""
 
 import multiprocessing
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_token_authority_signs_a_chain_openssl_verifies(hsm: SoftHsm, tmp_path: 
         PROFILES["eap-client-device"],
         public_key=generate_key().public_key(),
         subject=subject_name("laptop"),
-        # Looked up again, as another process would.
+        # The second lookup is as in another process.
         issuer=Issuer(issuing, hsm.token().key(b"issuing")),
         serial=random_serial(),
         **common,
@@ -74,7 +74,7 @@ def test_key_cannot_be_exported(hsm: SoftHsm) -> None:
         with pytest.raises(TokenRefused, match="cannot be exported"):
             key.private_numbers()
         assert "1234" not in repr(token)
-    # The token confirms it.
+    # The token reports that the key is not extractable.
     session = token._open(pkcs11)
     for private in session.get_objects({pkcs11.Attribute.CLASS: pkcs11.ObjectClass.PRIVATE_KEY}):
         assert private[pkcs11.Attribute.SENSITIVE]
@@ -83,7 +83,7 @@ def test_key_cannot_be_exported(hsm: SoftHsm) -> None:
         token.key(b"rsa-2048").sign(b"x", padding.PSS(padding.MGF1(hashes.SHA256()), 32), hashes.SHA256())
 
 
-# The library reports a search that ended with its session.
+# The library reports that a search ended because its session ended.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_token_signs_again_after_it_was_removed(hsm: SoftHsm, tmp_path: Path) -> None:
     key = hsm.token().generate("ecdsa-p256", key_id=b"k", label="k")
@@ -145,7 +145,7 @@ def test_wrong_pin_is_not_retried(hsm: SoftHsm, tmp_path: Path) -> None:
     token = hsm.token(pin="0000")
     with pytest.raises(TokenRefused, match="PIN of the token 'admit test' is wrong"):
         token.key(b"k")
-    # Another attempt would fail, too.
+    # Another attempt would also fail.
     for entry in hsm.store.iterdir():
         entry.rename(tmp_path / entry.name)
     with pytest.raises(TokenRefused, match="PIN of the token 'admit test' is wrong"):

@@ -25,7 +25,7 @@ GOOD = {
 
 
 def fuzz(test):
-    # It warns about invalid serial numbers, and about BER that is not DER.
+    # The library warns about invalid serial numbers, and about BER that is not DER.
     test = pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")(test)
     test = pytest.mark.filterwarnings("ignore:PKCS#7 certificates could not be parsed as DER:UserWarning")(test)
     return settings(max_examples=examples(200), deadline=None)(test)
@@ -49,7 +49,7 @@ def test_signers_are_matched_to_certificates():
     assert not is_root(ISSUING.certificate)
     assert has_signed(ROOT.certificate, ISSUING.certificate)
     assert not has_signed(twin.certificate, ISSUING.certificate)
-    # Certified by the previous key: it has the same name and is no root.
+    # The previous key certified this authority. It has the root's name and is no root.
     assert not is_root(authority("Root", NOW, by=ROOT).certificate)
 
 
@@ -59,16 +59,16 @@ def test_changed_file_is_parsed_or_rejected(data, kind):
     changed = bytearray(GOOD[kind])
     for _ in range(data.draw(st.integers(1, 4))):
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
-    look_at(bytes(changed))
+    parse_upload(bytes(changed))
 
 
 @fuzz
 @given(st.binary(max_size=300))
 def test_random_file_is_parsed_or_rejected(octets):
-    look_at(octets)
+    parse_upload(octets)
 
 
-def look_at(octets):
+def parse_upload(octets):
     try:
         found = read_certificates(octets)
     except UploadNotReadable:

@@ -1,4 +1,4 @@
-"""A tenant in a cell that has uploaded the dictionaries of the installed radiusd."""
+"""A tenant in a cell that has uploaded the dictionaries of its radiusd."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 from tests.row_snapshots import snapshotted
 
-# Fixtures of commands.
+# Fixtures for tests of commands.
 __all__ = ["installation", "served_app"]
 
 
@@ -52,7 +52,7 @@ def tenant(app_engine: Engine, platform: Platform, upload: None) -> Tenant:
 
 @pytest.fixture
 def as_tenant(app_engine: Engine, tenant: Tenant):
-    """Calls a service function in its own transaction, as the tenant."""
+    """Call a service function in its own transaction, as the tenant."""
 
     def call(function, **arguments):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -63,7 +63,7 @@ def as_tenant(app_engine: Engine, tenant: Tenant):
 
 @pytest.fixture
 def do(as_tenant):
-    """Calls a service function as a user. With `acting=False`, as nobody, for reads."""
+    """Call a service function as a user. With `acting=False`, call it without a user, for reads."""
 
     def call(function, *, acting=True, **arguments):
         return as_tenant(function, **({"actor": ACTOR} if acting else {}), **arguments)
@@ -73,7 +73,7 @@ def do(as_tenant):
 
 @pytest.fixture
 def publish(as_tenant):
-    """Saves and publishes a document and assigns it to the main site. Returns the policy."""
+    """Save and publish a document and assign it to the main site. Returns the policy."""
 
     def publish(document, slug: str = "main", site: str = "main", **options):
         if slug not in {policy.slug for policy in as_tenant(policies.list_policies)}:
@@ -93,7 +93,10 @@ def main_site(as_tenant) -> UUID:
 
 @pytest.fixture
 def record(owner_engine: Engine, tenant: Tenant, main_site: UUID) -> Iterator:
-    """Writes an auth log row. `request` is the rules' input, by default a printer's MAB request."""
+    """Write a row of the authentication log.
+
+    `request` is the input of the rules, by default a printer's MAB request.
+    """
 
     def record(*, request=None, minutes_ago: int = 60, at: datetime | None = None, times: int = 1, **values) -> None:
         seen = {"method": ["mab"], "endpoint.known": [True], "endpoint.group": ["printers"]} | (request or {})
@@ -118,9 +121,9 @@ def record(owner_engine: Engine, tenant: Tenant, main_site: UUID) -> Iterator:
 
 @pytest.fixture
 def policy_command(installation: pytest.MonkeyPatch, owner_engine: Engine, tenant: Tenant):
-    """Runs `admit policy ...`. A document is passed on standard input."""
+    """Run `admit policy ...`. The document is its standard input."""
     with owner_engine.begin() as connection:
-        # A cell that is always up to date, so publishing never waits.
+        # A cell that is always up to date, so publishing does not wait.
         connection.execute(text("UPDATE cells SET replica_position = '4000000000:4000000000:'"))
 
     def run(*arguments, document=None, tenant_slug="alpha"):

@@ -18,7 +18,7 @@ def good(vlan="20"):
 
 
 def bad():
-    """One error of each kind: form, dictionary, endpoint group, user group, site."""
+    """A document with one error of each kind: form, dictionary, endpoint group, user group, site."""
     other = {
         "any": [
             {"attribute": "user.group", "operator": "one_of", "value": ["staff", "stuff"]},

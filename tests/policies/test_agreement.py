@@ -1,4 +1,4 @@
-"""Tests, simulation and replay give the same decision as `decide`, for any policy and request."""
+"""Tests, simulation and replay make the decision of `decide`, for any policy and request."""
 
 import json
 from collections import Counter

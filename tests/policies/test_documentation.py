@@ -1,4 +1,4 @@
-"""docs/reference/policy.md documents everything that the engine accepts."""
+"""`docs/reference/policy.md` documents everything that the engine accepts."""
 
 import re
 
@@ -17,7 +17,7 @@ def test_every_operator_key_and_kind_is_documented() -> None:
     assert {word for word in words if not re.search(rf'[`"]{word}[`"]', PAGE)} == set()
 
 
-def test_vendor_page_lists_what_each_vendor_is_sent() -> None:
+def test_vendor_page_lists_the_attributes_of_each_vendor() -> None:
     page = (CHECKOUT / "docs" / "reference" / "vendors.md").read_text(encoding="utf-8")
     rows = {
         row[0]: row[1:]

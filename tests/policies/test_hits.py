@@ -1,4 +1,4 @@
-"""Hit counts of rules: their display and their deletion."""
+"""Counts of rule hits: their display and their deletion."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -67,14 +67,14 @@ def rows(owner_engine):
         return session.scalar(select(func.count()).select_from(PolicyHits))
 
 
-def test_old_counts_are_deleted_except_last_hits_in_force(as_tenant, publish, hit, owner_engine, worker_engine):
+def test_old_counts_are_deleted_except_current_last_hits(as_tenant, publish, hit, owner_engine, worker_engine):
     policy = publish({"rules": [group_rule(), group_rule("printers", "21", "s") | {"when": PINNED["when"]}]})
     for days_ago in (RETENTION_DAYS, RETENTION_DAYS + 1, RETENTION_DAYS + 2):
         hit(policy, days_ago=days_ago)
     hit(policy, "s", days_ago=RETENTION_DAYS + 200)
     hit(policy, "s", days_ago=RETENTION_DAYS + 300)
     hit(policy, "gone", days_ago=RETENTION_DAYS + 1, version=7)
-    # Of r the two oldest, of s the oldest, and counts of versions no longer in force.
+    # Deleted: the two oldest counts of r, the oldest count of s, and the counts of versions that are not current.
     assert prune_hits(engine=worker_engine, today=TODAY) == 4
     assert prune_hits(engine=worker_engine, today=TODAY) == 0
     assert rows(owner_engine) == 2

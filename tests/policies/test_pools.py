@@ -14,7 +14,7 @@ from tests.factories.tenancy import ACTOR
 from tests.policies.documents import good, group_rule
 
 
-def giving(**pools):
+def rule_with_pool(**pools):
     rule = group_rule()
     return {"rules": [{**rule, "then": rule["then"] | pools}], "fallback": {"verdict": "deny"}}
 
@@ -35,7 +35,7 @@ def mistakes(call, *arguments, **named):
 
 @pytest.mark.parametrize("key", ["ip_pool", "ipv6_pool", "delegated_pool"])
 def test_unknown_pool_is_rejected(as_tenant, key):
-    document = giving(**{key: "guests"})
+    document = rule_with_pool(**{key: "guests"})
     document["profiles"] = {"p": {key: "others"}}
     found = mistakes(as_tenant, policies.check_document, document=document)
     assert sorted(place for place, _ in found) == [f"profiles.p.{key}", f"rules[0].then.{key}"]
@@ -44,15 +44,15 @@ def test_unknown_pool_is_rejected(as_tenant, key):
 
 @pytest.mark.parametrize("name", ["Guests", 5])
 def test_invalid_pool_name_is_rejected(as_tenant, name):
-    [(place, message)] = mistakes(as_tenant, policies.check_document, document=giving(ip_pool=name))[:1]
+    [(place, message)] = mistakes(as_tenant, policies.check_document, document=rule_with_pool(ip_pool=name))[:1]
     assert (place, "name of a pool" in message or "unknown pool" in message) == ("rules[0].then.ip_pool", True)
 
 
 def test_pool_of_another_kind_is_rejected(as_tenant, pool):
     pool()
     pool("wan", ["2001:db8::/48"], kind="delegated")
-    as_tenant(policies.check_document, document=giving(ip_pool="guests", delegated_pool="wan"))
-    [(place, message)] = mistakes(as_tenant, policies.check_document, document=giving(ipv6_pool="wan"))
+    as_tenant(policies.check_document, document=rule_with_pool(ip_pool="guests", delegated_pool="wan"))
+    [(place, message)] = mistakes(as_tenant, policies.check_document, document=rule_with_pool(ipv6_pool="wan"))
     assert place == "rules[0].then.ipv6_pool"
     assert "is of kind delegated, which does not support Framed-IPv6-Prefix" in message
 
@@ -60,10 +60,10 @@ def test_pool_of_another_kind_is_rejected(as_tenant, pool):
 def test_pool_of_another_site_is_rejected_on_publish(as_tenant, pool, publish):
     as_tenant(sites.create_site, actor=ACTOR, slug="branch")
     pool(site="branch")
-    found = mistakes(publish, giving(ip_pool="guests"))
+    found = mistakes(publish, rule_with_pool(ip_pool="guests"))
     assert found == [("rules[0].then.ip_pool", "unknown pool 'guests' for site 'main'; create it first: createPool")]
     pool("guests", ["10.8.0.0/24"])
-    assert publish(giving(ip_pool="guests")).published_version
+    assert publish(rule_with_pool(ip_pool="guests")).published_version
 
 
 def test_fallback_of_a_site_may_name_only_existing_pools(as_tenant, pool):
@@ -79,7 +79,7 @@ def test_fallback_of_a_site_may_name_only_existing_pools(as_tenant, pool):
 
 def test_pool_in_use_is_deleted_only_with_a_substitute(as_tenant, pool, publish):
     pool(site="main")
-    publish(giving(ip_pool="guests"))
+    publish(rule_with_pool(ip_pool="guests"))
     with pytest.raises(InUse, match="Policies use 'guests'"):
         as_tenant(delete_pool, actor=ACTOR, name="guests", site="main")
     pool("guests", ["10.8.0.0/24"])
@@ -88,7 +88,7 @@ def test_pool_in_use_is_deleted_only_with_a_substitute(as_tenant, pool, publish)
 
 def test_simulation_shows_the_pool_without_an_address(as_tenant, pool, publish):
     pool()
-    publish(giving(ip_pool="guests"))
+    publish(rule_with_pool(ip_pool="guests"))
     row = simulation_row(as_tenant(simulate, request={"method": "mab", "endpoint.group": ["printers"]}))
     assert row["pools"] == [{"attribute": "Framed-IP-Address", "pool": "guests"}]
     assert "Framed-IP-Address" not in [each["attribute"] for each in row["reply"]]
@@ -96,7 +96,7 @@ def test_simulation_shows_the_pool_without_an_address(as_tenant, pool, publish):
 
 def test_address_of_the_rule_overrides_the_profiles_pool(as_tenant, pool):
     pool()
-    document = giving(profile="p", reply=[{"attribute": "Framed-IP-Address", "value": "10.1.1.1"}])
+    document = rule_with_pool(profile="p", reply=[{"attribute": "Framed-IP-Address", "value": "10.1.1.1"}])
     document["profiles"] = {"p": {"ip_pool": "guests"}}
     row = simulation_row(
         as_tenant(simulate, document=document, request={"method": "mab", "endpoint.group": ["printers"]})
@@ -108,13 +108,16 @@ def test_address_of_the_rule_overrides_the_profiles_pool(as_tenant, pool):
 def test_another_pool_is_a_difference_in_replay(as_tenant, pool, publish, record):
     pool()
     pool("others", ["10.8.0.0/24"])
-    policy = publish(giving(ip_pool="guests"))
+    policy = publish(rule_with_pool(ip_pool="guests"))
     record()
     options = {"days": 7, "policy_id": policy.id, "against": "published"}
-    found = as_tenant(replay_policy, document=giving(ip_pool="others"), **options)
+    found = as_tenant(replay_policy, document=rule_with_pool(ip_pool="others"), **options)
     [difference] = found.differences
     assert (difference.before.pools, difference.after.pools) == (("guests",), ("others",))
     assert str(difference.after) == "permit by r, VLAN 20, pool others"
-    # The log holds addresses. A different address is no difference.
-    assert as_tenant(replay_policy, document=giving(ip_pool="others"), **options | {"against": "recorded"}).changed == 0
+    # The log contains addresses. A different address is no difference.
+    assert (
+        as_tenant(replay_policy, document=rule_with_pool(ip_pool="others"), **options | {"against": "recorded"}).changed
+        == 0
+    )
     assert as_tenant(replay_policy, document=good(), **options).changed == 1

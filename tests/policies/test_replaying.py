@@ -1,4 +1,4 @@
-"""Replay of every kind of row that a cell records."""
+"""Replay with every kind of row that a cell records."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -24,7 +24,7 @@ PRINTERS_MOVED = good("30")
 
 @pytest.fixture
 def replay(as_tenant, publish):
-    """Publishes the recorded policy and replays others at its sites."""
+    """Publish the recorded policy and replay other policies at its sites."""
     policy = publish(good())
 
     def replay(document=PRINTERS_MOVED, *, days=7, **options):
@@ -34,7 +34,7 @@ def replay(as_tenant, publish):
 
 
 def changes(found):
-    """Without the pools, which only the last test covers."""
+    """The differences without the pools, which only the last test covers."""
     return [(each.before[:4], each.after[:4], each.requests) for each in found.differences]
 
 
@@ -74,7 +74,7 @@ def test_credential_rejects_and_old_rows_are_not_replayed(replay, record):
     record(**refused, reason="wrong-password", times=2)
     record(**refused, reason="no-policy")
     record(**refused, reason="rate-limited", suppressed=40)
-    # Recorded before requests were, and by another writer.
+    # Rows without a recorded request, and a row of another writer.
     record(request=none)
     record(request={"endpoint.group": "printers"})
     record()
@@ -107,20 +107,20 @@ def test_site_can_be_chosen_and_its_fallback_applies(replay, record, as_tenant, 
     assert replay().total == 0
     found = replay(site="branch")
     assert changes(found) == [(("permit", "r", "20", ""), ("permit", "", "9", ""), 1)]
-    # Without a policy: every site.
+    # Without a policy, every site is replayed.
     assert replay(policy_id=None).sites == ("branch", "main")
     with pytest.raises(NotFound):
         replay(site="nowhere")
 
 
-def test_compared_with_the_published_version_history_is_ignored(replay, record):
+def test_comparison_with_the_published_version_ignores_history(replay, record):
     record(vlan="7", rule_id="gone")
     assert changes(replay(good())) == [(("permit", "gone", "7", ""), ("permit", "r", "20", ""), 1)]
     assert changes(replay(good(), against="published")) == []
     assert changes(replay(against="published")) == [(("permit", "r", "20", ""), ("permit", "r", "30", ""), 1)]
 
 
-def test_no_published_version_denies(replay, record, as_tenant):
+def test_site_without_a_published_version_denies(replay, record, as_tenant):
     as_tenant(site_settings.assign_policy, actor=ACTOR, slug="main", policy_id=None)
     record()
     found = replay(policy_id=None, against="published")
@@ -156,7 +156,7 @@ def test_attribute_missing_from_old_requests_is_reported(replay, record):
         for number, ask in enumerate(asks[1:])
     ]
     found = {each.attribute: each for each in replay({"rules": rules}).unrecorded}
-    # The whole packet is recorded. An attribute that is absent was not sent.
+    # The whole packet is recorded, so an absent attribute was not sent.
     assert found.keys() == {"certificate.profile", "certificate.common_name"}
     assert found["certificate.common_name"].first_held is None
     assert found["certificate.profile"].held_by == 2

@@ -1,4 +1,4 @@
-"""docs/reference/policy.schema.json accepts exactly the documents that the engine accepts."""
+"""`docs/reference/policy.schema.json` accepts exactly the documents that the engine accepts."""
 
 import json
 import re
@@ -91,7 +91,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("condition", WRONG, ids=[json.dumps(each)[:60] for each in WRONG])
-def test_malformed_condition_is_rejected_by_both(condition):
+def test_schema_and_engine_reject_malformed_conditions(condition):
     document = policy_of(rule("r", condition))
     assert mistakes(document)
     with pytest.raises(PolicyErrors):
@@ -116,7 +116,7 @@ def test_malformed_condition_is_rejected_by_both(condition):
         {"fallback": {}},
     ],
 )
-def test_malformed_document_is_rejected_by_both(document):
+def test_schema_and_engine_reject_malformed_documents(document):
     assert mistakes(document)
     with pytest.raises(PolicyErrors):
         compile_policy(document)

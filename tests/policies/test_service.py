@@ -18,7 +18,7 @@ from tests.polling import PATIENCE_SECONDS
 
 @pytest.fixture
 def do(app_engine: Engine, tenant: Tenant):
-    """Calls a service function in its own transaction, as the tenant."""
+    """Call a service function in its own transaction, as the tenant."""
 
     def call(function, **arguments):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -69,7 +69,7 @@ def test_group_of_another_tenant_is_unknown(do, policy, app_engine, platform):
 
 
 def test_user_groups_may_come_from_a_directory(do, policy):
-    """Only user groups, and only if the tenant has a directory."""
+    """This applies only to user groups, and only if the tenant has a directory."""
     document = good()
     document["rules"][0]["when"] = {"attribute": "user.group", "operator": "equals", "value": "WLAN-Staff"}
     with pytest.raises(InvalidPolicy, match=r"unknown user group 'WLAN-Staff'; create it first: createUserGroup"):
@@ -185,7 +185,7 @@ def test_group_in_a_named_condition_must_exist(do, policy):
 
 
 def test_rollback_allows_an_old_version_with_a_dead_rule(do, policy, owner_engine):
-    """The release that published it may not have checked that. A new save of it is rejected."""
+    """Another release may have published the version without that check. A new save of it is rejected."""
     shadowed = good()
     shadowed["rules"] = [
         {**shadowed["rules"][0], "id": "wide", "when": {"attribute": "ssid", "operator": "starts_with", "value": "c"}},

@@ -156,7 +156,7 @@ def test_errors_of_request_and_policy_are_reported_together(ask):
 
 @pytest.fixture
 def switch(as_tenant):
-    """A MikroTik at a site in Berlin."""
+    """A MikroTik NAS at a site in Berlin."""
 
     def add(session, *, tenant_id):
         berlin = sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug="berlin", time_zone="Europe/Berlin")
@@ -231,7 +231,7 @@ def test_packet_is_parsed_as_by_the_cell(ask, as_tenant, publish):
 
 
 def test_name_without_station_is_a_device_only_with_call_check(ask):
-    """A cell assumes this without Service-Type only for a NAS configured so."""
+    """Without Service-Type, a cell identifies the device by its name only if the NAS is configured for this."""
 
     def read(**more):
         return ask({"User-Name": ["001122334455"]} | more, document={"rules": []}).request

@@ -1,4 +1,4 @@
-"""Tests within a policy must pass before it is published."""
+"""Tests that a policy contains. They must pass before the policy is published."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_failing_tests_block_publish_and_are_all_reported(as_tenant, publish):
 
 
 def test_failing_test_of_an_old_version_blocks_rollback(as_tenant, publish):
-    """It passed when it was published. The site's fallback has changed since."""
+    """The test passed when the version was published. The site's fallback has changed since."""
     unknown = case(request={"endpoint.known": False}, expect={"verdict": "deny"}, site="main")
     publish(with_tests(unknown))
     publish(good())

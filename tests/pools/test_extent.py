@@ -1,4 +1,4 @@
-"""Addresses of a pool, compared with sets, and all errors in its ranges."""
+"""Addresses of a pool, compared with sets, and all errors of its ranges."""
 
 import ipaddress
 
@@ -81,7 +81,7 @@ def test_all_errors_are_listed_at_once():
 SPANS = st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda at: (FIRST + at[0], FIRST + at[0] + at[1]))
 
 
-def written(span):
+def as_text(span):
     return "-".join(str(ipaddress.ip_address(end)) for end in span)
 
 
@@ -95,7 +95,7 @@ def test_extent_matches_set_arithmetic(spans, holes):
         or any(not any(hole <= each for each in sets) for hole in excluded)
         or not union.difference(*excluded)
     )
-    given_ = ("ipv4", list(map(written, spans)), list(map(written, holes)), None)
+    given_ = ("ipv4", list(map(as_text, spans)), list(map(as_text, holes)), None)
     if is_wrong:
         with pytest.raises(InvalidInput):
             parse_extent(*given_)
@@ -106,6 +106,6 @@ def test_extent_matches_set_arithmetic(spans, holes):
 
 @given(st.lists(SPANS, min_size=1, max_size=1), st.lists(SPANS, min_size=1, max_size=1))
 def test_first_shared_address_is_found(mine, theirs):
-    one, other = (parse_extent("ipv4", list(map(written, spans)), [], None) for spans in (mine, theirs))
+    one, other = (parse_extent("ipv4", list(map(as_text, spans)), [], None) for spans in (mine, theirs))
     shared = sorted(set(one.addresses()) & set(other.addresses()), key=lambda text: int(ipaddress.ip_address(text)))
     assert one.first_shared(other) == other.first_shared(one) == (shared[0] if shared else "")

@@ -1,4 +1,4 @@
-"""Isolation of pools between tenants, and from cells."""
+"""Isolation of pools between tenants, and from other cells."""
 
 import psycopg
 import pytest
@@ -25,8 +25,8 @@ ANNA = "02a0c0000001"
 
 @pytest.fixture
 @snapshotted
-def two(app_engine: Engine, cell_engine: Engine):
-    """Two tenants with a pool of the same name and addresses each, in separate cells."""
+def two_tenants(app_engine: Engine, cell_engine: Engine):
+    """Two tenants in separate cells. Each has a pool, and the pools have equal names and addresses."""
     platform = make_platform(app_engine, cell_engine, slots=1)
     alpha = make_tenant(app_engine, platform, "alpha")
     other_cell = make_cell(cell_engine, name="cell-2", slots=1, first_port=19000)
@@ -37,8 +37,8 @@ def two(app_engine: Engine, cell_engine: Engine):
     return (alpha, platform.cell_id), (bravo, other_cell)
 
 
-def test_tenants_may_share_addresses_and_see_only_their_own(app_engine, two):
-    (alpha, _), (bravo, _) = two
+def test_tenants_may_share_addresses_and_see_only_their_own(app_engine, two_tenants):
+    (alpha, _), (bravo, _) = two_tenants
     with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
         update_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", reserved={ANNA: "10.9.0.3"})
     seen = {}
@@ -47,15 +47,15 @@ def test_tenants_may_share_addresses_and_see_only_their_own(app_engine, two):
             seen[tenant.slug] = [state.reserved for state in list_pools(session, tenant_id=tenant.id)]
     assert seen == {"alpha": [1], "bravo": [0]}
     with session_scope(TenantScope(bravo.id), engine=app_engine) as session:
-        # Also if the caller names a tenant outside its scope.
+        # This holds even if the caller names a tenant outside its scope.
         assert list_pools(session, tenant_id=alpha.id) == []
         assert list_leases(session, tenant_id=alpha.id) == []
         with pytest.raises(PoolNotFound):
             release_address(session, actor=ACTOR, tenant_id=alpha.id, address="10.9.0.3")
 
 
-def test_cell_leases_addresses_only_of_its_tenants(cell_engine, owner_engine, two):
-    (alpha, alphas_cell), (bravo, _) = two
+def test_cell_leases_addresses_only_of_its_tenants(cell_engine, owner_engine, two_tenants):
+    (alpha, alphas_cell), (bravo, _) = two_tenants
     with owner_engine.connect() as connection:
         pools = dict(connection.exec_driver_sql("SELECT tenant_id, id::text FROM pools").all())
     with session_scope(CellScope(alphas_cell), engine=cell_engine) as session:
@@ -73,8 +73,8 @@ def test_cell_leases_addresses_only_of_its_tenants(cell_engine, owner_engine, tw
         assert dict(connection.exec_driver_sql(states).all()) == {alpha.id: "leased", bravo.id: "free"}
 
 
-def test_record_with_a_foreign_pool_changes_nothing(cell_engine, owner_engine, two):
-    (alpha, alphas_cell), (bravo, _) = two
+def test_record_with_a_foreign_pool_changes_nothing(cell_engine, owner_engine, two_tenants):
+    (alpha, alphas_cell), (bravo, _) = two_tenants
     with owner_engine.connect() as connection:
         pools = dict(connection.exec_driver_sql("SELECT tenant_id, id::text FROM pools").all())
     with session_scope(CellScope(alphas_cell), engine=cell_engine) as session:
@@ -86,8 +86,8 @@ def test_record_with_a_foreign_pool_changes_nothing(cell_engine, owner_engine, t
         assert connection.exec_driver_sql(leased).scalar_one() == 0
 
 
-def test_cell_cannot_delete_pools_or_move_addresses(cell_engine, two):
-    (_, alphas_cell), (bravo, _) = two
+def test_cell_cannot_delete_pools_or_move_addresses(cell_engine, two_tenants):
+    (_, alphas_cell), (bravo, _) = two_tenants
     for statement in (
         "DELETE FROM pools",
         "DELETE FROM pool_addresses",
@@ -103,8 +103,8 @@ def test_cell_cannot_delete_pools_or_move_addresses(cell_engine, two):
             driver_connection(session).execute(statement)
 
 
-def test_pools_are_deleted_with_their_tenant(owner_engine, two):
-    (alpha, _), (bravo, _) = two
+def test_pools_are_deleted_with_their_tenant(owner_engine, two_tenants):
+    (alpha, _), (bravo, _) = two_tenants
     with owner_engine.begin() as connection:
         connection.exec_driver_sql("UPDATE slots SET tenant_id = NULL, status = 'retired'")
         connection.exec_driver_sql(f"DELETE FROM tenants WHERE id = '{alpha.id}'")
@@ -112,8 +112,8 @@ def test_pools_are_deleted_with_their_tenant(owner_engine, two):
     assert left == [bravo.id]
 
 
-def test_all_update_errors_are_listed_and_nothing_stored(app_engine, owner_engine, two):
-    (alpha, _), _ = two
+def test_all_update_errors_are_listed_and_nothing_stored(app_engine, owner_engine, two_tenants):
+    (alpha, _), _ = two_tenants
     change = {
         "ranges": ["10.9.0.300"],
         "options": PoolOptions(stock=0, grace_seconds=1),
@@ -124,7 +124,7 @@ def test_all_update_errors_are_listed_and_nothing_stored(app_engine, owner_engin
         session_scope(TenantScope(alpha.id), engine=app_engine) as session,
     ):
         update_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", **change)
-    # One list, from all checks.
+    # One list contains the errors of all checks.
     assert [each.place for each in refused.value.mistakes] == [
         *("stock", "grace_seconds", "ranges", "reserved", "reserved")
     ]

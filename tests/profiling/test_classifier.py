@@ -1,4 +1,4 @@
-"""Device classification: decisions from realistic evidence, and confidence that follows from the reasons."""
+"""Classification of devices: profiles from realistic evidence, and a confidence that follows from the reasons."""
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ def classify(vendor="", *evidence, mac="001122334455"):
         ("Sonos, Inc.", [], "media", ""),
         ("", [("radius", "machine", "host/pc1.acme.example")], "computer", "windows"),
         ("", [("http", "user-agent", "Mozilla/5.0 (iPhone; CPU OS 17_0)")], "mobile", "ios"),
-        # Near misses: no profile is claimed.
+        # Near misses, which get no profile.
         ("Cisco Systems, Inc", [], "", ""),
         ("Hewlett Packard", [], "", ""),
         ("", [("dhcp", "parameters", WINDOWS + ",1")], "", ""),
@@ -47,7 +47,7 @@ def test_device_gets_the_profile_of_its_evidence(vendor, evidence, profile, os):
 def test_confidence_follows_from_the_listed_reasons():
     found = classify("Brother industries, LTD.", ("dhcp", "hostname", "BRW001BA9"))
     assert [(reason.field, reason.weight) for reason in found.why] == [("vendor", 50), ("dhcp.hostname", 45)]
-    # Half of the remaining 55 % doubt.
+    # Half of the remaining doubt of 55 %.
     assert found.confidence == 72
 
 
@@ -55,12 +55,12 @@ def test_evidence_for_another_profile_counts_half_against():
     alone = classify("", ("dhcp", "class", "MSFT 5.0"))
     doubted = classify("", ("dhcp", "class", "MSFT 5.0"), ("dhcp", "hostname", "reception-printer"))
     assert (alone.profile, alone.confidence) == ("computer", 70)
-    # 70 %, less a quarter of it.
+    # 70 %, minus a quarter of 70 %.
     assert (doubted.profile, doubted.confidence) == ("computer", 52)
     assert {reason.profile for reason in doubted.why} == {"computer", "printer"}
 
 
-def test_random_address_supports_a_phone_with_other_evidence():
+def test_random_address_with_other_evidence_suggests_a_phone():
     assert classify("", mac="02aabbccddee").profile == ""
     android = ("dhcp", "class", "android-dhcp-13")
     made_up, lasting = (classify("", android, mac=mac) for mac in ("02aabbccddee", "00aabbccddee"))

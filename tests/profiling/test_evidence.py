@@ -1,4 +1,4 @@
-"""Evidence parsed from packets: each format with its near miss, and no packet breaks the parser."""
+"""Evidence parsed from packets: each format with its near miss. No packet makes the parser fail."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from nac.inventory.profiling.evidence import EVIDENCE_KEYS, MAX_VALUE, Evidence,
 from nac.inventory.profiling.sensor import SENSOR_ATTRIBUTE, is_sensor_pair, read_tlv
 
 
-def sensed(kind: str, number: int, value: bytes, *, length: int | None = None) -> tuple[str, str]:
+def sensor_data(kind: str, number: int, value: bytes, *, length: int | None = None) -> tuple[str, str]:
     body = number.to_bytes(2) + (len(value) if length is None else length).to_bytes(2) + value
     return SENSOR_ATTRIBUTE, "0x" + (f"{kind}=".encode() + body).hex()
 
@@ -16,27 +16,27 @@ def sensed(kind: str, number: int, value: bytes, *, length: int | None = None) -
 @pytest.mark.parametrize(
     ("pair", "found"),
     [
-        (sensed("dhcp-option", 12, b"BRW001"), Evidence("dhcp", "hostname", "BRW001")),
-        (sensed("dhcp-option", 55, bytes((1, 3, 6, 252))), Evidence("dhcp", "parameters", "1,3,6,252")),
-        (sensed("dhcp-option", 60, b"MSFT 5.0"), Evidence("dhcp", "class", "MSFT 5.0")),
-        # RFC 4702 2.1: flags, two result codes, then text or, with the bit E, labels.
-        (sensed("dhcp-option", 81, b"\x00\xff\xffpc1.acme.example"), Evidence("dhcp", "fqdn", "pc1.acme.example")),
-        (sensed("dhcp-option", 81, b"\x04\0\0\x03pc1\x04acme\0"), Evidence("dhcp", "fqdn", "pc1.acme")),
-        (sensed("dhcp-option", 81, b"\x04\0\0\x3fshort"), Evidence("dhcp", "fqdn", "short")),
-        (sensed("lldp-tlv", 5, b"ap-1"), Evidence("lldp", "name", "ap-1")),
-        (sensed("lldp-tlv", 6, b"Axis P3245\nLVE"), Evidence("lldp", "description", "Axis P3245 LVE")),
-        # Enabled capabilities, not supported ones.
-        (sensed("lldp-tlv", 7, b"\x00\x24\x00\x20"), Evidence("lldp", "capabilities", "telephone")),
-        (sensed("cdp-tlv", 4, b"\x00\x00\x04\x90"), Evidence("cdp", "capabilities", "host,phone")),
-        (sensed("cdp-tlv", 6, b"Cisco IP Phone 7945"), Evidence("cdp", "platform", "Cisco IP Phone 7945")),
-        (sensed("http-tlv", 1, b"Mozilla/5.0 (iPhone)"), Evidence("http", "user-agent", "Mozilla/5.0 (iPhone)")),
+        (sensor_data("dhcp-option", 12, b"BRW001"), Evidence("dhcp", "hostname", "BRW001")),
+        (sensor_data("dhcp-option", 55, bytes((1, 3, 6, 252))), Evidence("dhcp", "parameters", "1,3,6,252")),
+        (sensor_data("dhcp-option", 60, b"MSFT 5.0"), Evidence("dhcp", "class", "MSFT 5.0")),
+        # RFC 4702 2.1: flags, two result codes, then text, or labels if the bit E is set.
+        (sensor_data("dhcp-option", 81, b"\x00\xff\xffpc1.acme.example"), Evidence("dhcp", "fqdn", "pc1.acme.example")),
+        (sensor_data("dhcp-option", 81, b"\x04\0\0\x03pc1\x04acme\0"), Evidence("dhcp", "fqdn", "pc1.acme")),
+        (sensor_data("dhcp-option", 81, b"\x04\0\0\x3fshort"), Evidence("dhcp", "fqdn", "short")),
+        (sensor_data("lldp-tlv", 5, b"ap-1"), Evidence("lldp", "name", "ap-1")),
+        (sensor_data("lldp-tlv", 6, b"Axis P3245\nLVE"), Evidence("lldp", "description", "Axis P3245 LVE")),
+        # Enabled capabilities, not supported capabilities.
+        (sensor_data("lldp-tlv", 7, b"\x00\x24\x00\x20"), Evidence("lldp", "capabilities", "telephone")),
+        (sensor_data("cdp-tlv", 4, b"\x00\x00\x04\x90"), Evidence("cdp", "capabilities", "host,phone")),
+        (sensor_data("cdp-tlv", 6, b"Cisco IP Phone 7945"), Evidence("cdp", "platform", "Cisco IP Phone 7945")),
+        (sensor_data("http-tlv", 1, b"Mozilla/5.0 (iPhone)"), Evidence("http", "user-agent", "Mozilla/5.0 (iPhone)")),
         (("Cisco-AVPair", "dc-profile-name=Apple-iPad"), Evidence("radius", "device-type", "Apple-iPad")),
         (("Aruba-Device-Type", "Win 10"), Evidence("radius", "device-type", "Win 10")),
         (("Ruckus-Client-Os-Type", "Android"), Evidence("radius", "os", "Android")),
         (("User-Name", "host/pc1.acme.example"), Evidence("radius", "machine", "host/pc1.acme.example")),
         (("User-Name", "ACME\\PC1$"), Evidence("radius", "machine", "ACME\\PC1$")),
-        # Truncated in transit: parsed as far as possible.
-        (sensed("dhcp-option", 12, b"BRW", length=200), Evidence("dhcp", "hostname", "BRW")),
+        # Truncated in transit, and parsed as far as possible.
+        (sensor_data("dhcp-option", 12, b"BRW", length=200), Evidence("dhcp", "hostname", "BRW")),
     ],
 )
 def test_packet_evidence_is_parsed(pair, found):
@@ -46,11 +46,11 @@ def test_packet_evidence_is_parsed(pair, found):
 @pytest.mark.parametrize(
     "pair",
     [
-        sensed("dhcp-option", 50, b"\xc0\0\2\7"),
-        sensed("dhcp-option", 12, b""),
-        sensed("dhcp-option", 81, b"\x00\xff"),
-        sensed("lldp-tlv", 7, b""),
-        sensed("arp-tlv", 1, b"x"),
+        sensor_data("dhcp-option", 50, b"\xc0\0\2\7"),
+        sensor_data("dhcp-option", 12, b""),
+        sensor_data("dhcp-option", 81, b"\x00\xff"),
+        sensor_data("lldp-tlv", 7, b""),
+        sensor_data("arp-tlv", 1, b"x"),
         (SENSOR_ATTRIBUTE, "0x" + b"dhcp-option=\0\x0c".hex()),
         (SENSOR_ATTRIBUTE, "0xdhcp"),
         (SENSOR_ATTRIBUTE, "0x646"),
@@ -67,15 +67,15 @@ def test_packet_without_evidence_is_skipped(pair):
 
 def test_last_value_of_a_key_wins_and_keys_are_sorted():
     pairs = (
-        sensed("lldp-tlv", 5, b"b"),
-        sensed("dhcp-option", 12, b"old"),
-        sensed("dhcp-option", 12, b"new"),
+        sensor_data("lldp-tlv", 5, b"b"),
+        sensor_data("dhcp-option", 12, b"old"),
+        sensor_data("dhcp-option", 12, b"new"),
     )
     assert read_evidence(pairs) == (Evidence("dhcp", "hostname", "new"), Evidence("lldp", "name", "b"))
 
 
 def test_other_cisco_pairs_are_ignored():
-    said = (sensed("dhcp-option", 12, b"x"),)
+    said = (sensor_data("dhcp-option", 12, b"x"),)
     assert filter_evidence_pairs((("Cisco-AVPair", "audit-session-id=1"), *said, ("User-Name", "anna"))) == said
 
 

@@ -1,4 +1,4 @@
-"""The vendor registry as packaged."""
+"""The registry of hardware vendors that Admit contains."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from nac.inventory.profiling.oui import OuiRegistry, load_registry
     [
         ("001ba9010203", "Brother industries, LTD."),
         ("b827eb010203", "Raspberry Pi Foundation"),
-        # MA-S (36 bits) precedes the MA-L of the IEEE itself, MA-M (28 bits) likewise.
+        # MA-S blocks (36 bits) precede the IEEE's own MA-L block, and so do MA-M blocks (28 bits).
         ("70b3d5001000", "SOREDI touch systems GmbH"),
         ("001bc5000000", "Converging Systems Inc."),
     ],

@@ -1,4 +1,4 @@
-"""Client certificates as other authorities issue them, with whatever subject and extensions, trusted by the cell."""
+"""Client certificates of external authorities that the cell trusts, with any subject and extensions."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ DAY = timedelta(days=1)
 
 
 def subject(**parts: str | list[str]) -> x509.Name:
-    """subject(CN="pc1", OU=["a", "b"])."""
+    """`subject(CN="pc1", OU=["a", "b"])`."""
     kinds = {
         "CN": NameOID.COMMON_NAME,
         "O": NameOID.ORGANIZATION_NAME,
@@ -43,7 +43,7 @@ def upn(name: str) -> x509.OtherName:
 
 
 def template_name(name: str) -> x509.UnrecognizedExtension:
-    """[MS-WCCE] 2.2.2.7.7.1: a BMPString."""
+    """The certificate template name as a BMPString ([MS-WCCE] 2.2.2.7.7.1)."""
     return x509.UnrecognizedExtension(TEMPLATE_NAME, der.encode(der.BMP_STRING, name.encode("utf-16-be")))
 
 

@@ -1,5 +1,6 @@
-"""One real radiusd for all tests of a module and configuration, and its Python module in this process for unit
-tests.
+"""One real radiusd for all tests of a test file and configuration.
+
+Unit tests load the Python module of radiusd into their own process.
 """
 
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from nac.cellformat.methods import METHODS
 from nac.cellformat.replica.store import ReplicaWriter
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
 
-# Log lines of the module in this process, before the tests import it.
+# Log lines of the module in this process. This list is set up before the tests import the module.
 module_log: list[str] = []
 radiusd_stand_in.install(module_log.append)
 
@@ -24,7 +25,7 @@ def standalone_cell() -> Iterator[StandaloneCell]:
 
 @pytest.fixture
 def cell(standalone_cell: StandaloneCell) -> Iterator[StandaloneCell]:
-    """The session's cell with an empty journal. It must survive every test."""
+    """The cell of the test session, with an empty journal. radiusd must survive every test."""
     standalone_cell.forget_records()
     yield standalone_cell
     assert standalone_cell.is_alive(), standalone_cell.log()
@@ -32,14 +33,14 @@ def cell(standalone_cell: StandaloneCell) -> Iterator[StandaloneCell]:
 
 @pytest.fixture
 def replica(cell: StandaloneCell) -> Iterator[ReplicaWriter]:
-    """Changes the cell's data. Everything is restored after the test."""
+    """Function that changes the cell's data. All data is restored after the test."""
     yield cell.replica
     cell.restore_replica()
 
 
 @pytest.fixture
 def everything_offered(cell: StandaloneCell, replica: ReplicaWriter) -> None:
-    """Both tenants offer every method."""
+    """Both tenants enable every authentication method."""
     with replica.begin() as batch:
         for tenant in cell.tenants.values():
             batch.put_slot(tenant.slot, tenant.slot_record(methods=METHODS))

@@ -1,4 +1,4 @@
-"""Supplicants in Python: deterministic where eapol_test cannot be stopped between two rounds."""
+"""Supplicants in Python. Unlike eapol_test, they can stop between two rounds."""
 
 import ssl
 
@@ -12,10 +12,10 @@ VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
 
 class Device:
-    """A device that keeps its TLS session from one visit to the next. `mac` finds it in the journal."""
+    """A device that keeps its TLS session from one visit to the next. `mac` identifies its records in the journal."""
 
     def __init__(self, client: ClientFiles, version: ssl.TLSVersion, *, attributes: bytes = b"") -> None:
-        """`attributes` are those that its NAS adds."""
+        """Create the device. `attributes` are those that its NAS adds."""
         self.mac = new_mac()
         self._context = client_context(certificate=str(client.chain_file), key=str(client.key_file), version=version)
         self._supplicant = Supplicant(
@@ -23,16 +23,16 @@ class Device:
         )
 
     def change_certificate(self, client: ClientFiles) -> None:
-        """Presents another certificate from now on. The resumable session stays."""
+        """Present another certificate from now on, and keep the resumable session."""
         self._context.load_cert_chain(client.chain_file, client.key_file)
 
     def abandon(self, tenant: Tenant, *, rounds: int) -> None:
-        """Begins a conversation and stops after so many requests."""
+        """Begin a conversation and stop after `rounds` requests."""
         conversation = EapTls(None, self._supplicant)
         assert Nas(tenant).converse(conversation, rounds=rounds) is None
 
     def visit(self, tenant: Tenant, **options: object) -> EapTls:
-        """Runs a conversation, with resumption if possible. Fails unless it ends as expected."""
+        """Run a conversation, with resumption if possible. Fails unless the conversation ends as expected."""
         resume = self._supplicant.session is not None
         conversation = EapTls(None, self._supplicant, resume=resume, keep_session=True, **options)
         fault = Nas(tenant).converse(conversation)

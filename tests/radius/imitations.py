@@ -1,4 +1,4 @@
-"""Authorities that imitate another: its names and key identifiers with another key."""
+"""Authorities that imitate another authority: equal names and key identifiers, but another key."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -16,13 +16,13 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Imitation:
-    """An authority with the names of another one, signed by `signed_by`."""
+    """An authority with the names of another authority, signed by `signed_by`."""
 
     issuer: Issuer
     authorities: Authorities
 
     def client(self, file_name: str, *chain: x509.Certificate, of: ClientFiles) -> ClientFiles:
-        """A copy of the certificate `of`, serial number and all, for another key; sent with `chain`."""
+        """Issue a copy of the certificate `of` with another key and the same serial number. It is sent with `chain`."""
         key = generate_key()
         copied = _copy(of.certificate, key, self.issuer.certificate.subject, self.issuer.key)
         pem = certificates_pem([copied, self.issuer.certificate, *chain])
@@ -30,7 +30,7 @@ class Imitation:
 
 
 def imitate(imitated: x509.Certificate, authorities: Authorities, *, signed_by: Issuer | None = None) -> Imitation:
-    """`signed_by` None makes it sign itself."""
+    """Create an imitation. With `signed_by` None it signs itself."""
     key = generate_key()
     signer = signed_by or Issuer(_copy(imitated, key, imitated.subject, key), key)
     certificate = _copy(imitated, key, signer.certificate.subject, signer.key)
@@ -38,8 +38,11 @@ def imitate(imitated: x509.Certificate, authorities: Authorities, *, signed_by: 
 
 
 def _copy(original: x509.Certificate, key: PrivateKey, issuer: x509.Name, signing_key: PrivateKey) -> x509.Certificate:
-    """With every extension as it stands, subject key identifier included, but for one that would betray it: the
-    authority key identifier is that of who signs, unless that imitates, too."""
+    """Copy a certificate with every extension, including the subject key identifier.
+
+    Only the authority key identifier differs: it is the identifier of the signing authority, unless that is an
+    imitation too.
+    """
     builder = (
         x509.CertificateBuilder()
         .subject_name(original.subject)

@@ -1,4 +1,4 @@
-"""EAP-MSCHAPv2 inside PEAP and EAP-TTLS, one message at a time, so that a test can stop or cheat anywhere."""
+"""EAP-MSCHAPv2 inside PEAP and EAP-TTLS, one message at a time. A test can stop or cheat at any message."""
 
 import os
 
@@ -13,7 +13,7 @@ def inner_identifier(tunnel):
 
 
 def open_mschap(tenant, kind, *, name="anna", mac=""):
-    """A tunnel in which the server requested the password."""
+    """Open a tunnel up to the server's request for the password."""
     if kind == PEAP:
         tunnel = Tunnel(tenant, kind, mac=mac).open_peap(name.encode())
     else:
@@ -24,19 +24,19 @@ def open_mschap(tenant, kind, *, name="anna", mac=""):
 
 
 def say_eap(tunnel, kind, packet):
-    # PEAP of version 0 leaves the header out.
+    # PEAP version 0 omits the EAP header.
     tunnel.say(packet[4:] if kind == PEAP else avp(EAP_AVP, packet))
 
 
 def mschap_answer(tunnel, name, password, *, written=None):
-    """An EAP-MSCHAPv2 Response to the last challenge inside (draft-kamath-pppext-eap-mschapv2 2.2)."""
+    """The EAP-MSCHAPv2 Response to the last challenge inside the tunnel (draft-kamath-pppext-eap-mschapv2 2.2)."""
     heard = tunnel.heard
     at = 12 if tunnel.kind == TTLS else 0
     assert heard[at] == MSCHAPV2
     if heard[at + 1] == 1:
         identifier, challenge = heard[at + 2], heard[at + 6 : at + 22]
     else:
-        # A failure carries the challenge for the next attempt.
+        # A Failure message carries the challenge for the next attempt.
         identifier = heard[at + 2]
         challenge = bytes.fromhex(heard[heard.index(b"C=") + 2 :][:32].decode())
     peer = os.urandom(16)
@@ -48,7 +48,7 @@ def mschap_answer(tunnel, name, password, *, written=None):
 
 
 def result_tlv(tunnel):
-    """Return PEAP's result TLV (EAP type 33) unchanged, or b"" for TTLS."""
+    """PEAP's Result TLV (EAP type 33), returned unchanged, or b"" for TTLS."""
     at = tunnel.heard.find(bytes((33, 0x80)))
     return (
         eap(RESPONSE, tunnel.heard[1] if len(tunnel.heard) > 1 else 0, 33, tunnel.heard[at + 1 :]) if at >= 0 else b""

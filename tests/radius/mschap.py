@@ -1,4 +1,4 @@
-"""MS-CHAP as a peer computes it (RFC 2433 A, RFC 2759 8), for devices that do not behave."""
+"""MS-CHAP computed by the peer (RFC 2433 A, RFC 2759 8), for devices that violate the protocol."""
 
 import hashlib
 import os
@@ -9,7 +9,7 @@ from nac.kit.passwords import compute_nt_hash
 
 
 def attributes_v2(name: str, password: str, *, identifier: int = 7, spoken: str | None = None) -> tuple[str, str, str]:
-    """Name and attributes of MS-CHAPv2 (RFC 2548 2.3.2); `spoken` is the name that is computed with."""
+    """Name and attributes of MS-CHAPv2 (RFC 2548 2.3.2). `spoken` is the name in the computation."""
     challenge, peer = os.urandom(16), os.urandom(16)
     answer = response_v2(challenge, peer, spoken or name, password)
     value = bytes((identifier, 0)) + peer + bytes(8) + answer
@@ -17,7 +17,7 @@ def attributes_v2(name: str, password: str, *, identifier: int = 7, spoken: str 
 
 
 def attributes_v1(name: str, password: str, *, identifier: int = 7) -> tuple[str, str, str]:
-    """Name and attributes of MS-CHAPv1 (RFC 2548 2.1.3), which is rejected."""
+    """Name and attributes of MS-CHAPv1 (RFC 2548 2.1.3), which Admit rejects."""
     challenge = os.urandom(8)
     value = bytes((identifier, 1)) + bytes(24) + _response_v1(challenge, password)
     return name, f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP-Response=0x{value.hex()}"
@@ -30,7 +30,7 @@ def response_v2(challenge: bytes, peer_challenge: bytes, name: str, password: st
 
 
 def _response_v1(challenge: bytes, password: str) -> bytes:
-    """To a challenge of 8 octets."""
+    """The response to a challenge of 8 octets."""
     key = bytes.fromhex(compute_nt_hash(password)) + bytes(5)
     return b"".join(
         DES.new(_with_parity(key[at : at + 7]), DES.MODE_ECB).encrypt(challenge)  # noqa: S304 -- what the RFCs ask for

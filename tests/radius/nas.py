@@ -1,4 +1,4 @@
-"""The NAS's side: radclient, and handmade datagrams where radclient is too strict."""
+"""Packets of a NAS: sent by radclient, or built by hand where radclient is too strict."""
 
 import os
 import re
@@ -13,26 +13,26 @@ from nac.kit import radius_packet as packet
 from tests.radius.standalone import LOOPBACK, journals
 from tests.radius.tenants import Tenant
 
-# How long an answer may take on a busy machine, and how long nothing must come for it to be silence.
+# Longest wait for a response on a busy machine, and the wait that proves silence.
 PATIENCE_SECONDS = 5.0
 SILENCE_SECONDS = 0.4
-# Numbers that the load generators have no use for.
+# Attribute numbers that the load generators do not use.
 CHAP_PASSWORD, CHAP_CHALLENGE = 3, 60
 
 
 @dataclass(frozen=True)
 class Reply:
-    """radclient's report; code "" is silence."""
+    """The output of radclient. The code "" means silence."""
 
     code: str
-    # All but Class, which names the decision.
+    # All attributes except Class, which identifies the decision.
     attributes: dict[str, str]
     output: str
     classes: tuple[str, ...] = ()
 
 
-# On a busy machine radclient 3.2.7 ends once in a thousand times with status 0 and says neither what it received nor
-# that it received nothing. It is asked again; what the first time left in the journals is taken back.
+# On a busy machine, one of a thousand runs of radclient 3.2.7 ends with status 0 and no output. The test runs it again,
+# and removes the journal records of the first run.
 _TRIES = 3
 _UNDER_WAY_SECONDS = 0.5
 
@@ -40,7 +40,10 @@ _UNDER_WAY_SECONDS = 0.5
 def radclient(
     tenant: Tenant, *lines: str, command: str = "auth", secret: str = "", silence: bool = False, port: int = 0
 ) -> Reply:
-    """`lines` are attributes as radclient reads them. With `silence` none but a late answer is waited for."""
+    """Send a request.
+
+    `lines` are attributes in radclient's format. With `silence`, wait only briefly, for a late response.
+    """
     number = port or (tenant.auth_port if command in ("auth", "status") else tenant.acct_port)
     patience = SILENCE_SECONDS if silence else PATIENCE_SECONDS
     words = [
@@ -62,12 +65,12 @@ def radclient(
         received = re.search(r"^Received (\S+) Id .*\n((?:\t.*\n)*)", done.stdout, re.MULTILINE)
         if received is not None or done.returncode != 0:
             break
-        # radclient may have ended before radiusd has answered.
+        # radclient may end before radiusd has answered.
         time.sleep(_UNDER_WAY_SECONDS)
         for journal, mark in zip(journals, marks, strict=True):
             journal.take_back(mark)
     if received is None:
-        # Only an answer that never came is silence; anything else is radclient's own trouble.
+        # Only a missing response is silence. Any other failure is an error of radclient itself.
         assert done.returncode == 1, done
         assert "No reply from server" in done.stdout, done
         return Reply("", {}, done.stdout)
@@ -78,7 +81,7 @@ def radclient(
 
 @dataclass(frozen=True)
 class Nas:
-    """Sends datagrams from an address of its own."""
+    """Sends datagrams from its own address."""
 
     tenant: Tenant
     address: str = LOOPBACK
@@ -89,7 +92,7 @@ class Nas:
         return (self.secret or self.tenant.secret).encode()
 
     def exchange(self, datagram: bytes, *, port: int = 0, seconds: float = PATIENCE_SECONDS) -> bytes | None:
-        """The answer, None for silence; its signatures are not looked at."""
+        """The response without verification of its signatures. None means silence."""
         with self.socket(port) as asking:
             asking.settimeout(seconds)
             asking.send(datagram)
@@ -106,7 +109,7 @@ class Nas:
         code: int = packet.ACCESS_REQUEST,
         seconds: float = PATIENCE_SECONDS,
     ) -> bytes:
-        """A verified answer to a well-formed Access-Request."""
+        """The verified response to a well-formed Access-Request."""
         identifier, authenticator = os.urandom(1)[0], os.urandom(16)
         request = packet.make_access_request(identifier, authenticator, attributes, self.key, password, code=code)
         reply = self.exchange(request, seconds=seconds)
@@ -115,7 +118,7 @@ class Nas:
         return reply
 
     def converse(self, conversation: EapTls, *, rounds: int = 50) -> str | None:
-        """Drive an EAP-TLS conversation; its fault ("" for none), or None where it was dropped after `rounds`."""
+        """Run an EAP-TLS conversation. Returns its fault ("" for none), or None if it was abandoned after `rounds`."""
         turn = conversation.first()
         for _ in range(rounds):
             following = conversation.receive(self.ask(turn.attributes))
@@ -140,7 +143,10 @@ class Nas:
 
 
 def without_signature(signed: bytes) -> bytes:
-    """The request as old switches send it: Message-Authenticator stands first, in 18 octets (RFC 3579 3.2)."""
+    """The request as old switches send it.
+
+    Message-Authenticator is its first attribute, of 18 octets (RFC 3579 3.2).
+    """
     return signed[:2] + (len(signed) - 18).to_bytes(2) + signed[4:20] + signed[38:]
 
 

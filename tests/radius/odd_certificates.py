@@ -1,6 +1,6 @@
-"""Client certificates with names that no builder would make, signed by an authority that the cell trusts.
+"""Client certificates with unusual names, signed by an authority that the cell trusts.
 
-External authorities do issue them: names in T.61 or UTF-16, characters beyond ASCII, bytes that are no text at all.
+External authorities issue names in T.61 or UTF-16, with characters beyond ASCII, and with bytes that are no text.
 """
 
 from datetime import timedelta
@@ -41,7 +41,7 @@ def odd_client(
     serial: int = 0,
     generalized_end: bool = False,
 ) -> ClientFiles:
-    """`subject` as raw.name takes it; `names` are GeneralNames, encoded, for the alternative name."""
+    """Create a client certificate. `subject` is an argument of raw.name. `names` are encoded GeneralNames."""
     key = generate_key()
     begin, end = authorities.now - timedelta(hours=1), authorities.now + timedelta(days=30)
     times = der.encode(_UTC_TIME, begin.strftime("%y%m%d%H%M%SZ").encode())

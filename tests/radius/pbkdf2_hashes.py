@@ -1,4 +1,4 @@
-"""Data stored by earlier versions that replicas may still hold."""
+"""Password hashes stored by earlier versions. Replicas may still contain them."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ _ITERATIONS = 10_000
 
 
 def earlier_hash(password: str) -> str:
-    """Of a password: rlm_pap's PBKDF2-Password (RFC 8018 5.2)."""
+    """The hash of a password in rlm_pap's PBKDF2-Password format (RFC 8018 5.2)."""
     salt = os.urandom(16)
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
     parts = (_ITERATIONS.to_bytes(4, "big"), salt, digest)

@@ -1,4 +1,4 @@
-"""A real radiusd with a handwritten replica and no agent: only the module and its configuration."""
+"""A real radiusd with a handwritten replica and without an agent: only the module and its configuration."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ from tests.ports import free_row
 from tests.radius.tenants import Authorities, Tenant, der
 
 LOOPBACK = "127.0.0.1"
-# A NAS that may leave Message-Authenticator out, and one with a secret of its own.
+# A NAS that may omit Message-Authenticator, and a NAS with its own secret.
 OLD_NAS = "127.0.0.66"
 OWN_SECRET_NAS = "127.0.0.77"
 OWN_SECRET = "secret-of-this-nas-alone"
@@ -43,7 +43,7 @@ _decode = msgspec.msgpack.Decoder(AnyRecord).decode
 
 
 class JournalTail:
-    """The records of one stream in order, from the last `forget` on."""
+    """The records of one journal stream in order, written after the last `forget`."""
 
     def __init__(self, directory: Path) -> None:
         self._reader = JournalReader(directory)
@@ -51,7 +51,7 @@ class JournalTail:
         self._records: list[AnyRecord] = []
 
     def forget(self) -> None:
-        """Ignores the existing records."""
+        """Ignore the existing records."""
         self.records()
         self._records.clear()
 
@@ -67,14 +67,14 @@ class JournalTail:
         return len(self.records())
 
     def take_back(self, mark: int) -> None:
-        """Ignores the records after the mark."""
+        """Ignore the records after `mark`."""
         del self.records()[mark:]
 
     def close(self) -> None:
         self._reader.close()
 
 
-# Of all cells that run.
+# Every running cell.
 journals: list[JournalTail] = []
 
 
@@ -103,7 +103,7 @@ class StandaloneCell:
         self.acct.forget()
 
     def restore_replica(self) -> None:
-        """All records as they were at the start, in one transaction."""
+        """Restore all records of the start, in one transaction."""
         with self.replica.begin() as batch:
             batch.clear()
             for tenant in self.tenants.values():
@@ -113,7 +113,7 @@ class StandaloneCell:
         return _matching(self.auth.records(), AuthRecord, wanted)
 
     def decision(self, **wanted: object) -> AuthRecord:
-        """The one decision with these fields."""
+        """The only decision with these fields."""
         found = self.decisions(**wanted)
         assert len(found) == 1, f"{len(found)} decisions with {wanted}: {found}\n{self.log()[-4000:]}"
         return found[0]
@@ -146,7 +146,7 @@ def _matching(records, kind, wanted):
 
 @dataclass(frozen=True)
 class Plan:
-    """Differences between the cells of these tests."""
+    """Settings in which the cells of these tests differ."""
 
     reject_delay_seconds: float = 0
     journal_max_bytes: int = 1 << 30
@@ -154,9 +154,9 @@ class Plan:
     slugs: tuple[str, ...] = ("alpha", "bravo")
     listen_address: str = LOOPBACK
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
-    # In radiusd's configuration, whatever the replica says.
+    # In radiusd's configuration, independent of the replica.
     tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
-    # Whose secrets the module looks up.
+    # Tenants whose secrets the module looks up.
     looking_up: tuple[str, ...] = ()
     max_packets_per_second: int = 0
     max_conversations: int = 1024
@@ -165,7 +165,7 @@ class Plan:
 @contextmanager
 def running_cell(plan: Plan) -> Iterator[StandaloneCell]:
     with ExitStack() as at_end:
-        # Short: paths end up in unlang expansions, and the TLS session files of a cell are found by its name.
+        # A short path, because unlang expansions contain it. radiusd finds a cell's TLS session files by this name.
         root = Path(at_end.enter_context(tempfile.TemporaryDirectory(prefix="admit-r-")))
         paths = CellPaths(root / "cell")
         paths.prepare()
@@ -192,7 +192,7 @@ def running_cell(plan: Plan) -> Iterator[StandaloneCell]:
         process.check_configuration(generation)
         running = process.start(generation, paths.radiusd_log)
         cell = StandaloneCell(paths, config, tenants, config.slots[-1], replica, sealer, running, *tails)
-        # A test may have started another one in its place.
+        # The test may have started another radiusd instead.
         at_end.callback(lambda: process.stop(cell.running))
         cell.restore_replica()
         assert probe.is_serving(LOOPBACK, status_port, STATUS_SECRET, seconds=20), cell.log()

@@ -1,4 +1,4 @@
-"""eapol_test, the supplicant that we did not write: configurations in, what it saw out."""
+"""`eapol_test`, an independent supplicant: its configuration files, and the results that it reports."""
 
 import itertools
 import re
@@ -13,17 +13,17 @@ from tests.radius.tenants import PASSWORD, ClientFiles, Tenant
 
 TLS_1_1, TLS_1_2, TLS_1_3 = "1.1", "1.2", "1.3"
 _FLAGS = {
-    # Debian's OpenSSL offers TLS 1.1 at security level 0 alone.
+    # Debian's OpenSSL offers TLS 1.1 only at security level 0.
     TLS_1_1: "tls_disable_tlsv1_0=1 tls_disable_tlsv1_1=0 tls_disable_tlsv1_2=1 tls_disable_tlsv1_3=1",
     TLS_1_2: "tls_disable_tlsv1_3=1",
-    # It switches TLS 1.3 off unless told otherwise.
+    # eapol_test disables TLS 1.3 by default.
     TLS_1_3: "tls_disable_tlsv1_3=0",
 }
 _numbers = itertools.count(1)
 
 
 def new_mac() -> str:
-    """A Calling-Station-Id that nobody used before: it finds the records of one conversation in the journal."""
+    """A Calling-Station-Id that no other conversation uses. It identifies the conversation's records in the journal."""
     return f"02ee00{next(_numbers):06x}"
 
 
@@ -39,7 +39,7 @@ class EapolTestRun:
     reauthentications: int = 0
     timeout_seconds: int = 10
     secret: str = ""
-    # Without keys in the Access-Accept (EAP-MD5) eapol_test calls it a failure unless told so.
+    # Without keys in the Access-Accept (EAP-MD5), eapol_test reports a failure unless this option is set.
     keys: bool = True
 
     def run(self) -> "EapolTestResult":
@@ -64,7 +64,7 @@ class EapolTestRun:
 
 @dataclass(frozen=True)
 class EapolTestResult:
-    """The observations of eapol_test."""
+    """The output of eapol_test."""
 
     mac: str
     exit_status: int
@@ -72,12 +72,12 @@ class EapolTestResult:
 
     @property
     def accepted(self) -> bool:
-        """eapol_test found the accept, EAP-Success and the keys to be right, each time."""
+        """Whether eapol_test accepted the Access-Accept, EAP-Success and the keys of every round."""
         return self.exit_status == 0
 
     @property
     def codes(self) -> list[str]:
-        """Access-Accept, Access-Reject, Access-Challenge in the order in which they came."""
+        """Access-Accept, Access-Reject and Access-Challenge, in order of arrival."""
         return re.findall(r"code=\d+ \((Access-(?:Accept|Reject|Challenge))\)", self.output)
 
     @property
@@ -87,19 +87,22 @@ class EapolTestResult:
 
     @property
     def user_names(self) -> list[str]:
-        """Of all packets, those that eapol_test sent included."""
+        """User names of all packets, including those that eapol_test sent."""
         return re.findall(r"Attribute 1 \(User-Name\) length=\d+\n\s+Value: '([^']*)'", self.output)
 
     @property
     def accept_user_names(self) -> list[str]:
-        """User-Name of each Access-Accept, "" where it has none."""
+        """User-Name of each Access-Accept, "" if it is absent."""
         accepts = re.findall(r"code=2 \(Access-Accept\).*?\n((?:   .*\n)*)", self.output)
         found = [re.search(r"Attribute 1 \(User-Name\) length=\d+\n\s+Value: '([^']*)'", each) for each in accepts]
         return [match[1] if match else "" for match in found]
 
     @property
     def resumptions(self) -> int:
-        """Rounds, not messages: with TLS 1.3 eapol_test says it again when it has read the tickets."""
+        """The number of resumed rounds.
+
+        With TLS 1.3, eapol_test prints its message again after it reads the tickets.
+        """
         rounds = self.output.split("EAPOL: SUPP_PAE entering state AUTHENTICATED")
         return sum("OpenSSL: Handshake finished - resumed=1" in each for each in rounds)
 
@@ -120,9 +123,10 @@ def eap_tls(
     fragment_octets: int = 0,
     **options: object,
 ) -> EapolTestRun:
-    """EAP-TLS with a client certificate (None for none), trusting the tenant's root unless `trusts` is another.
+    """EAP-TLS with a client certificate, or without if `client` is None.
 
-    `fragment_octets` 0 leaves it to eapol_test how large its fragments are.
+    The device trusts the tenant's root, or the root of `trusts`. With `fragment_octets` 0, eapol_test chooses the size
+    of its fragments.
     """
     network = {
         "key_mgmt": "IEEE8021X",
@@ -168,7 +172,7 @@ def eap_password(
     fragment_octets: int = 0,
     **options: object,
 ) -> EapolTestRun:
-    """A password in a tunnel; `way` is the EAP type and what runs inside."""
+    """A password in a tunnel. `way` is the EAP type and the inner method."""
     eap, inside = way
     network = {
         "key_mgmt": "IEEE8021X",
@@ -193,5 +197,5 @@ def _quoted(value: object) -> str:
 
 
 def network_block(network: Mapping[str, str]) -> str:
-    """As eapol_test and wpa_supplicant read it."""
+    """A network block in the format of eapol_test and wpa_supplicant."""
     return "network={\n" + "".join(f"\t{name}={value}\n" for name, value in network.items()) + "}\n"

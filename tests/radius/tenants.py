@@ -1,4 +1,4 @@
-"""Two tenants as a cell knows them: authorities and certificates that are real, and the records of the replica."""
+"""Two tenants of a cell: real authorities and certificates, and their records in the replica."""
 
 import json
 import uuid
@@ -96,7 +96,7 @@ class ClientFiles:
 
     name: str
     certificate: x509.Certificate
-    # Certificate with its issuing authority, and the key.
+    # The certificate with its issuing authority, and the private key.
     chain_file: Path
     key_file: Path
 
@@ -106,7 +106,7 @@ class ClientFiles:
 
 
 class Authorities:
-    """A root and an issuing authority, which write what they issue below `folder`."""
+    """A root and an issuing authority. Issued certificates are files below `folder`."""
 
     def __init__(self, folder: Path, organisation: str) -> None:
         folder.mkdir(parents=True)
@@ -188,7 +188,7 @@ class Authorities:
         return ServerCertificate(f"{certificate.serial_number:x}".zfill(32), pem)
 
     def clients_for_every_refusal(self) -> dict[str, ClientFiles]:
-        """Certificates that verify or not, by what is the matter with them."""
+        """Client certificates by their defect, or by their lack of a defect."""
         day = timedelta(days=1)
         return {
             "laptop": self.client("laptop", "dns:laptop.example"),
@@ -216,7 +216,7 @@ class Tenant:
     secret: str
     auth_port: int
     acct_port: int
-    # Whether radiusd has the server certificate in its configuration, or is told its file for each session.
+    # Whether the server certificate is in radiusd's configuration. Otherwise radiusd reads its file for each session.
     baked: bool
     tenant_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     site_id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -259,7 +259,7 @@ class Tenant:
         return PolicyRecord(self.policy_id, "Office", version, json.dumps(document).encode())
 
     def fill(self, batch: WriteBatch, sealer: Sealer) -> None:
-        """Every record of this tenant."""
+        """Write every record of this tenant."""
         batch.put_slot(self.slot, self.slot_record())
         batch.put_site(self.number, SiteRecord(self.site_id, "Head office", self.policy_id))
         batch.put_policy(self.number, self.policy_record())
@@ -304,7 +304,7 @@ class Tenant:
     def user(
         self, name: str, sealer: Sealer, *, disabled: bool = False, group: str = "staff", reversible: bool = True
     ) -> UserRecord:
-        """A user with PASSWORD; `reversible`: also for CHAP and MS-CHAP."""
+        """A user with PASSWORD. If `reversible`, the user can also use CHAP and MS-CHAP."""
         sealed = sealer.seal(PASSWORD.encode(), f"user:{self.user_id}") if reversible else b""
         sealed_nt_hash = (
             sealer.seal(compute_nt_hash(PASSWORD).encode(), nt_hash_context(self.user_id)) if reversible else b""
@@ -312,13 +312,13 @@ class Tenant:
         return UserRecord(self.user_id, name, disabled, (group,), earlier_hash(PASSWORD), sealed, 0, sealed_nt_hash)
 
     def put_source(self, batch: WriteBatch) -> None:
-        """An identity source of which the cell knows no more than that there is one."""
+        """Write an identity source of which the cell knows only its existence."""
         batch.put_identity_source(
             self.number, IdentitySourceRecord(str(uuid.uuid4()), "directory", "ldap", 1, 1, b"{}", b"")
         )
 
     def mac(self, of_alpha: str) -> str:
-        """The tenant's own device of that kind: the last tenant's differ from alpha's in the second octet."""
+        """This tenant's variant of a MAC address of alpha. The other tenant's addresses differ in the second octet."""
         return of_alpha if self.slug == "alpha" else of_alpha.replace("02a0", "02b0", 1)
 
 

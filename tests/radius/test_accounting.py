@@ -1,4 +1,4 @@
-"""Accounting: acknowledged once it is in the journal, with every attribute in order."""
+"""Accounting is acknowledged when it is in the journal, with every attribute in order."""
 
 import itertools
 import socket
@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 
 def session():
-    """One that was not accounted for before."""
+    """An Acct-Session-Id that no other test uses."""
     return [
         (USER_NAME, PRINTER),
         (CALLING_STATION_ID, PRINTER),
@@ -87,15 +87,15 @@ def test_every_attribute_is_kept_as_radiusd_prints_it(cell):
 
 
 def test_request_without_a_status_type_is_journalled_too(cell):
-    """The journal's reader judges the record. The NAS must not retransmit it forever."""
+    """The reader of the journal evaluates the record. The NAS must not retransmit it forever."""
     assert Nas(cell.alpha).account(joined(session())) is not None
     assert len(cell.accounting()) == 1
 
 
 def test_credentials_are_never_stored(cell):
-    """RFC 2866 5.13 has none of them in accounting; NASes of all kinds send what they had at hand."""
+    """RFC 2866 5.13 allows no credentials in accounting, but NASes of some vendors send them."""
     sent = session()
-    # CHAP-Password, ARAP-Password, MS-CHAP-Response; then a User-Password, whose unhidden octets are not UTF-8.
+    # CHAP-Password, ARAP-Password, MS-CHAP-Response, then a User-Password whose decrypted octets are not UTF-8.
     vendor = (311).to_bytes(4, "big") + b"\x01\x12" + b"c" * 16
     secret = [(3, b"\x01" + b"p" * 16), (70, b"p" * 16), (26, vendor), (packet.USER_PASSWORD, b"\xfe" * 16)]
     assert Nas(cell.alpha).account(joined([(ACCT_STATUS_TYPE, 1), *sent, *secret])) is not None
@@ -110,7 +110,7 @@ def test_credentials_are_never_stored(cell):
 
 
 def test_retransmitted_packet_is_journalled_once(cell):
-    """RFC 5080 2.2.2: the same source port, identifier and authenticator."""
+    """A retransmitted packet has the same source port, identifier and authenticator (RFC 5080 2.2.2)."""
     nas = Nas(cell.alpha)
     request = packet.make_accounting_request(9, joined([(ACCT_STATUS_TYPE, 1), *session()]), nas.key)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
@@ -122,7 +122,10 @@ def test_retransmitted_packet_is_journalled_once(cell):
 
 
 def answer_to(asking, request):
-    """Retransmits like a NAS. radiusd ignores a packet that arrives just as it finishes the previous one."""
+    """The response to a request, retransmitted as a NAS does.
+
+    radiusd ignores a packet that arrives just when it finishes the previous packet.
+    """
     for _ in range(5):
         asking.send(request)
         try:
@@ -139,7 +142,7 @@ def test_records_of_both_tenants_are_separate(cell):
 
 
 def test_suspended_tenant_can_still_send_accounting(cell, replica):
-    """Its devices are being disconnected, and their session times are still needed."""
+    """The devices of a suspended tenant are being disconnected, and their session times are still needed."""
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(status="suspended"))
     assert Nas(cell.alpha).account(joined([(ACCT_STATUS_TYPE, 2), *session()])) is not None

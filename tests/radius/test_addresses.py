@@ -15,7 +15,7 @@ from radius.module.request import packed_address
         ("2001:db8::1", "20010db8000000000000000000000001"),
         ("2001:DB8:0:0::1", "20010db8000000000000000000000001"),
         ("::1", "00000000000000000000000000000001"),
-        # A NAS that speaks IPv4 to an IPv6 socket is the same NAS.
+        # An IPv4 NAS at an IPv6 socket has the same key as at an IPv4 socket.
         ("::ffff:192.0.2.1", "c0000201"),
         ("::ffff:c000:201", "c0000201"),
         ("::fffe:192.0.2.1", "00000000000000000000fffec0000201"),

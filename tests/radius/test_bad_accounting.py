@@ -20,7 +20,7 @@ LARGEST = 2**32 - 1
 
 
 def account(cell, *attributes, status=3):
-    """The record of an acknowledged request, and what is read in it."""
+    """The record of an acknowledged request, and the parsed record."""
     before = len(cell.accounting())
     sent = [(ACCT_STATUS_TYPE, status), (CALLING_STATION_ID, PRINTER), *attributes]
     assert Nas(cell.alpha).account(joined(sent)) is not None
@@ -59,8 +59,8 @@ def test_impossible_time_is_replaced_by_the_arrival_time(cell, impossible):
     ],
 )
 @pytest.mark.parametrize("switch", [b"switch-1", b"caf\xe9"], ids=["text", "no text"])
-def test_tunnel_record_is_kept_with_what_it_tells(cell, status, name, switch):
-    """RFC 2867 3, 4: also where something else in it is no text."""
+def test_tunnel_record_keeps_its_attributes(cell, status, name, switch):
+    """Tunnel records (RFC 2867 3, 4) keep their attributes even if another attribute is not text."""
     sent = [
         (ACCT_SESSION_ID, new_mac()),
         (NAS_IDENTIFIER, switch),

@@ -1,4 +1,4 @@
-"""A cell that listens on `::` answers over IPv4 and IPv6 and knows each NAS by its own address."""
+"""A cell that listens on `::` answers over IPv4 and IPv6, and identifies each NAS by its own address."""
 
 import os
 

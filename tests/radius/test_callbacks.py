@@ -76,7 +76,7 @@ INTERNAL_NAMES = """
     Admit-Slot Admit-Source Admit-Secret Admit-Method Admit-Stage Admit-Decided Admit-Microseconds
     Admit-MAB-Password Admit-Conversation TLS-Session-Version TLS-Cache-Filename
 """
-# Devices and users that the policy admits are not among them: what comes of those is tested elsewhere.
+# These attributes name no device or user that the policy permits. Other tests cover permitted devices.
 VALUES = [
     "",
     "0",
@@ -118,13 +118,13 @@ value = st.sampled_from(VALUES) | st.text(max_size=40)
 _numbers = itertools.count()
 pair = st.tuples(st.sampled_from([*PACKET_NAMES.split(), *INTERNAL_NAMES.split()]) | st.text(max_size=20), value)
 pairs = st.none() | st.lists(pair, max_size=12).map(tuple)
-# Most packets come as radiusd marks them, so that more than the first line is reached.
+# Most packets have the marks that radiusd sets, so that the tests reach more than the callback's first line.
 OURS = (("Admit-Slot", "slot_0"), ("Admit-Source", "127.0.0.1"))
 marked = st.lists(pair, max_size=12).map(lambda found: (*OURS, *found))
 lists = st.fixed_dictionaries(
     {"request": marked | pairs, "config": pairs, "session-state": pairs, "reply": pairs, "proxy-request": st.none()}
 )
-# HANDLED: of a slot that is nobody's, left unanswered.
+# HANDLED: the packet is for an unassigned slot, so radiusd sends no response.
 CODES = {
     *(radiusd_api.REJECT, radiusd_api.FAIL, radiusd_api.OK, radiusd_api.NOOP, radiusd_api.UPDATED),
     radiusd_api.HANDLED,
@@ -139,7 +139,7 @@ def assert_permits_nobody(module, answer):
     code, updates = parts(answer)
     assert code in CODES
     assert ("Auth-Type", "=", "Accept") not in updates.get("config", ())
-    # RFC 2548 2.1.5: part of an Access-Reject.
+    # MS-CHAP-Error is part of an Access-Reject (RFC 2548 2.1.5).
     assert {item[0] for item in updates.get("reply", ())} <= {"MS-CHAP-Error"}
     for items in updates.values():
         for item in items:
@@ -166,7 +166,7 @@ def test_any_attributes_at_conversation_end_permit_nobody(module, lists):
 @given(pairs=marked | pairs)
 def test_accounting_with_any_attributes_is_stored_or_dropped(module, pairs):
     module.forget()
-    # One that says the same as another could count as sent again.
+    # Each record differs, because an equal record may count as retransmitted.
     pairs = (*(pairs or ()), ("Acct-Session-Id", f"session-{next(_numbers)}"))
     code = acct.accounting(pairs)
     records = module.acct.records()
@@ -205,7 +205,7 @@ def test_credentials_for_radiusd_to_compare_are_undecided(module):
 
 
 def test_end_without_a_method_permits_nobody(module):
-    """radiusd says nothing failed, but nothing says what held."""
+    """`radiusd` reports no failure, but no method confirms a credential."""
     code, _ = call(module, auth.post_auth, *PRINTER)
     assert code == radiusd_api.REJECT
     assert module.auth.records()[0].reason == "method-not-offered"

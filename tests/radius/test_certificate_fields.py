@@ -1,4 +1,4 @@
-"""Fields of certificates in rules: taken from real certificates, in full handshakes and resumed ones."""
+"""Certificate fields in rules, read from real certificates in full and in resumed handshakes."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -87,7 +87,7 @@ def test_every_field_of_the_catalogue_is_read(authorities, full):
         "certificate.expires_in_days": (29,),
     }
     assert found == expected
-    # An issuer is read as a subject is.
+    # Issuers are parsed in the way subjects are parsed.
     left = set(FIELDS) - found.keys()
     assert left <= {f"certificate.issuer.{part}" for part in NAME_PARTS}
     itself = tenants.der(authorities.root.certificate)
@@ -210,7 +210,7 @@ def test_fields_decide_in_full_and_in_resumed_sessions(cell, policy_of_alpha, ve
         assert record.request["certificate.subject.title"] == ("Dr",)
         assert record.request["certificate.san.ip"] == ("192.0.2.7",)
         assert record.request["certificate.expires_in_days"][0] in (29, 30)
-        # Fields that no rule uses are not read.
+        # The module does not read fields that no rule uses.
         assert "certificate.issuer.O" not in record.request
 
 
@@ -226,7 +226,7 @@ def test_field_denies_in_full_and_in_resumed_sessions(cell, replica, version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_device_is_denied_if_its_session_cannot_be_stored(cell, policy_of_alpha, version):
-    """A rule that denies by a field must not be missed because the cell has no room for sessions."""
+    """A rule that denies by a certificate field must apply even if the cell has no space for sessions."""
     client = known_client(cell, policy_of_alpha, "stored-nowhere", title="Intern")
     folder = cell.paths.sessions / "slot-0"
     away = folder.rename(folder.with_name("away"))

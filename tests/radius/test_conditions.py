@@ -1,4 +1,4 @@
-"""Conditions of every kind in a real radiusd, which loads RE2 and time zones from the environment that it runs in."""
+"""Conditions of every kind in a real radiusd, which loads RE2 and time zones from its environment."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_true_conditions_permit_and_false_ones_do_not(cell, replica, version):
 
 
 def test_patterns_work_in_threads_that_have_served_accounting(cell, replica):
-    """Each of the module's two instances has its own state of a thread; a library that mixes them up hangs radiusd."""
+    """The module runs as two instances, and RE2 has state in each thread. Mixed state would make radiusd hang."""
     put(cell, replica, compare("radius.NAS-Identifier", "matches", f"^{'x' * 20}$"), 42)
     for number in range(16):
         session = encode_attribute(ACCT_STATUS_TYPE, 1) + encode_attribute(ACCT_SESSION_ID, f"session-{number}")

@@ -1,4 +1,4 @@
-"""Devices that begin EAP and never finish keep no other device out and use bounded memory."""
+"""Devices that begin EAP and never finish block no other device and use bounded memory."""
 
 import pytest
 
@@ -16,7 +16,7 @@ ROGUE, OTHER = encode_attribute(NAS_IDENTIFIER, "rogue"), encode_attribute(NAS_I
 
 @pytest.fixture(scope="module")
 def small_cell():
-    """Its slots keep 64 conversations each."""
+    """A cell whose slots keep 64 conversations each."""
     with running_cell(Plan(max_conversations=MOST)) as cell:
         yield cell
 
@@ -30,7 +30,7 @@ def cell(small_cell):
 
 
 def begin(tenant, *, nas=ROGUE, mac="", rounds=1):
-    """A conversation that is left after so many answers of radiusd."""
+    """Begin a conversation and abandon it after `rounds` responses of radiusd."""
     tunnel = Tunnel(tenant, TTLS, mac=mac or new_mac())
     tunnel.more = nas
     if rounds == 1:
@@ -60,7 +60,10 @@ def test_login_succeeds_while_others_are_left_unfinished(cell, nas, rounds):
     ],
 )
 def test_wrong_type_or_name_responses_cost_no_memory(cell, kind, name, rounds):
-    """rlm_eap 3.2.7 keeps a conversation for 30 s after a malformed one, and never frees it after the others."""
+    """`rlm_eap` 3.2.7 keeps a conversation for 30 s after a malformed response.
+
+    After a wrong type or name, it never frees it.
+    """
     device = Device(cell.alpha.clients["laptop"], VERSIONS[0])
     before = resident_bytes(cell)
     for _ in range(5 * MOST):

@@ -1,4 +1,4 @@
-"""The journal's record of a conversation's start. Conversations without an end are reported from it."""
+"""The journal's record of a conversation's start, which is used to report conversations without an end."""
 
 import pytest
 
@@ -6,7 +6,8 @@ from tests.radius.devices import VERSIONS, Device
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_md5, eap_tls
 from tests.radius.tenants import PRINTER
 
-# With fragments of 1,300 octets our chain of two P-256 certificates is one packet: identity and ClientHello bring it.
+# In fragments of 1,300 octets, the chain of two P-256 certificates is one packet. The device has sent two packets by
+# then: its identity and its ClientHello.
 UNTIL_OUR_CERTIFICATE = 2
 
 

@@ -9,7 +9,7 @@ _numbers = itertools.count(1)
 
 
 def avpair(value: bytes) -> bytes:
-    """Cisco-AVPair: vendor 9, type 1."""
+    """A Cisco-AVPair attribute (vendor 9, type 1)."""
     return encode_attribute(26, (9).to_bytes(4, "big") + bytes((1, len(value) + 2)) + value)
 
 
@@ -24,14 +24,14 @@ def account(cell, *values):
     return record.attributes
 
 
-def sensed(cell, *values):
+def sensor_records(cell, *values):
     return [bytes.fromhex(value[2:]) for name, value in account(cell, *values) if name == "Device-Sensor"]
 
 
 def test_every_octet_of_every_option_is_journalled(cell):
     sent = [b"dhcp-option=\x00\x0c\x00\x06BRW001", b"dhcp-option=\x00\x37\x00\x06\x01\x03\x06\x0f\x77\xfc"]
     sent += [b"lldp-tlv=\x00\x06\x00\x04" + bytes((number,)) * 4 for number in range(12)]
-    assert sensed(cell, *sent) == sent
+    assert sensor_records(cell, *sent) == sent
 
 
 def test_other_cisco_pairs_are_not_journalled_twice(cell):

@@ -1,4 +1,4 @@
-"""From the NAS to a real directory and back: radiusd, the verifier's own process, slapd."""
+"""Logins from the NAS to a real directory and back: through radiusd, the verifier process and slapd."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def verifier(standalone_cell):
 
 @pytest.fixture(scope="module")
 def directories():
-    """Alpha's and bravo's: both know an anna."""
+    """The directories of alpha and bravo. Each has a user anna."""
     with Slapd() as alphas, Slapd() as bravos:
         for slapd, password, crowd in ((alphas, PASSWORD, "staff"), (bravos, OTHER, "guests")):
             slapd.load(tree() + person("anna-ldap", password) + group(crowd, dn_of("anna-ldap")))
@@ -96,7 +96,7 @@ def login(tenant, password=PASSWORD, name="anna-ldap"):
 
 
 @contextmanager
-def standing_still(slapd):
+def suspended_process(slapd):
     os.kill(slapd.pid, signal.SIGSTOP)
     try:
         yield
@@ -106,7 +106,7 @@ def standing_still(slapd):
 
 @pytest.fixture
 def realms(cell, replica):
-    """Of alpha's own, taken off names."""
+    """Alpha's realms, which the cell removes from user names."""
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, msgspec.structs.replace(cell.alpha.slot_record(), realms=("corp",)))
 
@@ -202,14 +202,14 @@ def test_deleted_source_admits_nobody(cell, sources):
 def test_hanging_directory_fails_only_its_own_logins(cell, sources, directories):
     logins = 12
     sources.put("alpha", cache_seconds=0, connections=logins, breaker_failures=1000)
-    with standing_still(directories["alpha"]):
+    with suspended_process(directories["alpha"]):
         results = []
         waiting = [threading.Thread(target=lambda: results.append(login(cell.alpha))) for _ in range(logins)]
         for thread in waiting:
             thread.start()
         attributes, password = mab(PRINTER)
         assert [Nas(cell.alpha).ask(attributes, password=password)[0] for _ in range(100)] == [ACCESS_ACCEPT] * 100
-        # Another tenant's directory answers meanwhile.
+        # Meanwhile the directory of another tenant answers.
         assert login(cell.bravo, OTHER) == ACCESS_REJECT
         for thread in waiting:
             thread.join()
@@ -221,7 +221,7 @@ def test_hanging_directory_fails_only_its_own_logins(cell, sources, directories)
 
 def test_logins_over_the_source_queue_are_rejected_at_once(cell, sources, directories):
     sources.put("alpha", cache_seconds=0, connections=1, waiting=1, breaker_failures=1000)
-    with standing_still(directories["alpha"]):
+    with suspended_process(directories["alpha"]):
         waiting = [threading.Thread(target=login, args=(cell.alpha,)) for _ in range(6)]
         for thread in waiting:
             thread.start()
@@ -229,7 +229,7 @@ def test_logins_over_the_source_queue_are_rejected_at_once(cell, sources, direct
             thread.join()
     reasons = [record.reason for record in cell.decisions()]
     assert len(reasons) == 6
-    # The one that waits may get its turn at the last moment, or not any more.
+    # The waiting login may be verified at the last moment or be rejected.
     assert reasons.count("directory-slow") in (1, 2)
     assert reasons.count("directory-slow") + reasons.count("verifier-busy") == 6
 
@@ -255,6 +255,6 @@ def test_killed_verifier_is_restarted(cell, sources, verifier):
 
 
 def test_verifier_leaves_no_core_file(cell, sources, verifier):
-    """It would contain passwords."""
+    """A core file would contain passwords."""
     assert login(cell.alpha) == ACCESS_ACCEPT
     assert resource.prlimit(verifier.pid, resource.RLIMIT_CORE) == (0, 0)

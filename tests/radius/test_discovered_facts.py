@@ -1,4 +1,4 @@
-"""Discovered facts about a device apply with or without approval. Only approval makes it known."""
+"""Discovered facts about a device apply with or without approval. Only approval makes the device known."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ def rule(attribute, value, operator="equals"):
 
 @pytest.fixture
 def ask(cell, replica):
-    """The decision about a device with this record. The policy has one condition."""
+    """Function that returns the decision about a device with this record. The policy has one condition."""
 
     def ask(when, *, status="discovered", groups=(), valid_until=0, at=None, **known):
         mac = f"001ba9{next(_numbers):06x}"
@@ -103,7 +103,7 @@ def test_device_of_one_tenant_is_unknown_at_another(ask, cell):
 
 @pytest.mark.parametrize(
     ("live", "permitted"),
-    # None is live: the count is there, and it is nought.
+    # Without live sessions the count exists and is 0.
     [(0, True), (2, True), (3, False)],
 )
 def test_live_sessions_of_the_device_apply(ask, cell, replica, live, permitted):
@@ -143,7 +143,7 @@ def test_live_sessions_of_the_user_apply(cell, replica, live, permitted):
         batch.put_session_count(cell.alpha.number, f"u{name}", live)
         policy = PolicyRecord(cell.alpha.policy_id, "p", 1000 + next(_numbers), json.dumps(document).encode())
         batch.put_policy(cell.alpha.number, policy)
-    # In whatever case it is written, it is the same user.
+    # User names that differ only in case are one user.
     Nas(cell.alpha).ask(encode_attribute(USER_NAME, name.upper()), password=PASSWORD.encode())
     decision = cell.decision(identity=name.upper())
     assert (decision.permitted, decision.facts["session.count.user"]) == (permitted, (live,))

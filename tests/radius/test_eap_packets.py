@@ -1,4 +1,4 @@
-"""EAP packets at their limits: Framed-MTU, empty identities, TLS messages that are too long."""
+"""EAP packets at their limits: Framed-MTU, empty identities, and TLS messages that are too long."""
 
 import os
 
@@ -26,7 +26,7 @@ LENGTH_INCLUDED, MORE = 0x80, 0x40
 
 
 def ask(cell, eap_packet, *more):
-    """The code of the answer, its EAP packet and its State."""
+    """The response's code, EAP packet and State."""
     reply = Nas(cell.alpha).ask(b"".join(more) + encode_eap_message(eap_packet))
     found, state = b"", b""
     for number, value in parse_attributes(reply):
@@ -38,7 +38,7 @@ def ask(cell, eap_packet, *more):
 
 
 class TunnelWithMtu(Tunnel):
-    """Notes how long the EAP packets are that come for this Framed-MTU."""
+    """A tunnel with this Framed-MTU, which records the lengths of received EAP packets."""
 
     framed_mtu = 0
     longest = 0
@@ -55,7 +55,7 @@ class TunnelWithMtu(Tunnel):
     ("framed_mtu", "longest"), [(1400, 1400), (1200, 1200), (1020, 1020), (500, 500), (108, 108), (100, 107), (64, 107)]
 )
 def test_eap_packets_fit_into_framed_mtu(cell, version, framed_mtu, longest):
-    """radiusd sends no fragments of less than 107 octets; EAP needs 1020 (RFC 3748 3.1)."""
+    """`radiusd` sends no fragments below 107 octets. EAP requires an MTU of at least 1,020 octets (RFC 3748 3.1)."""
     tunnel = TunnelWithMtu(cell.alpha, TTLS, version=version, context=anonymous_context(version))
     tunnel.framed_mtu = framed_mtu
     tunnel.open()

@@ -1,4 +1,4 @@
-"""A State is useless in another conversation: each attack is rejected or uses the device's own name."""
+"""A State is useless in another conversation: radiusd rejects each attack or uses the device's own name."""
 
 import ssl
 import struct
@@ -47,7 +47,9 @@ pytestmark = pytest.mark.usefixtures("everything_offered")
 
 
 def open_tls(tenant, client, version=ssl.TLSVersion.TLSv1_3, *, mac="", state=b""):
-    """EAP-TLS up to the packet before the Access-Accept: radiusd has checked the certificate and stored the session."""
+    """Run EAP-TLS up to the packet before the Access-Accept. radiusd has verified the certificate and stored the
+    session.
+    """
     context = client_context(certificate=str(client.chain_file), key=str(client.key_file), version=version)
     tunnel = Tunnel(tenant, TLS, outer=client.name, mac=mac, context=context)
     tunnel.state = state
@@ -58,7 +60,7 @@ def open_tls(tenant, client, version=ssl.TLSVersion.TLSv1_3, *, mac="", state=b"
 
 
 def open_verified(tenant, kind):
-    """A tunnel in which the password of anna has held, one packet before the Access-Accept."""
+    """Open a tunnel and send anna's correct password. The conversation is one packet before the Access-Accept."""
     tunnel = open_mschap(tenant, kind)
     say_eap(tunnel, kind, mschap_answer(tunnel, "anna", PASSWORD))
     assert b"S=" in tunnel.heard
@@ -70,7 +72,7 @@ def open_verified(tenant, kind):
 
 
 def open_named(tenant, kind):
-    """A tunnel in which the device has said the name anna and no password."""
+    """Open a tunnel in which the device has sent the name anna and no password."""
     if kind == PEAP:
         return Tunnel(tenant, kind).open_peap(b"anna")
     tunnel = Tunnel(tenant, kind).open()
@@ -88,7 +90,7 @@ def finish(tunnel):
 
 
 def resume_tls_session_in_tunnel(tenant, kind, state, *, mac=""):
-    """Resume an EAP-TLS session of a device in a tunnel that asks for a password, with the State of another tunnel."""
+    """Resume an EAP-TLS session in a tunnel that requires a password, with the State of another tunnel."""
     device = Device(tenant.clients["laptop"], ssl.TLSVersion.TLSv1_3)
     device.visit(tenant)
     tunnel = Tunnel(tenant, kind, mac=mac, context=device._context, session=device._supplicant.session)
@@ -97,14 +99,17 @@ def resume_tls_session_in_tunnel(tenant, kind, state, *, mac=""):
 
 
 def state_at(state, *, of, at):
-    """The State that slot `at` would read as slot `of` reads `state` (fr_state_find in src/main/state.c of 3.2.7)."""
+    """The State that slot `at` decodes to the value that slot `of` decodes from `state`.
+
+    Source: fr_state_find in src/main/state.c of FreeRADIUS 3.2.7.
+    """
     key = _hash_of(f"slot_{of.slot}") ^ _hash_of(f"slot_{at.slot}")
     (word,) = struct.unpack("=I", state[4:8])
     return state[:4] + struct.pack("=I", word ^ key) + state[8:]
 
 
 def _hash_of(text):
-    """FNV-1 of 32 bits, as fr_hash_string."""
+    """The 32-bit FNV-1 hash, as in fr_hash_string."""
     value = 0x811C9DC5
     for octet in text.encode():
         value = (value * 0x01000193 & 0xFFFFFFFF) ^ octet
@@ -112,7 +117,7 @@ def _hash_of(text):
 
 
 def others(cell, *macs):
-    """The decisions about all other devices than those with these MAC addresses."""
+    """Decisions about all devices except those with these MAC addresses."""
     return [record for record in cell.decisions() if record.mac not in macs]
 
 
@@ -168,7 +173,7 @@ def test_tunnel_name_is_not_used_by_eap_md5(cell, kind):
     device.state = first.state
     asked = device.ask(eap(RESPONSE, 0, IDENTITY, PRINTER.encode()))
     if asked[4] != MD5:
-        # Another test has made the cell remember what this device wants.
+        # Another test has made the cell remember the EAP type that this device requested.
         asked = device.ask(eap(RESPONSE, asked[1], NAK, bytes((MD5,))))
     assert device.code == ACCESS_CHALLENGE
     assert asked[4] == MD5
@@ -235,8 +240,8 @@ def test_nak_after_the_tunnel_stands_is_rejected(cell, kind):
     assert cell.decisions(permitted=True) == []
 
 
-class TestElsewhere:
-    """The rest of a conversation from another place than its beginning."""
+class TestOtherPlace:
+    """Continue a conversation from another place than its beginning."""
 
     @pytest.mark.parametrize("kind", [TLS, TTLS, PEAP])
     def test_other_station_cannot_continue(self, cell, kind):
@@ -278,7 +283,7 @@ def _last_packet_missing(cell, kind):
 
 
 def test_repeated_response_is_permitted_once(cell):
-    """A NAS that repeats its last packet with another identifier: the State is used up."""
+    """The NAS repeats its last packet with another identifier, but the State has been used."""
     tunnel = open_tls(cell.alpha, cell.alpha.clients["laptop"])
     state, identifier = tunnel.state, tunnel._identifier
     assert finish(tunnel) == ACCESS_ACCEPT
@@ -289,7 +294,7 @@ def test_repeated_response_is_permitted_once(cell):
 
 @both_versions
 def test_password_in_the_same_packet_as_the_state_is_compared(cell, version):
-    """TTLS with PAP after a restart: the new tunnel asks for the password again."""
+    """After a restart in TTLS with PAP, the new tunnel requests the password again."""
     first = open_verified(cell.alpha, TTLS)
     tunnel = Tunnel(cell.alpha, TTLS, version=version, mac=first.mac)
     tunnel.state = first.state

@@ -1,4 +1,4 @@
-"""EAP-TLS with eapol_test: admitted and rejected devices. Each reject has a reason and EAP-Failure."""
+"""EAP-TLS with eapol_test: permitted and rejected devices. Each reject has a reason and EAP-Failure."""
 
 import os
 import ssl
@@ -39,7 +39,10 @@ def assert_refused(cell, seen, reason, *, method="eap-tls"):
 @both_versions
 @both_tenants
 def test_valid_certificate_is_permitted(cell, slug, version):
-    """alpha's server certificate is chosen for each session, bravo's is baked into radiusd's configuration."""
+    """`radiusd` chooses alpha's server certificate for each session.
+
+    Bravo's server certificate is in its configuration.
+    """
     tenant = cell.tenants[slug]
     client = tenant.clients["laptop"]
     seen = eap_tls(tenant, client, version, identity="anonymous", attributes=("32:s:switch-1",)).run()
@@ -78,7 +81,7 @@ def test_invalid_certificate_of_our_authority_is_rejected(cell, client, reason, 
 @both_versions
 @pytest.mark.parametrize("profile", ["radsec-nas", "eap-server", ""])
 def test_certificate_for_another_purpose_is_rejected(cell, replica, version, profile):
-    """A RadSec client's certificate is one of ours, and good for clientAuth."""
+    """A RadSec client certificate is from the tenant's authority and valid for clientAuth."""
     laptop = cell.alpha.clients["laptop"]
     with replica.begin() as batch:
         batch.put_certificate(cell.alpha.number, laptop.serial, CertificateRecord("", "valid", profile, "switch-1", ""))
@@ -128,7 +131,7 @@ def test_self_signed_certificate_is_rejected(cell, version):
 def test_tampered_certificate_is_rejected(cell, version):
     laptop = cell.alpha.clients["laptop"]
     encoded = bytearray(laptop.certificate.public_bytes(Encoding.DER))
-    # Another name under the same signature.
+    # The certificate has another name under the original signature.
     place = encoded.rindex(b"laptop")
     encoded[place : place + 6] = b"server"
     tampered = x509.load_der_x509_certificate(bytes(encoded))
@@ -175,14 +178,14 @@ def test_device_that_distrusts_the_server_is_logged(cell, version):
 
 
 def test_device_without_a_common_method_is_rejected(cell):
-    """eapol_test without a certificate answers NAK with type 0 (RFC 3748 5.3.1)."""
+    """`eapol_test` without a certificate answers NAK with type 0 (RFC 3748 5.3.1)."""
     assert_refused(cell, eap_tls(cell.alpha, None).run(), "method-not-offered", method="eap")
 
 
 @both_versions
 @both_tenants
 def test_mac_address_as_identity_may_use_a_certificate(cell, slug, version):
-    """radiusd offers MD5 first. The device still needs a certificate of the tenant."""
+    """`radiusd` proposes MD5 first. The device still needs a certificate of the tenant."""
     tenant, mac = cell.tenants[slug], new_mac()
     seen = eap_tls(tenant, tenant.clients["laptop"], version, identity=mac, mac=mac).run()
     assert seen.accepted
@@ -215,7 +218,7 @@ def test_rule_denies_a_valid_certificate_with_eap_failure(cell, replica, version
     ],
 )
 def test_cell_prefers_the_cheapest_cipher(cell, version, cipher):
-    """OpenSSL's clients put AES-256 first."""
+    """OpenSSL clients prefer AES-256."""
     assert Device(cell.alpha.clients["laptop"], version).visit(cell.alpha, vlan="10").cipher == cipher
 
 

@@ -1,4 +1,4 @@
-"""The exported wpa_supplicant file admits a device unchanged and rejects every other server."""
+"""The exported wpa_supplicant file connects a device unchanged and rejects every other server."""
 
 import subprocess
 from pathlib import Path
@@ -17,7 +17,10 @@ from tests.radius.tenants import Tenant
 def try_export(
     tenant: Tenant, folder: Path, *, ssid: str, server_name: str, trusted: Tenant | None = None
 ) -> EapolTestResult:
-    """eapol_test with the exported file; the roots are those of `tenant` and, as in a rollover, another one."""
+    """Run eapol_test with the exported file.
+
+    The file contains the roots of `tenant` and, as in a rollover, another root.
+    """
     client, roots = tenant.clients["laptop"], folder / "ca.pem"
     anchors = (trusted or tenant).authorities.root.certificate
     network = SupplicantNetwork(
@@ -49,7 +52,7 @@ def try_export(
 def test_exported_configuration_is_parsed_and_connects(cell, tmp_path: Path, ssid: str):
     seen = try_export(cell.alpha, tmp_path, ssid=ssid, server_name="radius.alpha.example")
     assert seen.accepted, seen.output[-2000:]
-    # As eapol_test shows it.
+    # In the format of eapol_test's output.
     assert 'lap\\"top' in seen.user_names
     assert cell.decision().reason == "rule-permitted"
 

@@ -1,4 +1,4 @@
-"""Messages of radiusd and OpenSSL map to reasons: each match has a near miss."""
+"""The reason in each message of radiusd and OpenSSL. Each match has a near miss."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def verify(number, text, alert):
     return (VERIFY.format(number, text), WRITE.format(alert), *AFTERMATH)
 
 
-# (number, words, alert, reason): the words are the detail.
+# (number, words, alert, reason). The log's detail is the words.
 VERIFICATION = [
     (10, "certificate has expired", "certificate expired", "certificate-expired"),
     (12, "CRL has expired", "certificate expired", "certificate-invalid"),
@@ -38,11 +38,11 @@ VERIFICATION = [
     (19, "self-signed certificate in certificate chain", "unknown CA", "unknown-ca"),
     (20, "unable to get local issuer certificate", "unknown CA", "unknown-ca"),
     (21, "unable to verify the first certificate", "unknown CA", "unknown-ca"),
-    # 1 is no prefix of 10, and 100 is another error than 10.
+    # Number 1 is not a prefix match of 10, and 100 is another error than 10.
     (1, "unspecified certificate verification error", "x", "certificate-invalid"),
     (100, "certificate has expired", "x", "certificate-invalid"),
 ]
-# One message, which is the detail.
+# With only one message, the message is the detail.
 SINGLE = {
     OPENSSL.format("0A000102:SSL routines::unsupported protocol"): "tls-version",
     OPENSSL.format("0A00018C:SSL routines::version too low"): "tls-version",
@@ -52,7 +52,7 @@ SINGLE = {
     OPENSSL.format("0A0000F8:SSL routines::unknown cipher returned"): "tls-failed",
     OPENSSL.format("0A0000C7:SSL routines::peer did not return a certificate"): "no-certificate",
     OPENSSL.format("0A000418:SSL routines::tlsv1 alert unknown ca"): "tls-failed",
-    # Our own alert is a consequence, not a reason.
+    # The server's own alert is a consequence, not a reason.
     WRITE.format("handshake failure"): "tls-failed",
     "eap_0: No mutually acceptable types found": "method-not-offered",
     "eap_0: Peer NAK'd asking for bad type NONE (0)": "method-not-offered",
@@ -76,7 +76,7 @@ TABLE = [
         "certificate-expired",
         "certificate has expired",
     ),
-    # The device's alert is its reason.
+    # The device's alert is the reason.
     ((READ.format("fatal:unknown CA"), *AFTERMATH), "supplicant-alert", "fatal unknown CA"),
     ((READ.format("fatal:certificate unknown"),), "supplicant-alert", "fatal certificate unknown"),
     ((READ.format("warning:close notify"),), "supplicant-alert", "warning close notify"),

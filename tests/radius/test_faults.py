@@ -1,4 +1,4 @@
-"""Faults below the module, and how a cell with a small journal and a delay for rejects behaves."""
+"""Faults below the module, in a cell with a small journal and delayed rejects."""
 
 import os
 import time
@@ -23,7 +23,7 @@ START = joined([(ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, "4711"), (USER_NAME, PR
 
 @pytest.fixture(scope="module")
 def small_cell():
-    """Freshly started, so that it has counted nothing yet."""
+    """A cell that has just started, so its counters are zero."""
     with running_cell(Plan(reject_delay_seconds=1, journal_max_bytes=JOURNAL_BYTES, journal_sync="always")) as cell:
         yield cell
 
@@ -57,7 +57,7 @@ def test_agent_receives_radiusds_counters(small_cell):
         "accounting_responses": 1,
         "acct_invalid": 1,
     }
-    # radiusd counts an answer when it tidies the request away.
+    # radiusd counts a response when it removes the request.
     with suppress(AssertionError):
         until(lambda: nonzero(cell.statistics()) == expected, "all are counted")
     assert nonzero(cell.statistics()) == expected
@@ -94,11 +94,11 @@ def test_full_journal_stops_only_accounting():
         device.visit(cell.alpha, vlan="10")
         log = cell.log()
         for stream in ("acct", "auth"):
-            # Not a line for each record that is refused.
+            # A flood of rejected records does not write one log line each.
             assert 1 <= log.count(f"admit: journal-refused stream={stream}") <= 5
         for filler in fillers:
             filler.unlink()
-        # A full journal is measured again every 100 ms.
+        # The module measures a full journal again every 100 ms.
         time.sleep(0.2)
         assert nas.account(START) is not None
         assert ask_mab(cell) == packet.ACCESS_ACCEPT

@@ -1,4 +1,4 @@
-"""A flood at one tenant is bounded before it reaches the module and affects no other tenant."""
+"""A flood at one tenant is limited before it reaches the module, and affects no other tenant."""
 
 import os
 import socket
@@ -40,7 +40,7 @@ def test_packets_over_the_tenants_rate_limit_are_dropped(limited_cell):
     for each in sockets:
         each.close()
     assert 0 < answered <= LIMIT * (seconds + 1)
-    # The kernel drops the rest, where the socket is full.
+    # The kernel drops the other packets because the socket is full.
     assert cell.statistics()["auth_dropped"] > LIMIT
 
 

@@ -1,6 +1,7 @@
-"""Long chains in small pieces (RFC 5216 2.1.5): three certificates with RSA keys of 4,096 bits, of a foreign authority.
+"""Long certificate chains in small fragments (RFC 5216 2.1.5).
 
-The device sends its certificate and two authorities', 4 kB and more; the tenant trusts their root.
+The chain has three certificates of a foreign authority, with RSA keys of 4,096 bits. The device sends its own
+certificate and those of two authorities, more than 4 kB. The tenant trusts their root.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from tests.radius.trusted_authorities import put_trusted
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 # Sizes of EAP packets from a device. 1,400 is just below the Ethernet MTU.
 SIZES = (200, 700, 1_400)
-# radiusd ends a conversation that takes more round trips than 50.
+# radiusd ends a conversation of more than 50 round trips.
 TOO_SMALL = 80
 CHAIN_OCTETS = 4_000
 
@@ -42,7 +43,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
 
 
 def make_chain(folder: Path) -> Chain:
-    # One key for all authorities: each takes seconds to find.
+    # All authorities share one key, because each key takes seconds to generate.
     key, own_key = (rsa.generate_private_key(public_exponent=65537, key_size=4096) for _ in range(2))
     now = utc_now()
 
@@ -73,7 +74,7 @@ def make_chain(folder: Path) -> Chain:
 
 @pytest.fixture
 def trusting(cell, replica, chain):
-    """alpha with the chain's root among its authorities, as the agent puts it there."""
+    """Alpha with the chain's root among its authorities, as the agent stores it."""
     materials, alpha = TlsMaterialStore(cell.paths), cell.alpha
     own = [der(certificate) for certificate in alpha.authorities.certificates]
 
@@ -102,7 +103,7 @@ def test_long_chain_in_fragments_of_any_size_is_permitted(cell, chain, trusting,
     record = cell.decision()
     assert (record.permitted, record.method, record.tls_version) == (True, "eap-tls", version)
     assert record.request["certificate.common_name"] == ("longchain-laptop",)
-    # Each fragment is a round trip of its own.
+    # Each fragment takes its own round trip.
     assert seen.codes.count("Access-Challenge") > CHAIN_OCTETS / octets
 
 

@@ -11,7 +11,7 @@ CONVERSATIONS = 300
 
 
 def abandon(tenant, count, version):
-    """Leave `count` conversations, each of another device, where it was sent the server's certificate."""
+    """Leave `count` conversations, each of another device, after radiusd sent the server's certificate."""
     device = Device(tenant.clients["laptop"], version)
     for _ in range(count):
         device.abandon(tenant, rounds=UNTIL_OUR_CERTIFICATE)
@@ -29,9 +29,9 @@ _OTHERS = [("alpha", VERSIONS[1]), ("bravo", VERSIONS[0])]
     ],
 )
 def test_half_open_handshake_memory_is_within_its_estimate(slug, version):
-    """alpha's certificate is chosen for the session, bravo's is baked into the configuration."""
+    """`radiusd` chooses alpha's certificate for each session. Bravo's certificate is in its configuration."""
     with running_cell(Plan()) as cell:
-        # The first handshakes need one-time memory.
+        # The first handshakes allocate memory that later handshakes reuse.
         abandon(cell.tenants[slug], 20, version)
         before = get_process_memory(cell.running.pid)
         abandon(cell.tenants[slug], CONVERSATIONS, version)

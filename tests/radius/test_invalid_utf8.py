@@ -1,4 +1,4 @@
-"""Values that are not UTF-8: an SSID is any 32 octets, and old switches send what they were configured with."""
+"""Values that are not UTF-8. An SSID is any 32 octets, and old switches send any configured octets."""
 
 import pytest
 
@@ -25,7 +25,7 @@ from tests.radius.tunnel import Tunnel, login
 BAD = b"caf\xe9"
 WRITTEN = "caf=E9"
 BAD_STATION = b"00-10-A4-23-19-C0:" + BAD
-# Aruba-Essid-Name (vendor 14823, 5).
+# The attribute Aruba-Essid-Name (vendor 14823, type 5).
 BAD_VENDOR = encode_attribute(26, (14823).to_bytes(4, "big") + b"\x05\x06" + BAD)
 
 
@@ -67,7 +67,7 @@ def test_invalid_utf8_user_name_is_an_unknown_user(cell):
     assert (record.reason, record.identity) == ("unknown-user", WRITTEN)
 
 
-def test_right_password_beside_invalid_utf8_is_permitted(cell):
+def test_right_password_with_invalid_utf8_is_permitted(cell):
     attributes = joined([(USER_NAME, "anna"), (NAS_IDENTIFIER, BAD)])
     assert Nas(cell.alpha).ask(attributes, password=PASSWORD.encode())[0] == ACCESS_ACCEPT
 
@@ -122,7 +122,7 @@ def test_eap_with_invalid_utf8_nas_or_station_is_permitted(cell, number, value):
 
 
 def converse_in_ttls(cell, number, at_first, later):
-    """The answer to the password, which comes with another value than the conversation began with."""
+    """The response to the password packet, whose value differs from the value at the start of the conversation."""
     tunnel = Tunnel(cell.alpha)
 
     def send_with(value):
@@ -148,7 +148,7 @@ def test_rule_denying_by_an_omitted_value_still_applies(cell, replica):
     with replica.begin() as batch:
         batch.put_policy(cell.alpha.number, cell.alpha.policy_record(document, version=8))
     asked = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER)])
-    # Filter-Id, 11.
+    # Filter-Id is attribute 11.
     bad, other = encode_attribute(CONNECT_INFO, b"BAD"), encode_attribute(11, b"\xff")
     outcomes = []
     for more in (b"", bad, bad + other, other):
@@ -200,7 +200,7 @@ def test_mac_request_with_one_invalid_of_two_names_is_logged(cell):
 
 
 def test_accounting_on_without_a_name_is_kept(cell):
-    """A NAS that restarts names no user; its other strings may be bad all the same."""
+    """A restarted NAS sends no user name, but its other strings may be invalid."""
     restart = joined([(ACCT_STATUS_TYPE, 7), (NAS_IDENTIFIER, BAD), (ACCT_SESSION_ID, "0")])
     assert Nas(cell.alpha).account(restart + BAD_VENDOR) is not None
     (record,) = cell.accounting()

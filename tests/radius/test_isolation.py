@@ -1,4 +1,4 @@
-"""A tenant's data has no effect at another's slot. Certificates and tickets: test_eap_tls, test_resumption."""
+"""Data of a tenant has no effect at another tenant's slot. Certificates and tickets: test_eap_tls, test_resumption."""
 
 import os
 from dataclasses import replace
@@ -78,14 +78,14 @@ def test_tenant_suspended_during_a_conversation_is_rejected(cell, replica):
 
 
 def free_slot_nas(cell):
-    """As a NAS of a tenant that left, or of one to come."""
+    """A NAS at an unassigned slot, as of a tenant that left or has not arrived yet."""
     slot = cell.free_slot
     assert slot.number == FREE_SLOT
     return Nas(replace(cell.alpha, auth_port=slot.auth_port, acct_port=slot.acct_port), secret=FREE_SLOT_SECRET)
 
 
 def test_unassigned_slot_is_silent_and_leaves_no_record(cell):
-    """So that the NASes of a tenant that has moved ask at its other address."""
+    """Silence makes the NASes of a moved tenant use their other server address."""
     nas, (attributes, password) = free_slot_nas(cell), mab(PRINTER)
     eap = packet.encode_eap_message(b"\x02\x07\x00\x06\x01a")
     named = joined([(USER_NAME, "a"), (CALLING_STATION_ID, PRINTER)]) + eap

@@ -1,4 +1,4 @@
-"""The limiter against a model that keeps every failure."""
+"""The failure limiter, compared with a model that stores every failure."""
 
 import itertools
 import tracemalloc
@@ -24,7 +24,10 @@ class Model:
         self.failures = {key: [] for key in KEYS}
 
     def in_window(self, key, at):
-        """Failures of the window that holds `at`; windows begin with the first failure after the last one's end."""
+        """Failures in the window that contains `at`.
+
+        A window begins with the first failure after the end of the previous window.
+        """
         began, count = None, 0
         for failed in self.failures[key]:
             if began is None or failed - began >= self.window:
@@ -120,16 +123,16 @@ def test_flood_of_user_names_is_limited():
 HERE, ELSEWHERE = (1, "anna", "020000000001"), (1, "anna", "020000000002")
 
 
-def lock_out(limiter, key):
+def exceed_limit(limiter, key):
     limiter.count_failure(key, window_seconds=60, at=0)
     return limiter.is_limited(key, limit=1, window_seconds=60, at=1)
 
 
 def test_trusted_station_is_known_to_the_next_radiusd(tmp_path):
-    """It starts before the one that knows the station ends."""
+    """The new radiusd starts before the radiusd that knows the station ends."""
     old, new = (GuessLimiter(TrustedStations(tmp_path / "stations")) for _ in range(2))
     old.count_success(HERE)
-    assert lock_out(new, HERE)
+    assert exceed_limit(new, HERE)
     old.trusted.save()
     assert not new.is_limited(HERE, limit=1, window_seconds=60, at=1)
     assert new.is_limited(ELSEWHERE, limit=1, window_seconds=60, at=1)

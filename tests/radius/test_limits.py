@@ -1,4 +1,4 @@
-"""The failure limiter rejects a device that keeps failing without a check, and affects no other device."""
+"""The failure limiter rejects a repeatedly failing device without a check, and affects no other device."""
 
 import time
 
@@ -100,7 +100,7 @@ def test_flood_is_logged_once_a_second_with_the_count(cell):
     ask(cell, mac)
     told = cell.decisions(mac=mac)[LIMIT:]
     assert {record.reason for record in told} == {"rate-limited"}
-    # Each of the 41 is either a record or counted by one.
+    # Each of the 41 failures is a record or is counted by a record.
     assert len(told) + sum(record.suppressed for record in told) == 41
 
 
@@ -115,7 +115,7 @@ def test_limited_eap_device_is_rejected_at_its_first_packet(cell):
 
 
 def test_invented_state_does_not_bypass_the_limit(cell):
-    """Such packets come past the first look at a conversation."""
+    """A packet with an invented State bypasses the first check of a conversation."""
     mac = new_mac()
     eap = packet.encode_eap_message(b"\x02\x07\x00\x06\x0d\x00")
     for _ in range(LIMIT + 20):
@@ -136,7 +136,7 @@ def test_rejects_of_a_pending_conversation_count(cell):
 
 
 def test_all_spellings_of_a_name_count_together(cell):
-    """A VPN gateway tells no MAC address, and a user is found by the name in any case."""
+    """A VPN gateway sends no MAC address, and user names match in any case."""
     nas = Nas(cell.alpha)
     for name in ("anna", "ANNA", "Anna", "aNNA", "annA", "anna "):
         attributes = joined([(USER_NAME, name), (NAS_IDENTIFIER, "vpn-limits")])

@@ -1,4 +1,4 @@
-"""Following radiusd's log while radiusd writes it and the agent truncates it."""
+"""The agent reads radiusd's log while radiusd writes it, and truncates it."""
 
 from collections import Counter
 

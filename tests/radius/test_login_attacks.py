@@ -1,4 +1,4 @@
-"""Attacks of several packets or several conversations on a login: none is admitted or uses another's name."""
+"""Attacks on a login over several packets or conversations: none is permitted or uses another user's name."""
 
 import asyncio
 import ssl
@@ -152,7 +152,7 @@ def test_wrong_passwords_of_a_closed_station_are_counted(cell, replica):
 
 
 def test_password_in_a_resumed_session_keeps_the_tls_version(cell, replica):
-    """radiusd notes no version where data follows the end of the handshake, and resumes sessions of certificates."""
+    """`radiusd` records no version if data follows the end of the handshake, and it resumes certificate sessions."""
     device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_2)
     device.visit(cell.alpha)
     cell.forget_records()

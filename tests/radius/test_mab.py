@@ -1,4 +1,4 @@
-"""MAC addresses in every form in which switches send them."""
+"""MAC addresses in every format that switches send."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_mac_by_chap_with_a_challenge_attribute_gets_its_vlan(cell):
 
 @some_notations
 def test_mac_by_eap_md5_gets_its_vlan(cell, written):
-    # The cell remembers what an address asked for last, which may have been another type.
+    # The cell remembers the last EAP type that an address requested, which may be another type.
     assert eap_md5(cell.alpha, written, written, mac=PRINTER).run().accepted
     cell.forget_records()
     seen = eap_md5(cell.alpha, written, written, mac=PRINTER).run()
@@ -77,7 +77,7 @@ def test_mac_by_eap_md5_gets_its_vlan(cell, written):
     assert_permitted_by_printers_rule(cell, written)
 
 
-def test_mac_by_eap_md5_with_a_baked_certificate_gets_its_vlan(cell):
+def test_mac_by_eap_md5_with_a_preset_certificate_gets_its_vlan(cell):
     mac = cell.bravo.mac(PRINTER)
     assert eap_md5(cell.bravo, mac, mac, mac=mac).run().vlans == ["20"]
 
@@ -107,7 +107,7 @@ def test_name_replaces_a_missing_calling_station(cell):
     ],
 )
 def test_typed_mac_name_matches_no_endpoint(cell, lines, detail):
-    """A login page or VPN sends what a person types. Such a name proves no device."""
+    """A login page or VPN sends a name that a user types. Such a name proves no device."""
     reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', *lines)
     assert reply.code == "Access-Reject"
     record = cell.decision()
@@ -133,7 +133,7 @@ def test_password_other_than_the_mac_is_rejected(cell, lines):
 
 
 class TestMsChap:
-    """MAC addresses by MS-CHAP: rlm_mschap compares the answer, as it does for users."""
+    """MAC addresses by MS-CHAP. As for users, rlm_mschap compares the response."""
 
     @pytest.mark.parametrize("written", ["02a0c0000001", "02-A0-C0-00-00-01"])
     def test_correct_answer_gets_its_vlan(self, cell, written):
@@ -154,7 +154,7 @@ class TestMsChap:
     @pytest.mark.parametrize(
         "lines",
         [
-            # The password beside it is right.
+            # The other credential in the packet is correct.
             (f"MS-CHAP2-Response=0x{'00' * 50}", f"MS-CHAP-Challenge=0x{'00' * 16}", f'User-Password="{PRINTER}"'),
             (f"MS-CHAP2-Response=0x{'00' * 50}", f"MS-CHAP-Challenge=0x{'00' * 16}"),
             ("MS-CHAP2-Response=0x00",),

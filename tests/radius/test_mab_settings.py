@@ -1,4 +1,4 @@
-"""A NAS's settings for MAC authentication: its password, and devices named only by User-Name."""
+"""Settings of a NAS for MAC authentication: its password, and devices named only by User-Name."""
 
 import pytest
 
@@ -19,7 +19,7 @@ STATION = (f'Calling-Station-Id="{PRINTER}"', "NAS-Identifier=configured")
 
 @pytest.fixture
 def nas(cell, replica):
-    """The NAS "configured" with these settings of MAB; the tenant's secret is OF_NAS there."""
+    """The NAS "configured" with these MAB settings. The tenant's secret for this NAS is OF_NAS."""
     alpha = cell.alpha
 
     def nas(password="mac", *, text="", by_name=False, own_secrets=()):
@@ -46,7 +46,7 @@ def quoted(text):
 
 
 def ask(cell, way, password):
-    """Whether the printer is admitted by it; "" as PAP is no User-Password at all."""
+    """Whether the NAS's request admits the printer. With PAP, the password "" means no User-Password attribute."""
     name = f'User-Name="{PRINTER}"'
     match way:
         case "pap":
@@ -116,7 +116,7 @@ def test_both_nas_secrets_are_accepted_during_a_rotation(cell, which, expected):
     assert expected_password(request, cell.alpha.slot_record(), nas, lambda sealed, _: sealed.decode()) == expected
 
 
-def test_nas_without_its_own_secret_uses_the_tenants(cell, nas, replica):
+def test_nas_without_its_own_secret_uses_the_tenant_secret(cell, nas, replica):
     alpha = cell.alpha
     nas("secret")
     sealed = SecretRecord(cell.sealer.seal(alpha.secret.encode(), "slot:s"), "slot:s")
@@ -154,7 +154,7 @@ def test_another_nas_of_the_tenant_still_sends_the_mac_address(cell, nas):
 
 
 class TestByName:
-    """Requests without Calling-Station-Id and Service-Type: a person may have typed the name."""
+    """Requests without Calling-Station-Id and Service-Type. A user may have typed the name."""
 
     LINES = (f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', "NAS-Identifier=configured")
 
@@ -176,7 +176,7 @@ class TestByName:
         assert cell.decision().reason == "no-station"
 
     def test_chap_name_is_the_device_if_the_nas_is_set_so(self, cell, nas):
-        """Decided at the end, not with the first packet."""
+        """The decision is made after rlm_chap compared the password, not at the first packet."""
         lines = (self.LINES[0], f'CHAP-Password="{PRINTER}"', self.LINES[2])
         nas(by_name=False)
         assert radclient(cell.alpha, *lines).code == "Access-Reject"

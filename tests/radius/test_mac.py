@@ -87,12 +87,12 @@ def test_random_address_has_the_local_but_not_the_group_bit(mac):
         ("", ""),
     ],
 )
-def test_ssid_stands_behind_the_address(text, ssid):
+def test_ssid_is_read_after_the_address(text, ssid):
     assert called_station_ssid(text) == ssid
 
 
 @given(digits, st.sampled_from(NOTATIONS), st.text(min_size=1, max_size=32))
-def test_any_ssid_is_found_behind_the_address(mac, write, ssid):
+def test_any_ssid_is_read_after_the_address(mac, write, ssid):
     assert called_station_ssid(f"{write(mac)}:{ssid}") == ssid
 
 
@@ -108,7 +108,7 @@ def test_any_ssid_is_found_behind_the_address(mac, write, ssid):
         ("02a0c000000g:corp", ""),
         ("02a0c0000001-corp", ""),
         ("192.0.2.7:corp", ""),
-        # EUI-64.
+        # The last address is an EUI-64.
         ("02:a0:c0:ff:fe:00:00:01", ""),
         ("02a0c0fffe000001", ""),
         ("", ""),
@@ -119,6 +119,6 @@ def test_station_is_the_address_before_an_ssid(text, mac):
 
 
 @given(digits, st.sampled_from(NOTATIONS), st.text(st.characters(exclude_characters=":"), max_size=32))
-def test_any_ssid_is_left_out_of_the_station(mac, write, ssid):
+def test_station_never_contains_the_ssid(mac, write, ssid):
     written = f"{write(mac)}:{ssid}"
     assert station_mac(written) in (mac, normalise_mac(written))

@@ -1,4 +1,4 @@
-"""A tenant's EAP methods: only enabled ones start, changes apply without a restart, and devices get theirs quickly."""
+"""EAP methods of a tenant. Only enabled methods start, changes apply without a restart, and devices soon use theirs."""
 
 import ssl
 
@@ -46,7 +46,7 @@ def assert_refused(cell, reason, method):
 
 
 def log_in(cell, method):
-    """Logs in by the method. Returns whether the device was admitted, and the method in the log of a reject."""
+    """Log in by the method. Returns whether the device was admitted, and the method in the log of a reject."""
     tenant, mac = cell.alpha, new_mac()
     station = f'Calling-Station-Id="{mac}"'
     match method:
@@ -99,7 +99,7 @@ def test_change_applies_to_the_next_request(cell, offer, method):
 
 @pytest.mark.parametrize("way", [PEAP, TTLS_PAP, TTLS_MSCHAPV2, TTLS_EAP])
 def test_disabled_tunnel_is_never_started(cell, offer, way):
-    """The device does not get our certificate, so no server can request its password."""
+    """The device does not receive the server's certificate, so no server can request its password."""
     offer("eap-tls", "mab", "pap")
     seen = eap_password(cell.alpha, way, "anna").run()
     assert seen.codes == ["Access-Challenge", "Access-Reject"]
@@ -145,7 +145,7 @@ def test_eap_md5_follows_the_mab_setting(cell, offer):
 
 
 class TestNak:
-    """A NAK may list several types, in the order in which the device likes them (RFC 3748 5.3.1)."""
+    """A NAK may list several types in the device's order of preference (RFC 3748 5.3.1)."""
 
     def begin(self, cell, proposed, *, outer="anonymous", mac=""):
         tunnel = Tunnel(cell.alpha, outer=outer, mac=mac)
@@ -169,7 +169,7 @@ class TestNak:
         offer(*offered)
         tunnel, _, answer = self.begin(cell, proposed)
         if begun is None:
-            # It refused TTLS, which is all there is, and wants it.
+            # The device rejected TTLS, the only enabled type, and requests it in the NAK.
             assert tunnel.code == ACCESS_REJECT
         else:
             assert (tunnel.code, answer[4]) == (ACCESS_CHALLENGE, begun)
@@ -219,7 +219,7 @@ class TestNak:
             (("peap-mschapv2", "pap"), 25),
         ],
     )
-    def test_best_enabled_method_is_proposed_first(self, cell, offer, offered, first):
+    def test_first_enabled_method_in_order_is_proposed_first(self, cell, offer, offered, first):
         offer(*offered)
         assert self.begin(cell, (0,))[1] == first
 
@@ -228,7 +228,7 @@ class TestNak:
         assert self.begin(cell, (21,), mac=mac)[1] == 13
         assert self.begin(cell, (13,), mac=mac)[1] == 21
         assert self.begin(cell, (21,), mac=mac)[1] == 13
-        # Another device knows nothing of it.
+        # The cell proposes the default type to another device.
         assert self.begin(cell, (21,))[1] == 13
 
     def test_disabled_type_is_forgotten(self, cell, offer):
@@ -256,14 +256,14 @@ def test_nak_from_a_switch_without_utf8_is_parsed(cell, name):
 
 
 class TestTlsVersions:
-    """A replaced radiusd negotiates only enabled versions. Until then, the module rejects the others."""
+    """A restarted radiusd negotiates only enabled versions. Before the restart, the module rejects the others."""
 
     @pytest.mark.parametrize(("offered", "spoken"), [("1.3", TLS_1_2), ("1.2", TLS_1_3)])
     @pytest.mark.parametrize("method", ["eap-tls", "eap-ttls-pap", "peap-mschapv2"])
     def test_disabled_version_is_rejected(self, cell, offer, method, offered, spoken):
         offer(*METHODS, tls_versions=(offered,))
         assert not self.run(cell, method, spoken).accepted
-        # Inside, before anything is compared.
+        # The reject comes inside the tunnel, before a credential is compared.
         known_as = {"eap-tls": "eap-tls", "peap-mschapv2": "peap"}.get(method, "eap-ttls")
         record = assert_refused(cell, "tls-version", known_as)
         assert record.tls_version == spoken

@@ -1,4 +1,4 @@
-"""MS-CHAPv2 outside of tunnels, as VPN gateways and consoles use it. MS-CHAPv1 is always rejected."""
+"""MS-CHAPv2 outside tunnels, as VPN gateways and consoles use it. Admit always rejects MS-CHAPv1."""
 
 import re
 
@@ -27,8 +27,11 @@ def ask(cell, credentials):
 
 @pytest.mark.parametrize("name", ["anna", "02a0c0000001"])
 @pytest.mark.parametrize("beside", [(), v2("anna", PASSWORD)[2:], (f'User-Password="{PASSWORD}"',)], ids=range(3))
-def test_version_1_is_rejected_beside_anything(cell, replica, name, beside):
-    """rlm_mschap would compare this response if both versions come. A cell may still hold the method's old name."""
+def test_version_1_is_rejected_with_any_other_credential(cell, replica, name, beside):
+    """`rlm_mschap` would compare version 1 if both versions are present.
+
+    A replica may still contain the method's old name.
+    """
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=(*METHODS, "mschapv1")))
     password = PASSWORD if name == "anna" else name
@@ -54,8 +57,8 @@ def test_right_password_is_permitted_with_keys(cell, name):
     assert not [name for name in record.request if "CHAP" in name or "MPPE" in name]
 
 
-def test_device_gets_proof_that_we_know_the_password(cell):
-    """RFC 2759 8.7: the authenticator response, after the identifier of what it answers."""
+def test_device_gets_proof_that_admit_knows_the_password(cell):
+    """The authenticator response follows the identifier of its request (RFC 2759 8.7)."""
     reply = ask(cell, v2("anna", PASSWORD, identifier=0x41))
     assert re.fullmatch(rb"AS=[0-9A-F]{40}", bytes.fromhex(reply.attributes["MS-CHAP2-Success"][2:]))
 
@@ -65,7 +68,7 @@ def test_device_gets_proof_that_we_know_the_password(cell):
     [
         ("anna", "wrong password", "wrong-password", 691),
         ("anna", PASSWORD + " ", "wrong-password", 691),
-        # As for a wrong password: nobody learns by it which names there are.
+        # Equal to the reject of a wrong password, so that an attacker cannot learn user names.
         ("nobody", PASSWORD, "unknown-user", 691),
         ("bravo-user", PASSWORD, "unknown-user", 691),
         ("pap-only", PASSWORD, "mschap-not-allowed", 691),
@@ -108,7 +111,7 @@ def test_disabled_method_is_rejected(cell, replica):
 
 @pytest.mark.parametrize(("name", "spoken"), [(r"OFFICE\anna", "anna"), ("anna@office.example", "anna@office.example")])
 def test_name_with_a_domain_is_a_separate_name(cell, replica, name, spoken):
-    """Windows puts the domain before the name, and leaves it out of what it computes (RFC 2759 8.2)."""
+    """Windows sends the domain before the name, and omits it in its computation (RFC 2759 8.2)."""
     with replica.begin() as batch:
         sealed = cell.sealer.seal(compute_nt_hash(PASSWORD).encode(), nt_hash_context("0"))
         stored = UserRecord("0", name.lower(), False, ("staff",), hash_password(PASSWORD), b"", 0, sealed)

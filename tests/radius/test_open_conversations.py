@@ -1,4 +1,4 @@
-"""The EAP conversation that ends when there are too many."""
+"""The choice of the EAP conversation to end when too many are open."""
 
 from radius.module.conversations import LIFETIME_MICROSECONDS, Conversations
 
@@ -35,7 +35,7 @@ def test_earlier_conversation_of_the_same_device_is_ended_first():
     assert ended.number == first
 
 
-def test_nothing_is_ended_while_there_are_few():
+def test_few_conversations_are_not_ended():
     conversations = Conversations(100)
     begun(conversations, SWITCH, 20)
     for _ in range(4):
@@ -50,7 +50,7 @@ def test_conversation_that_rlm_eap_cannot_find_is_not_ended():
     assert conversations.begin(SWITCH, "", 0)[1] is None
 
 
-def test_table_is_limited_whatever_happens():
+def test_table_is_limited_for_any_events():
     conversations = Conversations(100)
     for number in range(1_000):
         conversations.begin((f"192.0.2.{number % 200}", ""), f"{number:012x}", 0)

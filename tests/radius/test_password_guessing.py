@@ -1,4 +1,4 @@
-"""Wrong passwords are counted and journalled at once, per station and per user name."""
+"""Wrong passwords are counted and journalled at once, by station and by user name."""
 
 import itertools
 
@@ -45,7 +45,7 @@ def limits(cell, replica):
 
 @pytest.fixture
 def user(cell, replica):
-    """The name of a user of both tenants without any wrong password yet."""
+    """The name of a user of both tenants, still without a wrong password."""
     name = f"user-{next(_numbers)}"
     with replica.begin() as batch:
         for tenant in cell.tenants.values():
@@ -54,7 +54,7 @@ def user(cell, replica):
 
 
 def guess(tenant, user, kind, password, *, mac=""):
-    """One EAP-MSCHAPv2 login; the device leaves once it knows whether the password is right."""
+    """One EAP-MSCHAPv2 login. The device leaves when it knows whether the password is correct."""
     tunnel = open_mschap(tenant, kind, name=user, mac=mac)
     say_eap(tunnel, kind, mschap_answer(tunnel, user, password))
     return tunnel
@@ -161,7 +161,7 @@ def test_methods_count_together(cell, limits, user):
     assert cell.decisions()[-1].reason == "too-many-wrong-passwords"
 
 
-def test_users_known_station_is_not_locked_out(cell, limits, user):
+def test_known_station_of_a_user_is_not_locked_out(cell, limits, user):
     limits(user=3)
     own = new_mac()
     assert pap(cell.alpha, user, PASSWORD, mac=own) == ACCESS_ACCEPT
@@ -171,7 +171,7 @@ def test_users_known_station_is_not_locked_out(cell, limits, user):
     assert pap(cell.alpha, user, PASSWORD, mac=own) == ACCESS_ACCEPT
 
 
-def test_users_known_station_is_limited_too(cell, limits, user):
+def test_known_station_of_a_user_is_limited_too(cell, limits, user):
     limits(user=3)
     own = new_mac()
     assert pap(cell.alpha, user, PASSWORD, mac=own) == ACCESS_ACCEPT

@@ -1,4 +1,4 @@
-"""Stored users by PAP and CHAP."""
+"""Users in the database who log in by PAP and CHAP."""
 
 import hashlib
 import os
@@ -52,7 +52,7 @@ class TestBothMethods:
 
 
 @pytest.mark.parametrize(("name", "reason"), [("zoe", "directory-needs-pap"), ("pap-only", "chap-not-allowed")])
-def test_possible_directory_user_is_told_to_use_pap(cell, replica, name, reason):
+def test_possible_directory_user_gets_the_advice_to_use_pap(cell, replica, name, reason):
     with replica.begin() as batch:
         cell.alpha.put_source(batch)
     assert ask(cell, f'User-Name="{name}"', f'CHAP-Password="{PASSWORD}"').code == "Access-Reject"

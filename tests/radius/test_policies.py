@@ -1,4 +1,4 @@
-"""The module's store of compiled policies."""
+"""Compiled policies that the module stores."""
 
 import gc
 import json
@@ -14,7 +14,7 @@ DOCUMENT = json.dumps({"fallback": {"verdict": "permit", "vlan": "20"}}).encode(
 
 @pytest.fixture(autouse=True)
 def thaw():
-    """Restores garbage collection for the other tests."""
+    """Make all objects collectable again for the other tests."""
     yield
     gc.unfreeze()
 
@@ -24,7 +24,7 @@ def site(name, *, time_zone="UTC", fallback=b""):
 
 
 def zoned(name):
-    """Sites with different clocks do not share a policy."""
+    """Sites in different time zones do not share a policy."""
     return site(name, time_zone=f"Etc/GMT+{ord(name) - ord('a')}")
 
 
@@ -78,7 +78,7 @@ def test_new_version_at_the_limit_evicts_nothing(monkeypatch):
 
 
 def test_compiled_policies_are_excluded_from_garbage_collection():
-    """The collector would scan thousands of them at times, and every request would wait."""
+    """The garbage collector would scan thousands of objects, and every request would wait."""
     compiled = CompiledPolicies().for_site(site("main"), office())
     assert gc.is_tracked(compiled)
     assert not any(each is compiled for each in gc.get_objects())

@@ -1,4 +1,4 @@
-"""A real radiusd assigns addresses: it reads the replica and writes its claims, without any query."""
+"""A real radiusd assigns addresses. It reads the replica and writes its claims, without a query."""
 
 import json
 import uuid
@@ -50,7 +50,7 @@ class Pools:
         self.ids = {}
 
     def put(self, name, addresses, *, kind="ipv4", when_empty="deny", site_id=""):
-        """As the agent does: the file first, then what is ready."""
+        """Write a pool as the agent does: first the file, then the ready addresses."""
         pool_id = self.ids.setdefault((site_id, name), str(uuid.uuid4()))
         claims = f"{pool_id}_{epoch_microseconds()}.claims"
         allocate_entries(self.cell.paths.claims / claims, max(1, len(addresses)))
@@ -87,7 +87,7 @@ def pools(cell, replica):
 
 
 def decides(replica, tenant):
-    """At the default site of the tenant, by the document above."""
+    """Alpha's default site uses the policy above."""
     with replica.begin() as batch:
         slot = batch.slots()[tenant.slot]
         batch.put_slot(tenant.slot, msgspec.structs.replace(slot, default_site_id=SITE))
@@ -159,7 +159,7 @@ def test_exhausted_pool_denies_or_admits_as_configured(cell, pools):
     assert (reply.code, address_of(reply)) == ("Access-Accept", None)
     decided = cell.decision(mac=DEVICES[2])
     assert (decided.reason, decided.detail) == ("rule-permitted", "no address: pool 'open' has no address left here")
-    # A larger one is in use at once.
+    # A larger pool is in use at once.
     pools.put("guests", ["10.9.0.1", "10.9.0.2"])
     assert pools.mab(DEVICES[1]).code == "Access-Accept"
 
@@ -198,7 +198,7 @@ def test_stored_address_overrides_the_pool(cell, pools):
     assert cell.decision(mac=WRONG).detail.startswith("attribute framed-ip-address of the endpoint:")
 
 
-def test_site_pool_overrides_the_tenants(pools):
+def test_pool_of_the_site_overrides_that_of_the_tenant(pools):
     pools.put("guests", ["10.9.0.1"])
     pools.put("guests", ["10.8.0.1"], site_id=SITE)
     assert address_of(pools.mab(DEVICES[0])) == "10.8.0.1"

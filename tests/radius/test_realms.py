@@ -1,4 +1,7 @@
-"""Users who type their realm or NetBIOS domain: CORP\\anna and anna@corp.example are anna where the tenant says so."""
+r"""Users who type their realm or NetBIOS domain.
+
+CORP\anna and anna@corp.example are the user anna if the tenant configures these realms.
+"""
 
 import msgspec
 import pytest
@@ -34,7 +37,7 @@ def realms(cell, replica):
 
 
 def ask(tenant, way, name, password=PASSWORD):
-    """Whether the user is admitted, and the name that the NAS is to account for."""
+    """Whether the user is admitted, and the User-Name for accounting in the Access-Accept."""
     station = f'Calling-Station-Id="{new_mac()}"'
     written = name.replace("\\", "\\\\")
     match way:
@@ -43,7 +46,7 @@ def ask(tenant, way, name, password=PASSWORD):
         case "chap":
             lines = (f'CHAP-Password="{password}"',)
         case "mschapv2":
-            # Devices leave the domain out of what they compute, but not the realm (RFC 2759 8.2).
+            # Devices omit the domain from their computation, but not the realm (RFC 2759 8.2).
             lines = attributes_v2(name, password, spoken=name.rpartition("\\")[2])[1:]
         case _:
             tunnel = {"ttls-pap": TTLS_PAP, "ttls-mschapv2": TTLS_MSCHAPV2, "ttls-eap": TTLS_EAP, "peap": PEAP}[way]
@@ -152,7 +155,7 @@ def test_certificate_keeps_its_name_with_the_realm(cell, realms):
 @pytest.mark.parametrize("way", ["pap", "ttls-pap"])
 @pytest.mark.parametrize("name", [OWN[0], "anna@corp.example"])
 def test_directory_gets_the_name_as_typed(cell, realms, replica, way, name):
-    """The verifier takes the realm off, or finds the source that answers for it."""
+    """The verifier removes the realm, or selects the source of this realm."""
     with replica.begin() as batch:
         cell.alpha.put_source(batch)
     realms(*REALMS)

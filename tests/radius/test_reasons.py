@@ -1,4 +1,4 @@
-"""Every reason that the code gives is in the catalogue, and every one in the catalogue is given."""
+"""The code uses every reason of the catalogue, and the catalogue has every reason in the code."""
 
 import ast
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ FILES = sorted(
     for folder in ("radius/module", "radius/agent", "radius/verifier", "nac/engine", "nac/inventory/identity_sources")
     for path in (SOURCE / folder).rglob("*.py")
 )
-# Calls whose argument at that place is a reason.
+# Calls whose argument at this position is a reason.
 _CALLS = {
     "Outcome": 1,
     "FailureReason": 0,
@@ -30,7 +30,7 @@ _RETURNING = {
     *("refusal", "check_certificate", "refuse_certificate", "explain_denial"),
     *("_check_authority", "_check_status", "_check_external_status"),
 }
-# f"certificate-{status}": what CertificateRecord.status may be beside valid.
+# f"certificate-{status}": values of CertificateRecord.status other than valid.
 _STATUSES = ("revoked", "suspended")
 
 
@@ -52,7 +52,7 @@ def _of_call(call: ast.Call) -> Iterator[str]:
     place = _CALLS.get(call.func.id) if isinstance(call.func, ast.Name) else None
     if isinstance(call.func, ast.Attribute):
         place = _METHODS.get(call.func.attr)
-    # nac.engine has an Outcome of its own, whose first argument is a verdict.
+    # nac.engine has another class Outcome, whose first argument is a verdict.
     if place is not None and len(call.args) > place:
         yield from _texts(call.args[place])
     for keyword in call.keywords:
@@ -78,7 +78,7 @@ def _of_assignment(node: ast.Assign) -> Iterator[str]:
 
 
 def _texts(node: ast.expr) -> Iterator[str]:
-    """String constants that `node` may have as its value."""
+    """String constants that `node` can evaluate to."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
         yield node.value
     elif isinstance(node, ast.IfExp):
@@ -96,8 +96,8 @@ def _named(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def given() -> dict[str, str]:
-    """The reasons in the code, each with a file that gives it."""
+def used_reasons() -> dict[str, str]:
+    """The reasons in the code, each with a file that contains it."""
     return {
         reason: path.relative_to(SOURCE).as_posix()
         for path in FILES
@@ -106,11 +106,11 @@ def given() -> dict[str, str]:
 
 
 def test_every_reason_in_the_code_is_in_the_catalogue():
-    assert {reason: path for reason, path in given().items() if reason not in REASONS} == {}
+    assert {reason: path for reason, path in used_reasons().items() if reason not in REASONS} == {}
 
 
 def test_every_reason_in_the_catalogue_is_used():
-    assert set(REASONS) - set(given()) == set()
+    assert set(REASONS) - set(used_reasons()) == set()
 
 
 @pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)

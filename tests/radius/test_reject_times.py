@@ -27,7 +27,7 @@ REPLY_MESSAGE, PROXY_STATE = 18, 33
 
 @pytest.fixture(scope="module")
 def delaying_cell():
-    """radiusd and the verifier delay rejects, as they do for customers."""
+    """A cell whose radiusd and verifier delay rejects, as in production."""
     with (
         running_cell(Plan(reject_delay_seconds=DELAY_SECONDS)) as cell,
         kept_verifier(cell.paths, cell.config.verifier.port, Alarms(), reject_delay_seconds=DELAY_SECONDS),
@@ -46,7 +46,7 @@ def users(delaying_cell):
 
 
 def login(cell, name, password, *more):
-    """The answer's code, and the seconds that it took."""
+    """The response's code, and its duration in seconds."""
     nas = Nas(cell.alpha)
     attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, new_mac()), *more])
     started = time.monotonic()
@@ -66,7 +66,7 @@ def login_in_ttls(cell, name, password):
 @pytest.mark.parametrize("log_in", [login, login_in_ttls])
 @pytest.mark.parametrize("password", [WRONG, PASSWORD])
 def test_denied_user_waits_as_long_as_for_a_wrong_password(delaying_cell, log_in, password):
-    # Twice: the verifier remembers a password that was right.
+    # Each login runs twice, because the verifier caches correct passwords.
     for _ in range(2):
         code, seconds = log_in(delaying_cell, "gus", password)
         assert code == ACCESS_REJECT
@@ -85,7 +85,7 @@ def is_admitted_before_another_is_rejected(cell, *more):
 
 
 def test_admitted_user_does_not_wait(delaying_cell):
-    # A busy machine may be late, but not each time.
+    # A busy machine may be late in one attempt, but not in every attempt.
     assert any(is_admitted_before_another_is_rejected(delaying_cell) for _ in range(4))
 
 

@@ -1,4 +1,4 @@
-"""The configuration that the agent renders is complete, private and valid for radiusd."""
+"""The agent renders a configuration that is complete, private and valid for radiusd."""
 
 import re
 import subprocess
@@ -76,7 +76,7 @@ def test_every_placeholder_is_filled(config, tmp_path):
     assert [name for name, text in files.items() if "@{" in text] == []
 
 
-def test_values_are_in_their_places(config, tmp_path):
+def test_values_are_in_the_rendered_files(config, tmp_path):
     files = rendered(config, tmp_path / "1")
     assert "reject_delay = 1.5" in files["radiusd.conf"]
     assert files["slots/eap"].count("max_sessions = 300\n") == 2
@@ -115,7 +115,7 @@ def test_radiusd_rejects_a_broken_configuration(config, tmp_path):
 
 
 def test_radiusd_warns_only_of_clients_without_a_secret(config, tmp_path, capfd):
-    """People overlook warnings that every start prints."""
+    """Users overlook warnings that every start prints."""
     render_configuration(config, tmp_path / "1")
     done = subprocess.run(
         [process.RADIUSD_PROGRAM, "-C", "-x", "-d", str(tmp_path / "1"), "-n", "radiusd", "-l", "stdout"],
@@ -189,5 +189,5 @@ def test_slot_uses_its_tenants_tls_versions(config, tmp_path, versions, least, m
 
 
 def test_radiusd_version_returns_the_modules_result():
-    """3.2.9 and 3.2.10 drop the values that Python returns unless run with -X."""
+    """`radiusd` 3.2.9 and 3.2.10 discard the values that Python returns unless started with -X."""
     assert process.installed_version() in ("3.2.7", "3.2.8")

@@ -1,4 +1,4 @@
-"""Retransmitted accounting records, and the records of its predecessor that a new radiusd knows."""
+"""Retransmitted accounting records. A new radiusd reads recent records of the previous radiusd."""
 
 from zlib import crc32
 
@@ -19,7 +19,7 @@ def record(session="s1", *, at=AT, tenant="alpha", nas="192.0.2.7", **changed):
     return AccountingRecord(at, 0, tenant, "", "", nas, tuple(said.items()))
 
 
-def knows(repeats, record):
+def is_repeat(repeats, record):
     return any(key in repeats for key in repeat_keys(record))
 
 
@@ -36,7 +36,7 @@ def knows(repeats, record):
     ],
 )
 def test_equal_record_is_a_repeat(changed):
-    assert knows(RecentRecords([record()]), record(**changed))
+    assert is_repeat(RecentRecords([record()]), record(**changed))
 
 
 @pytest.mark.parametrize(
@@ -48,29 +48,30 @@ def test_equal_record_is_a_repeat(changed):
         {"Acct_Status_Type": "Stop"},
         {"session": "s2"},
         {"Class": "x"},
-        # It happened at another time: after an outage, a NAS tells of its second restart behind the first.
+        # The event happened at another time. After an outage, a NAS reports its first restart and then its second
+        # restart.
         {"Acct_Delay_Time": "120"},
         {"Acct_Delay_Time": "4294967295"},
     ],
 )
 def test_different_record_is_no_repeat(changed):
-    assert not knows(RecentRecords([record()]), record(**changed))
+    assert not is_repeat(RecentRecords([record()]), record(**changed))
 
 
 def test_repeat_is_detected_within_the_window():
     repeats = RecentRecords([record()])
     for seconds in (29, 31, 59):
         repeats.add(seconds, AT + seconds * 1_000_000)
-        assert knows(repeats, record())
+        assert is_repeat(repeats, record())
     repeats.add(61, AT + 2 * WINDOW_MICROSECONDS + 1_000_000)
-    assert not knows(repeats, record())
+    assert not is_repeat(repeats, record())
     assert 59 in repeats
 
 
 def test_quiet_hour_clears_everything():
     repeats = RecentRecords([record()])
     repeats.add(1, AT + 3_600_000_000)
-    assert not knows(repeats, record())
+    assert not is_repeat(repeats, record())
 
 
 def test_flood_evicts_the_oldest_first():
@@ -80,7 +81,7 @@ def test_flood_evicts_the_oldest_first():
     assert [number for number in range(25) if number in repeats] == list(range(10, 25))
 
 
-def written(directory, *records, segment_bytes=1 << 20):
+def written_journal(directory, *records, segment_bytes=1 << 20):
     writer = JournalWriter(directory, max_bytes=1 << 30, segment_bytes=segment_bytes)
     for each in records:
         writer.append(each)
@@ -89,19 +90,19 @@ def written(directory, *records, segment_bytes=1 << 20):
 
 def test_new_radiusd_knows_recent_records(tmp_path):
     lately = record("new")
-    written(tmp_path, record("old", at=AT - WINDOW_MICROSECONDS), lately)
+    written_journal(tmp_path, record("old", at=AT - WINDOW_MICROSECONDS), lately)
     assert read_predecessor_records(tmp_path, now=AT) == [lately]
 
 
 def test_cell_without_a_journal_has_no_predecessor(tmp_path):
     assert read_predecessor_records(tmp_path / "none", now=AT) == []
-    written(tmp_path)
+    written_journal(tmp_path)
     assert read_predecessor_records(tmp_path, now=AT) == []
 
 
 def test_last_records_are_read_across_segments(tmp_path):
     records = [record(f"{number}") for number in range(10)]
-    written(tmp_path, *records, segment_bytes=400)
+    written_journal(tmp_path, *records, segment_bytes=400)
     assert len(list_segments(tmp_path)) > 2
     found = read_predecessor_records(tmp_path, now=AT)
     assert len(found) > 3
@@ -109,7 +110,7 @@ def test_last_records_are_read_across_segments(tmp_path):
 
 
 def test_only_the_end_of_a_long_segment_is_read(tmp_path):
-    written(tmp_path, *(record(f"{number:03}") for number in range(100)))
+    written_journal(tmp_path, *(record(f"{number:03}") for number in range(100)))
     whole = read_tail(tmp_path, max_bytes=1 << 20)
     assert len(whole) == 100
     assert read_tail(tmp_path, max_bytes=1000) == whole[-(1000 // (len(whole[-1]) + FRAME.size)) :]
@@ -117,14 +118,14 @@ def test_only_the_end_of_a_long_segment_is_read(tmp_path):
 
 @pytest.mark.parametrize("damage", [b"", HEADER[:3], b"\xff" * 40, bytes(40), FRAME.pack(5, 1) + b"wrong"])
 def test_damaged_end_hides_no_earlier_records(tmp_path, damage):
-    written(tmp_path, record())
+    written_journal(tmp_path, record())
     with segment_path(tmp_path, list_segments(tmp_path)[-1]).open("ab") as file:
         file.write(damage)
     assert read_predecessor_records(tmp_path, now=AT) == [record()]
 
 
 def test_record_of_another_version_is_ignored(tmp_path):
-    written(tmp_path, record())
+    written_journal(tmp_path, record())
     payload = b"\x93\xa7unknown\x01\x02"
     with segment_path(tmp_path, list_segments(tmp_path)[-1]).open("ab") as file:
         file.write(FRAME.pack(len(payload), crc32(payload)) + payload)

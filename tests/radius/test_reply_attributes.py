@@ -1,4 +1,4 @@
-"""Attributes in an accept that the NAS returns in accounting: the decision and a name for the user."""
+"""Reply attributes that the NAS returns in accounting: the decision and a name of the user."""
 
 import re
 
@@ -30,7 +30,7 @@ def test_class_identifies_the_decision_also_after_resumption(cell):
     seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], reauthentications=1).run()
     assert seen.accepted
     classes = re.findall(r"Attribute 25 \(Class\) length=11\n\s+Value: ([0-9a-f]+)", seen.output)
-    # eapol_test shows each packet twice.
+    # eapol_test prints each packet twice.
     assert list(dict.fromkeys(classes)) == [encode_class(record.at)[2:] for record in cell.decisions(permitted=True)]
     assert [record.resumed for record in cell.decisions(permitted=True)] == [False, True]
 
@@ -44,7 +44,7 @@ def test_accounting_name_is_the_certificates_name(cell, claimed):
 
 @pytest.mark.parametrize(("client", "claimed", "accepted"), [("laptop", "x", False), ("spare", "laptop", True)])
 def test_session_limit_uses_the_certificates_name(cell, replica, client, claimed, accepted):
-    """laptop has one session: another identity gives it no second one, and takes none from spare."""
+    """The certificate laptop may have one session. Another identity gets no second session, and uses none of spare."""
     counted = {"attribute": "session.count.user", "operator": "at_least", "value": 1}
     document = {
         "rules": [
@@ -67,7 +67,7 @@ def test_reject_returns_nothing(cell):
 
 
 def test_chargeable_identity_is_stable_within_a_tenant(cell):
-    """RFC 4372 2.1: and none that tells who it is."""
+    """Chargeable-User-Identity does not reveal the user (RFC 4372 2.1)."""
     given = {login(cell.alpha, name, ASKS).attributes["Chargeable-User-Identity"] for name in ("anna", "ANNA")}
     elsewhere = login(cell.bravo, "anna", ASKS).attributes["Chargeable-User-Identity"]
     assert len(given | {elsewhere}) == 2
@@ -96,7 +96,7 @@ def test_class_round_trips(at):
             "0x41" + "g" * 16,
             "0x41" + "f" * 16,
         ),
-        # The text A1234567Z, and a moment after the last one.
+        # The text A1234567Z, and a time after the highest valid time.
         *("0x41" + b"1234567Z".hex(), encode_class(MAX_MICROSECONDS + 1)),
     ],
 )

@@ -1,4 +1,4 @@
-"""A packet's attributes as the module reads them, and how the device in it authenticates."""
+"""Attributes of a packet as the module reads them, and the device's method of authentication."""
 
 from base64 import b64encode
 from uuid import UUID
@@ -25,7 +25,7 @@ NOW = 1_700_000_000
 HASH = earlier_hash("password")
 COSTLY = HASH.replace(HASH.split(":")[1], b64encode((10_001).to_bytes(4, "big")).decode())
 
-# Attributes that no rule, log or feed may show.
+# Attributes that no rule, log or feed may contain.
 HIDDEN = """
     User-Password CHAP-Password CHAP-Challenge EAP-Message EAP-Type Message-Authenticator State Proxy-State
     Module-Failure-Message MS-CHAP-Response MS-CHAP2-Response MS-MPPE-Send-Key ARAP-Password
@@ -73,7 +73,7 @@ def reader(tmp_path_factory, sealer):
             ("moved", False, sealer.seal(b"x", "user:2"), 0),
         ):
             batch.put_user(1, UserRecord("1", name, disabled, (), HASH, sealed, until))
-        # As a row could say that nobody here has written.
+        # An invalid row that Admit never writes.
         for name, stored in (("costly", COSTLY), ("no hash", "HASH")):
             batch.put_user(1, UserRecord("2", name, False, (), stored, b"", 0))
     writer.close()
@@ -88,7 +88,7 @@ def view(reader):
         yield view
 
 
-def test_codes_match_radiusd():
+def test_callback_codes_equal_those_of_radiusd():
     assert CODES["REJECT"] == radiusd_api.REJECT
     assert CODES["UPDATED"] == radiusd_api.UPDATED
 
@@ -187,7 +187,7 @@ CALL_CHECK = ("Service-Type", "Call-Check")
 SAME, OTHER = ("Calling-Station-Id", MAC), ("Calling-Station-Id", "02a0c0000002")
 
 
-class TestCredentials:
+class TestCredential:
     @pytest.fixture
     def ask(self, view, sealer, key_file):
         open_password = PasswordOpener(str(key_file))
@@ -251,7 +251,7 @@ class TestCredentials:
         assert ask(name, *pairs).verified is verified
 
     def test_chap_gets_the_password_as_radiusd_reads_it(self, ask):
-        """A backslash begins an escape in what rlm_python3 is given."""
+        """A backslash begins an escape in the values that rlm_python3 receives."""
         assert {name: value for name, _, value in ask("anna", CHAP).control} == {
             "Cleartext-Password": r"pass\\word",
             "Auth-Type": "CHAP",

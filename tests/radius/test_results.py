@@ -158,7 +158,7 @@ def test_downloadable_acl_reaches_each_vendor_in_its_order(world):
 
 
 def test_filter_rules_are_separate_in_the_packet(world):
-    """By a NUL octet (RFC 4849 2), which radiusd sets; radclient takes it out again."""
+    """`radiusd` separates the rules with a NUL octet (RFC 4849 2), and radclient removes it."""
     asked = [(packet.USER_NAME, ENTRIES), (packet.CALLING_STATION_ID, ENTRIES), (packet.NAS_IDENTIFIER, "fortinet")]
     reply = Nas(world.tenant).ask(joined(asked), password=ENTRIES.encode())
     rules = [value for number, value in packet.parse_attributes(reply) if number == 92]
@@ -307,7 +307,7 @@ def test_monitor_mode_rejects_rate_limited_devices(monitored):
 
 
 def put_branch(world, *, seconds, behind_nat):
-    """A NAS "branch" that may be behind NAT, where the tenant limits sessions to so many seconds."""
+    """Write a NAS "branch" that may be behind NAT. The tenant limits sessions behind NAT to `seconds`."""
     alpha = world.tenant
     with world.replica.begin() as batch:
         batch.put_slot(alpha.slot, msgspec.structs.replace(alpha.slot_record(), nat_session_seconds=seconds))
@@ -326,7 +326,7 @@ def test_shorter_of_policy_and_nat_timeouts_applies(world, seconds, expected):
 
 @pytest.mark.parametrize(("seconds", "behind_nat"), [(300, True), (0, True), (300, False)])
 def test_only_sessions_behind_nat_get_its_timeout(world, seconds, behind_nat):
-    """NASes behind NAT get no Disconnect-Request, so their sessions are short if the tenant configures it."""
+    """NASes behind NAT receive no Disconnect-Request. A tenant can therefore limit their sessions to a short time."""
     put_branch(world, seconds=seconds, behind_nat=behind_nat)
     reply = radclient(world.tenant, 'User-Name="anna"', f'User-Password="{PASSWORD}"', 'NAS-Identifier="branch"')
     assert reply.code == "Access-Accept"

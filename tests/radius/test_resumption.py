@@ -28,7 +28,7 @@ def test_seven_reconnects_all_resume(cell, slug, version):
     assert [record.resumed for record in (first, *others)] == [False] + [True] * 7
     assert {record.tls_version for record in others} == {version}
     assert {record.certificate_serial for record in others} == {tenant.clients["laptop"].serial}
-    # Rules see the same certificate as at the full handshake.
+    # Rules read the same certificate as in the full handshake.
     for record in others:
         assert record.request == {**first.request, "tls.resumed": (True,)}
 
@@ -88,7 +88,7 @@ def test_tenant_suspended_between_visits_is_rejected(cell, replica, version):
 
 @both
 def test_ticket_of_one_tenant_cannot_resume_at_the_other(cell, version):
-    """It falls back to a full handshake, which the other tenant's own certificate completes."""
+    """The conversation continues as a full handshake with a certificate of the other tenant."""
     device = Device(cell.alpha.clients["laptop"], version)
     device.visit(cell.alpha, vlan="10")
     device.change_certificate(cell.bravo.clients["laptop"])
@@ -112,11 +112,11 @@ def common_name(tag, content):
 
 
 UTF8 = der.UTF8_STRING
-# name -> (subject, alternative names, what rules see)
+# name -> (subject, alternative names, values in rules)
 ODD = {
     "beyond ASCII": ([common_name(UTF8, "café ☕".encode())], b"", {"common_name": ("café ☕",)}),
     "slash and plus": ([common_name(UTF8, b"a/CN=b+c")], b"", {"common_name": ("a/CN=b+c",)}),
-    # Read as octal escapes these are "admin".
+    # Read as octal escapes, these octets are "admin".
     "escapes": ([common_name(UTF8, rb"adm\151n")], b"", {"common_name": (r"adm\151n",)}),
     "expansion": ([common_name(UTF8, b"%{User-Name}")], b"", {"common_name": ("%{User-Name}",)}),
     "half an expansion": ([common_name(UTF8, b"%{")], b"", {"common_name": ("%{",)}),
@@ -138,7 +138,7 @@ ODD = {
     "UTF-16": ([common_name(der.BMP_STRING, "café".encode("utf-16-be"))], b"", {"common_name": ("café",)}),
     "two names": ([common_name(UTF8, b"one"), common_name(UTF8, b"two")], b"", {"common_name": ("one",)}),
     "empty name": ([common_name(UTF8, b"")], b"", {}),
-    # radiusd reports the issuer's common name for these.
+    # For these names, radiusd reports the issuer's common name.
     "no common name": ([[(raw_certificates.ORGANISATION, UTF8, b"Alpha")]], b"", {}),
     "no subject": ([], b"", {}),
     "many alternative names": (
@@ -205,7 +205,7 @@ def test_name_that_is_not_text_is_rejected(cell, replica, subject, names, versio
 
 @both
 def test_certificate_valid_past_2050_resumes_every_time(cell, replica, version):
-    """802.1AR device certificates are valid for ever; their end is a GeneralizedTime."""
+    """802.1AR device certificates never expire. Their end is a GeneralizedTime."""
     client = odd_client(cell.alpha.authorities, "odd", common_name(UTF8, b"x"), generalized_end=True)
     admit(replica, cell.alpha, client)
     device = Device(client, version)
@@ -231,7 +231,7 @@ def admit(replica, tenant, client):
 
 @both
 def test_stored_sessions_are_private(cell, version):
-    """They hold keys; the attribute files beside them hold none."""
+    """Stored sessions contain keys. The attribute files do not."""
     Device(cell.alpha.clients["laptop"], version).visit(cell.alpha, vlan="10")
     folder = cell.paths.sessions / f"slot-{cell.alpha.slot}"
     assert folder.stat().st_mode & 0o077 == 0

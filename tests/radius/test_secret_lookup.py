@@ -1,4 +1,4 @@
-"""Two secrets at once: the module tells radiusd the secret that the packets of a source prove."""
+"""Two secrets at once: for each source, the module returns the secret that its packets prove."""
 
 import os
 from collections import Counter
@@ -100,7 +100,7 @@ def test_each_nas_is_answered_with_its_proven_secret(cell):
     assert is_silent(cell, "127.0.0.24", NEW, tenant=cell.bravo)
     next_second()
     assert is_answered(cell, SWITCH, NEW)
-    # A switch that has restarted with what it had saved.
+    # A switch that restarted with its earlier saved configuration.
     assert is_answered(cell, OTHER, cell.alpha.secret)
     assert is_answered(cell, OWN, OWN_NEW)
     assert is_silent(cell, "127.0.0.26", OWN_NEW)
@@ -140,7 +140,7 @@ def test_replayed_packets_do_not_restore_the_old_secret(cell):
     next_second()
     assert is_answered(cell, SWITCH, NEW)
     next_second()
-    # Once: until the second is over.
+    # A NAS changes its secret only once until the second secret expires.
     replayer.exchange(recorded, seconds=SILENCE_SECONDS)
     for _ in range(2):
         next_second()
@@ -174,7 +174,7 @@ def test_unsigned_request_proves_its_secret_by_its_password(cell):
     next_second()
     assert unsigned(cell, WRONG, seconds=SILENCE_SECONDS) is None
     next_second()
-    # CHAP tells nothing: it is answered with the secret that was shown last.
+    # CHAP proves no secret. radiusd answers with the last proven secret.
     chap = packet.encode_attribute(CHAP_PASSWORD, bytes(17)) + packet.encode_attribute(CHAP_CHALLENGE, bytes(16))
     assert unsigned(cell, NEW, chap, hidden=False)[0] == ACCESS_REJECT
 
@@ -209,8 +209,11 @@ def test_one_secret_remains_after_the_rotation(cell):
 
 
 def test_nases_sharing_an_address_may_use_different_secrets(cell):
-    """One secret of an address until the second is over: a packet with the other one is dropped, and gets its answer
-    when it is sent again, as a NAS does, whatever the other one sends meanwhile."""
+    """An address has one secret until the second secret expires.
+
+    radiusd drops a packet with the other secret. The NAS sends it again and gets a response, even if the other NAS
+    sends meanwhile.
+    """
     old, new = (Nas(cell.alpha, SWITCH, secret) for secret in (cell.alpha.secret, NEW))
     assert is_answered(cell, SWITCH, cell.alpha.secret)
     attributes, password = mab(cell.alpha.mac(PRINTER))

@@ -1,4 +1,4 @@
-"""Proof of the shared secret by a packet with any contents."""
+"""Packets with any contents prove or do not prove the shared secret."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ def test_signed_request_proves_its_secret(authenticator, which, name):
     assert find_proven_secret(packet.parse_packet(request), KNOWN) == which
     told = packet.make_accounting_request(3, packet.encode_attribute(packet.USER_NAME, name), key)
     assert find_proven_secret(packet.parse_packet(told), KNOWN) == which
-    # One bit of either.
+    # One changed bit of the packet or of the secret.
     for octets in (request, told):
         assert find_proven_secret(packet.parse_packet(octets[:-1] + bytes((octets[-1] ^ 1,))), KNOWN) is None
 

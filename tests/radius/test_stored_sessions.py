@@ -1,4 +1,4 @@
-"""Reading the certificate in a stored TLS session, also from damaged files."""
+"""Certificates in stored TLS sessions, read from valid and damaged files."""
 
 import re
 import ssl
@@ -36,16 +36,16 @@ _LINE = re.compile(r'^\t(TLS-Client-Cert-[\w-]+) (?::=|\+=) "(.*)",?$', re.MULTI
 _SAMPLES: dict[ssl.TLSVersion, bytes] = {}
 
 
-def stored(cell, suffix):
+def stored_session(cell, suffix):
     return sorted((cell.paths.sessions / "slot-0").glob(f"*{suffix}"), key=lambda path: path.stat().st_mtime_ns)
 
 
 @pytest.fixture(params=VERSIONS)
 def session(request, cell):
-    """As radiusd stored it."""
+    """The session file that radiusd wrote."""
     if request.param not in _SAMPLES:
         Device(cell.alpha.clients["laptop"], request.param).visit(cell.alpha)
-        _SAMPLES[request.param] = stored(cell, ".asn1")[-1].read_bytes()
+        _SAMPLES[request.param] = stored_session(cell, ".asn1")[-1].read_bytes()
     return _SAMPLES[request.param]
 
 
@@ -81,7 +81,7 @@ def test_random_octets_are_parsed_or_unreadable(octets):
         return
 
 
-# It warns of serial numbers that are none; radiusd's log may have that.
+# The parser warns of invalid serial numbers. radiusd's log may contain the warning.
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @fuzz
 @given(data=st.data())
@@ -98,7 +98,7 @@ def test_changed_certificate_is_parsed_or_unreadable(cell, data):
 
 @pytest.mark.parametrize("name", [b"\xa3\x00", b"\xa5\x03\x0c\x01x", b"\x84\x03abc", b"\x87\x03abc", b"\x88\x01\x80"])
 def test_rare_alternative_names_are_parsed_or_unreadable(cell, name):
-    """x400Address, ediPartyName, directoryName, an IP address of three octets, a registered ID that ends within."""
+    """`x400Address`, ediPartyName, directoryName, an IP address of three octets, and a truncated registered ID."""
     certificate = odd_client(
         cell.alpha.authorities, "rare", [(raw_certificates.COMMON_NAME, der.UTF8_STRING, b"x")], names=name
     )
@@ -109,7 +109,7 @@ def test_rare_alternative_names_are_parsed_or_unreadable(cell, name):
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @pytest.mark.parametrize("serial", [b"\x00", b"\xff", b"\x80"])
 def test_non_positive_serial_number_is_unreadable(cell, serial):
-    """RFC 5280 4.1.2.2. By its octets, -5 could match the revoked number 5."""
+    """Serial numbers are positive (RFC 5280 4.1.2.2). By its octets, -5 could match the revoked number 5."""
     whole = tenants.der(
         odd_client(cell.alpha.authorities, "x", [(raw_certificates.COMMON_NAME, UTF8, b"x")], serial=5).certificate
     )
@@ -123,7 +123,7 @@ def test_missing_file_is_unreadable(tmp_path):
         read_stored_certificate(str(tmp_path / "gone.asn1"))
 
 
-def test_attribute_file_leads_back_to_its_session(tmp_path):
+def test_attribute_file_names_its_session(tmp_path):
     attributes = {"TLS-Client-Cert-Expiration": ("301231235959Z",), "TLS-Client-Cert-Serial": ("0a",)}
     keep_resumable(str(tmp_path / "ab01.asn1"), attributes)
     keep_resumable(str(tmp_path / "ab01.asn1"), attributes)
@@ -159,7 +159,7 @@ def test_cell_without_session_storage_permits_without_resuming(cell, version):
 def test_session_deleted_during_resumption_is_rejected_once(cell, version):
     device = Device(cell.alpha.clients["laptop"], version)
     device.visit(cell.alpha, vlan="10")
-    for path in (*stored(cell, ".asn1"), *stored(cell, ".vps")):
+    for path in (*stored_session(cell, ".asn1"), *stored_session(cell, ".vps")):
         path.unlink()
     assert not is_resumed(device.visit(cell.alpha, vlan="10"))
 
@@ -168,7 +168,7 @@ def test_session_deleted_during_resumption_is_rejected_once(cell, version):
 def test_damaged_session_is_not_resumed(cell, version):
     device = Device(cell.alpha.clients["laptop"], version)
     device.visit(cell.alpha, vlan="10")
-    path = stored(cell, ".asn1")[-1]
+    path = stored_session(cell, ".asn1")[-1]
     path.write_bytes(path.read_bytes()[:100])
     assert not is_resumed(device.visit(cell.alpha, vlan="10"))
 
@@ -201,8 +201,9 @@ SAME = {
 
 @pytest.mark.parametrize(("relative_name", "names"), SAME.values(), ids=SAME)
 def test_parts_match_radiusds_report(cell, replica, relative_name, names):
-    """After a full handshake of TLS 1.3 radiusd's own words stand beside the session. They differ where they are
-    wrong: test_resumption has those names.
+    """After a full handshake of TLS 1.3, the session has a file with the values that radiusd reports.
+
+    Values that radiusd reports incorrectly are in test_resumption.
     """
     client = odd_client(cell.alpha.authorities, "same", relative_name, names=names)
     with replica.begin() as batch:
@@ -210,7 +211,7 @@ def test_parts_match_radiusds_report(cell, replica, relative_name, names):
             cell.alpha.number, client.serial, CertificateRecord("", "valid", "eap-client-device", "same", "")
         )
     Device(client, ssl.TLSVersion.TLSv1_3).visit(cell.alpha, vlan="10")
-    reported = dict(_LINE.findall(stored(cell, ".vps")[-1].read_text()))
+    reported = dict(_LINE.findall(stored_session(cell, ".vps")[-1].read_text()))
     ours = certificate_attributes(tenants.der(client.certificate))
     assert {name: unquoted(reported[name]) for name in ours} == {name: values[0] for name, values in ours.items()}
 

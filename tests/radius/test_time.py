@@ -1,4 +1,4 @@
-"""Time windows in a real cell: they use the clock of the device's site, also for resumed sessions."""
+"""Time windows in a real cell. They use the time zone of the device's site, also in resumed sessions."""
 
 from datetime import timedelta
 from zoneinfo import ZoneInfo
@@ -15,7 +15,10 @@ BERLIN, AUCKLAND = "Europe/Berlin", "Pacific/Auckland"
 
 
 def window_around_now(zone):
-    """Four hours, which are night elsewhere: Auckland is ten hours or more ahead of Berlin."""
+    """A window of four hours around now.
+
+    It is night in the other zone: Auckland is ten or more hours ahead of Berlin.
+    """
     now = utc_now().astimezone(ZoneInfo(zone))
     begin, end = now - timedelta(hours=2), now + timedelta(hours=2)
     return {"from": f"{begin:%H:%M}", "to": f"{end:%H:%M}"}
@@ -35,7 +38,7 @@ def test_site_time_zone_applies_to_resumed_sessions_too(cell, replica, version):
     device = Device(cell.alpha.clients["laptop"], version)
     put(cell, replica, window, BERLIN, version=20)
     device.visit(cell.alpha, vlan="60")
-    # The site alone changes: the policy is the same version.
+    # Only the site changes. The policy has the same version.
     put(cell, replica, window, AUCKLAND, version=20)
     assert is_resumed(device.visit(cell.alpha, expected=ACCESS_REJECT))
     assert cell.decisions()[-1].reason == "fallback-denied"

@@ -1,4 +1,4 @@
-"""A slot whose radiusd has its tenant's TLS versions: both sides agree on one of them, or on none."""
+"""A slot whose radiusd offers only its tenant's TLS versions. Device and server agree on a version or on none."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_PAP, EapolTestRun, ea
 
 @pytest.fixture(scope="module", params=[TLS_1_2, TLS_1_3])
 def narrow(request):
-    """A cell with only one TLS version, and that version."""
+    """A cell with only one TLS version, and this version."""
     with running_cell(Plan(slugs=("alpha",), tls_versions=(request.param,))) as cell:
         yield cell, request.param
 

@@ -1,4 +1,7 @@
-"""The key that signed a device's certificate decides, not a name. OpenSSL may still have a distrusted authority."""
+"""Trust depends on the key that signed a device's certificate, not on a name.
+
+OpenSSL may still have an authority that the tenant does not trust any more.
+"""
 
 import ssl
 
@@ -27,13 +30,13 @@ both_names = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 
 @pytest.fixture(scope="module")
 def corporate(standalone_cell, tmp_path_factory):
-    """An authority that the customer brings along."""
+    """An external authority of the customer."""
     return Authorities(tmp_path_factory.mktemp("corporate") / "acme", "Acme")
 
 
 @pytest.fixture
 def files(cell):
-    """alpha's trust directory, changed as the agent does."""
+    """The trust directory of alpha, changed as the agent does."""
     alpha = cell.alpha
     own = list(map(der, alpha.authorities.certificates))
 
@@ -47,7 +50,7 @@ def files(cell):
 
 @pytest.fixture
 def trusting(cell, replica, files, corporate):
-    """alpha trusts the customer's authority."""
+    """A cell in which alpha trusts the customer's authority."""
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(own_authorities_only=False))
         for certificate in corporate.certificates:
@@ -81,7 +84,7 @@ class TestImitation:
 
     @both_names
     def test_copied_sub_ca_trusted_by_openssl_is_rejected_by_key(self, cell, files, version):
-        """As it may be where such an authority was removed, or is another tenant's by mistake."""
+        """OpenSSL may have such an authority after its removal, or because it belongs to another tenant."""
         alpha, bravo = cell.alpha.authorities, cell.bravo.authorities
         root = imitate(alpha.root.certificate, bravo)
         fake = imitate(alpha.issuing.certificate, bravo, signed_by=root.issuer)
@@ -94,7 +97,7 @@ class TestImitation:
     def test_only_copied_sub_ca_in_openssls_store_is_rejected(
         self, cell, replica, trusting, files, corporate, version, tmp_path
     ):
-        """OpenSSL then knows only the imitation: the module must reject it."""
+        """OpenSSL then knows only the imitation, so the module must reject it."""
         imitated = Authorities(tmp_path / "imitated", f"Globex {version}")
         with replica.begin() as batch:
             for certificate in imitated.certificates:
@@ -151,7 +154,7 @@ class TestExternal:
                 put_trusted(batch, trusting.number, certificate, own=True)
         assert is_resumed(device.visit(trusting, expected=ACCESS_REJECT))
         device.visit(trusting, expected=ACCESS_REJECT)
-        # OpenSSL finds nothing wrong with a full handshake.
+        # OpenSSL reports no error in a full handshake.
         fresh = Device(corporate_laptop(corporate), version)
         assert not is_resumed(fresh.visit(trusting, expected=ACCESS_REJECT))
         refused = [(record.reason, record.detail) for record in cell.decisions()[1:]]
@@ -166,7 +169,7 @@ class TestExternal:
         with replica.begin() as batch:
             for pair in zip(old.certificates, new.certificates, strict=True):
                 put_trusted(batch, trusting.number, *pair)
-        # OpenSSL finds an authority among several of one name by its key identifier.
+        # OpenSSL uses the key identifier to select among authorities with one name.
         old_device, new_device = (Device(each.client("laptop"), version) for each in (old, new))
         for device in (old_device, new_device):
             device.visit(trusting, vlan="10")
@@ -193,7 +196,7 @@ def test_distrusted_authority_is_rejected_on_resumption(cell, replica, version, 
 
 
 def test_rejected_session_is_deleted(cell, replica):
-    """With TLS 1.2, which has one for each device; with TLS 1.3 those of earlier visits stay, and are refused."""
+    """TLS 1.2 has one session for each device. With TLS 1.3, sessions of earlier visits remain and are rejected."""
     device = Device(cell.alpha.clients["spare"], ssl.TLSVersion.TLSv1_2)
     device.visit(cell.alpha, vlan="10")
     with replica.begin() as batch:
@@ -231,7 +234,7 @@ def made(tmp_path_factory):
 
 
 class TestTable:
-    """Decision table: every standing of an authority and a certificate, each near miss beside its hit."""
+    """Decision table: each status of an authority and of a certificate, with each near miss next to its hit."""
 
     @pytest.fixture
     def check(self, made, tmp_path):
@@ -302,7 +305,7 @@ class TestTable:
     )
     def test_external_certificate(self, check, made, required, listed_until, told, reason):
         external = trusted(made.issuing.certificate, not_after=LATER, listed_until=listed_until)
-        # A foreign authority that uses our serials gains nothing by it and loses nothing.
+        # A foreign authority that uses Admit's serial numbers gains and loses nothing.
         for status in ("valid", "revoked", ""):
             assert check(external, told=told, status=status, status_required=required) == reason
 

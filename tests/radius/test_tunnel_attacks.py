@@ -1,4 +1,4 @@
-"""Attacks inside a tunnel: nobody is admitted, and the log names the attempt."""
+"""Attacks inside a tunnel: no attacker is permitted, and the log names the attempt."""
 
 import os
 import ssl
@@ -72,12 +72,12 @@ class TestNames:
             (b"\xff", "unknown-user", "=FF"),
             ("nobödy".encode(), "unknown-user", "nobödy"),
             (b"x" * 253, "unknown-user", "x" * 253),
-            # More than an attribute holds, so radiusd leaves it out.
+            # The name is longer than an attribute, so radiusd omits it.
             (b"x" * 300, "unknown-user", "anonymous"),
             (b"%{User-Name}", "unknown-user", "%{User-Name}"),
             (b'back\\slash\n"quoted" `id`', "unknown-user", 'back\\slash\n"quoted" `id`'),
             (b"anna ", "unknown-user", "anna "),
-            # Ends at the NUL, which is no part of any name: it is nobody's then, and not the user behind it.
+            # The name ends at the NUL, which no name contains. It must match no user.
             (b"\0anna", "unknown-user", "anonymous"),
         ],
     )
@@ -100,7 +100,7 @@ class TestNames:
     )
     def test_unusual_name_is_rejected_in_peap(self, cell, name):
         tunnel = Tunnel(cell.alpha, PEAP).open_peap(name)
-        # A name that ends at its NUL may be asked for its password, as any user is; it has to be right.
+        # radiusd may request the password of a name that ends at its NUL. The password must be correct.
         for _ in range(3):
             if tunnel.code != ACCESS_CHALLENGE:
                 break
@@ -137,7 +137,7 @@ class TestNames:
         assert_rejected(cell, tunnel, "unknown-user", method="eap-ttls-pap", identity=PRINTER)
 
 
-class TestWaysRoundTheList:
+class TestBypassOfEnabledMethods:
     @pytest.mark.parametrize("kind", [MD5, GTC, TLS, TTLS, PEAP])
     def test_no_other_eap_type_starts_inside(self, cell, kind):
         tunnel = Tunnel(cell.alpha).open()
@@ -174,7 +174,7 @@ class TestWaysRoundTheList:
         assert cell.decision().detail.startswith(f"the device wants {named} inside EAP-TTLS; offered here: ")
 
     def test_devices_own_challenge_is_not_parsed(self, cell):
-        """RFC 5281 11.2.2."""
+        """The server computes the challenge from the tunnel's keys (RFC 5281 11.2.2)."""
         tunnel = Tunnel(cell.alpha).open()
         chap = avp(CHAP_PASSWORD, b"\x07" + bytes(16)) + avp(CHAP_CHALLENGE, bytes(16))
         tunnel.say(avp(USER_NAME, b"anna") + chap)
@@ -237,7 +237,7 @@ class TestWaysRoundTheList:
         assert refused.detail == f"the device wants {wanted}; offered here: {offered}"
 
 
-class TestWhoIsWho:
+class TestIdentity:
     def test_name_and_eap_identity_inside_must_agree(self, cell):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(avp(USER_NAME, b"guest") + avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
@@ -253,7 +253,7 @@ class TestWhoIsWho:
         assert (cell.decision().identity, cell.decision().permitted) == ("guest", False)
 
     def test_second_identity_cannot_replace_the_first(self, cell):
-        """Both may come in, and have the same password."""
+        """Each of the two users is permitted, and both have the same password."""
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"alpha-user")))
         tunnel.say(avp(USER_NAME, b"anna") + avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
@@ -318,7 +318,7 @@ class TestPasswords:
 
     @pytest.mark.parametrize("kind", [TTLS, PEAP])
     def test_second_attempt_in_a_conversation_is_ignored(self, cell, kind):
-        """rlm_eap_mschapv2 would go on, and the limiter would count one failure for fifty guesses."""
+        """`rlm_eap_mschapv2` would accept further attempts, and the limiter would count 50 guesses as one failure."""
         tunnel = open_mschap(cell.alpha, kind)
         say_eap(tunnel, kind, mschap_answer(tunnel, "anna", "wrong password"))
         assert tunnel.code == ACCESS_CHALLENGE
@@ -358,7 +358,7 @@ class TestResumption:
     @both_versions
     @pytest.mark.parametrize("end", ["wrong password", "nothing said"])
     def test_session_without_a_valid_password_admits_nobody(self, cell, version, end):
-        """radiusd sends the ticket of TLS 1.3 before it requests the password."""
+        """With TLS 1.3, radiusd sends the ticket before it requests the password."""
         first = Tunnel(cell.alpha, version=version).open()
         first.say(login(b"anna", b"wrong") if end == "wrong password" else b"")
         _assert_not_resumed_into(cell, Tunnel(cell.alpha, context=first.context, session=first.tls.session))
@@ -366,7 +366,7 @@ class TestResumption:
     @both_versions
     @pytest.mark.parametrize("kind", [TTLS, PEAP])
     def test_session_of_a_certificate_opens_no_tunnel(self, cell, version, kind):
-        """radiusd 3.2.7 says that the type has changed, and resumes it all the same (cbtls_get_session)."""
+        """`radiusd` 3.2.7 logs that the type has changed, but resumes the session (cbtls_get_session)."""
         device = Device(cell.alpha.clients["laptop"], version)
         device.visit(cell.alpha)
         cell.forget_records()
@@ -374,7 +374,7 @@ class TestResumption:
         _assert_not_resumed_into(cell, Tunnel(cell.alpha, kind, context=device._context, session=session))
 
     def test_name_in_a_resumed_session_requires_its_password(self, cell):
-        """radiusd ends a resumed conversation as a success at the next acknowledgement, whatever it requested."""
+        """At the next acknowledgement, radiusd ends a resumed conversation as a success."""
         device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_3)
         device.visit(cell.alpha)
         cell.forget_records()
@@ -396,7 +396,7 @@ class TestResumption:
 
 
 def _assert_not_resumed_into(cell, tunnel):
-    """Either a full handshake, which asks for everything, or a reject."""
+    """Assert a full handshake with all credentials, or a reject."""
     try:
         tunnel.open()
     except (AssertionError, ssl.SSLError):

@@ -1,4 +1,4 @@
-"""Passwords in EAP-TTLS that the verifier checks: the inner request is proxied, then the tunnel is taken up again."""
+"""Passwords in EAP-TTLS that the verifier checks. radiusd proxies the inner request and then continues the tunnel."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_rejected_password_has_the_sources_reason(cell, verifier, version):
     assert (record.method, record.identity) == ("eap-ttls-pap", "zoe")
 
 
-def test_reject_of_a_name_that_is_no_text_is_logged(cell, verifier):
+def test_reject_of_a_name_that_is_not_text_is_logged(cell, verifier):
     with verifier(VerificationResult("unknown-user")):
         assert Tunnel(cell.alpha).open().say(login(b"\xff\xfe", b"open sesame")) == ACCESS_REJECT
     assert (cell.decision().reason, cell.decision().identity) == ("unknown-user", "=FF=FE")
@@ -73,7 +73,7 @@ def test_directory_user_with_mschap_gets_advice(cell, verifier):
     ids=["two names", "two passwords", "no name", "a name that begins with NUL"],
 )
 def test_request_without_a_login_is_answered_at_once(cell, verifier, said):
-    """radiusd would mark a silent verifier as dead, which affects everyone."""
+    """`radiusd` would mark a silent verifier as dead, which affects all users."""
     with verifier(STAFF) as running:
         assert Tunnel(cell.alpha).open().say(said) == ACCESS_REJECT
     assert running.asked == []

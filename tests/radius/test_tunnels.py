@@ -1,4 +1,4 @@
-"""Passwords inside EAP-TTLS and PEAP with eapol_test: each method, each failure, both TLS versions."""
+"""Passwords inside EAP-TTLS and PEAP with eapol_test: each method, each failure, and two TLS versions."""
 
 import pytest
 
@@ -43,18 +43,21 @@ def assert_refused(cell, seen, reason, method, *, identity="anna"):
 @each_way
 @pytest.mark.parametrize("slug", ["alpha", "bravo"])
 def test_right_password_is_permitted_as_the_inner_user(cell, slug, way, version):
-    """alpha's server certificate is chosen for each session, bravo's is baked into radiusd's configuration."""
+    """`radiusd` chooses alpha's server certificate for each session.
+
+    Bravo's server certificate is in its configuration.
+    """
     tenant = cell.tenants[slug]
     seen = eap_password(tenant, way, "anna", version=version, attributes=("32:s:switch-1",)).run()
     assert seen.accepted, seen.output[-2000:]
     assert seen.vlans == ["30"]
-    # The name for the NAS to use in accounting.
+    # The name that the NAS uses in accounting.
     assert seen.user_names[-1] == "anna"
     record = cell.decision()
     assert (record.permitted, record.reason, record.rule_id) == (True, "rule-permitted", "staff")
     assert (record.method, record.tls_version, record.resumed) == (METHOD[way], version, False)
     assert (record.tenant_id, record.nas_id, record.mac) == (tenant.tenant_id, tenant.nas_id, seen.mac)
-    # The outer name decides nothing, but is kept.
+    # The outer name has no effect on the decision, but is logged.
     assert record.identity == "anna"
     assert record.request["identity"] == ("anna",)
     assert record.request["user.name"] == ("anna",)
@@ -81,7 +84,7 @@ REJECTED = [
     ("way", "version", "name", "password", "reason"),
     [
         *((way, TLS_1_3, *row) for way in (TTLS_PAP, PEAP) for row in REJECTED),
-        # The TLS version and the framing of MS-CHAPv2 affect only the comparison.
+        # The TLS version and the framing of MS-CHAPv2 affect only the comparison of passwords.
         *((way, TLS_1_2, *REJECTED[0]) for way in METHOD),
     ],
 )
@@ -92,7 +95,7 @@ def test_rejected_user_gets_a_reason(cell, way, version, name, password, reason)
 
 @pytest.mark.parametrize("outer", ["", "disabled", "anna@other.example", PRINTER, "x" * 200])
 def test_outer_name_is_not_used(cell, outer):
-    """Not even a MAC address: radiusd offers MD5 first, but the login is no MAB."""
+    """A MAC address as outer name is not used either. radiusd proposes MD5 first, but the login is no MAB."""
     mac = outer if outer == PRINTER else new_mac()
     seen = eap_password(cell.alpha, TTLS_PAP, "anna", outer=outer, mac=mac).run()
     assert seen.accepted
@@ -149,7 +152,7 @@ def test_pending_conversation_is_recognized_by_its_type(cell, way):
 @pytest.mark.parametrize("way", [TTLS_PAP, PEAP])
 @both_versions
 def test_each_reconnection_checks_password_and_policy(cell, way, version):
-    """Nothing is resumed, because radiusd would not know the session's user."""
+    """No session is resumed, because radiusd would not know the session's user."""
     seen = eap_password(cell.alpha, way, "anna", version=version, reauthentications=2).run()
     assert seen.accepted
     assert seen.resumptions == 0

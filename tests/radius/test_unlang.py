@@ -6,8 +6,8 @@ from pathlib import Path
 
 RADDB = Path(__file__).parents[2] / "radius" / "raddb"
 _CONDITION = re.compile(r"^\s*(?:els)?if (\(.*\)) \{$", re.MULTILINE)
-# In 3.2 a comparison with an absent attribute makes the whole condition false, also behind a `!`
-# (radius_evaluate_cond in src/main/evaluate.c): write `!(&Attribute && (&Attribute == value))`.
+# In 3.2, a comparison with an absent attribute makes the whole condition false, even after a `!` (radius_evaluate_cond
+# in src/main/evaluate.c). Write `!(&Attribute && (&Attribute == value))`.
 _UNEQUAL = re.compile(r"!=|!~")
 _COMPARED = re.compile(r"(&[\w.:-]+) (?:==|=~|<|>|<=|>=) (&[\w.:-]+)?")
 
@@ -27,7 +27,7 @@ def negated_groups(condition: str) -> Iterator[str]:
 
 
 def unguarded(condition: str) -> list[str]:
-    """Attributes that a negated group compares without a look whether they are there."""
+    """Attributes that a negated group compares without a check of their presence."""
     return [
         name
         for group in negated_groups(condition)

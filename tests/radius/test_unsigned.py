@@ -1,4 +1,4 @@
-"""Requests without Message-Authenticator: dropped, logged with the address, answered only where the NAS is exempt."""
+"""Requests without Message-Authenticator: dropped, logged with the address, and answered only if the NAS is exempt."""
 
 import os
 import re
@@ -23,7 +23,7 @@ CALL_CHECK = (
 
 
 def unsigned(nas: Nas, attributes: bytes = CALL_CHECK) -> bytes:
-    """A PAP request as old switches send it."""
+    """A PAP request without Message-Authenticator, as old switches send it."""
     signed = packet.make_access_request(os.urandom(1)[0], os.urandom(16), attributes, nas.key, PRINTER.encode())
     return without_signature(signed)
 
@@ -43,7 +43,7 @@ def test_unsigned_request_is_dropped_and_logged_once(cell):
     until(lambda: logged(cell, nas.address), "a line in the log")
     assert logged(cell, nas.address) == [str(cell.bravo.slot)]
     assert nas.ask(CALL_CHECK, password=PRINTER.encode())[0] == packet.ACCESS_REJECT
-    # Of the signed one: radiusd calls post-auth for those that it drops, too.
+    # The only decision is about the signed request, although radiusd calls post-auth for dropped requests too.
     assert cell.decision().reason == "unknown-mac"
 
 
@@ -54,7 +54,7 @@ def test_unsigned_request_with_invalid_utf8_is_logged(cell):
 
 
 def test_exempt_nas_with_proxy_state_is_dropped_and_logged(cell):
-    """BlastRADIUS hides its prefix in Proxy-State."""
+    """A BlastRADIUS attacker hides the collision prefix in Proxy-State."""
     nas = Nas(cell.alpha, OLD_NAS)
     assert is_silent(nas, CALL_CHECK + encode_attribute(PROXY_STATE, b"chosen by an attacker"))
     until(lambda: logged(cell, OLD_NAS), "a line in the log")
@@ -70,13 +70,16 @@ def test_signed_request_with_proxy_state_is_answered(cell):
 
 @pytest.mark.parametrize("address", ["127.0.0.66", "127.0.0.93"])
 def test_state_of_another_conversation_is_useless_unsigned(cell, address):
-    """Later packets of a conversation skip the module, and must not skip this check."""
+    """Later packets of a conversation bypass the module, and must not bypass this check."""
     with_state = CALL_CHECK + encode_attribute(STATE, os.urandom(16)) + encode_attribute(PROXY_STATE, b"x")
     assert is_silent(Nas(cell.alpha, address), with_state)
 
 
 def test_flood_of_unsigned_requests_never_reaches_radiusd(cell):
-    """Signed requests and those of exempt NASes are answered meanwhile. The last test of this cell's filters."""
+    """Signed requests and requests of exempt NASes are answered meanwhile.
+
+    This must be the last test of this cell's filters.
+    """
     before = cell.statistics()["access_requests"]
     for sent in range(10):
         with Nas(cell.alpha, f"127.0.3.{sent}").socket() as sending:
@@ -96,7 +99,7 @@ def test_decision_records_whether_an_exempt_nas_signed(cell):
     assert old.ask(CALL_CHECK, password=PRINTER.encode()) is not None
     assert [record.signature for record in cell.decisions()] == [("unsigned", OLD_NAS), ("signed", OLD_NAS)]
     cell.forget_records()
-    # EAP is always signed, and most NASes must sign: both prove nothing.
+    # EAP is always signed, and most NASes must sign. Neither request proves a change.
     old.ask(encode_attribute(USER_NAME, "x") + packet.encode_eap_message(b"\x02\x01\x00\x05\x00"))
     Nas(cell.alpha).ask(CALL_CHECK, password=PRINTER.encode())
     assert [record.signature for record in cell.decisions()] == [(), ()]
@@ -117,7 +120,7 @@ def test_flood_of_forged_addresses_is_limited():
 
 
 class Bound:
-    """A listener of this process, and what sends to it."""
+    """A listener of this process, and a sender to it."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -145,7 +148,7 @@ def test_filter_stays_for_the_rest_of_the_minute(cell):
             shield.count(0, "192.0.2.1", 1, 600)
             shield.count(1, "192.0.2.1", 1, 600)
         assert bound.gets(request)
-        # Slot 1 has no filter: its exemptions may change at any time.
+        # Slot 1 has no filter, because its exemptions may change at any time.
         shield.count(1, "192.0.2.1", 1, 659)
         assert bound.gets(request)
         shield.count(0, "192.0.2.1", 1, 659)

@@ -1,4 +1,4 @@
-"""The kernel's filter: what passes it is what radiusd must see."""
+"""The packet filter in the kernel: it passes every packet that radiusd must receive."""
 
 import os
 import socket
@@ -55,7 +55,7 @@ DROPPED = {
 
 @contextmanager
 def filtered(family: int, exempt: tuple[str, ...] = ()):
-    """A listener with the filter, and what sends to it from an address."""
+    """A listener with the filter, and a sender to it from an address."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
         listener.bind((LOOPBACK[family], 0))

@@ -1,4 +1,4 @@
-"""Passwords that the verifier checks: they hold no thread of radiusd and delay no other request (ADR 0006)."""
+"""Passwords that the verifier checks. They block no thread of radiusd and delay no other request (ADR 0006)."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ STAFF = VerificationResult(source="directory", name="Zoe", groups=("staff", "Bü
 
 
 def login(cell, name="zoe", password="open sesame", seconds=5.0):
-    """The answer's code, None for silence."""
+    """The response's code, None for silence."""
     nas = Nas(cell.alpha)
     attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, new_mac())])
     request = packet.make_access_request(7, os.urandom(16), attributes, nas.key, password.encode())
@@ -34,7 +34,7 @@ def login(cell, name="zoe", password="open sesame", seconds=5.0):
 
 @pytest.fixture(autouse=True)
 def source(cell, replica):
-    """Alpha has an identity source; which is the verifier's affair."""
+    """Alpha has an identity source. Only the verifier knows the kind of the source."""
     with replica.begin() as batch:
         cell.alpha.put_source(batch)
         put_argon2_user(batch, cell, "otto", "correct horse battery")
@@ -68,7 +68,7 @@ def test_slot_is_determined_by_the_port(cell, verifier):
         for line in (f"NAS-Identifier=slot_{cell.bravo.slot}", 'Proxy-State=0x01, NAS-Identifier="x"'):
             reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="x"', line)
             assert reply.code == "Access-Accept"
-    # More than twice where an answer took so long that radclient asked again.
+    # More than twice if a response was late and radclient sent the request again.
     assert len(running.asked) >= 2
     assert {slot for slot, _, _ in running.asked} == {cell.alpha.slot}
 
@@ -81,7 +81,7 @@ def test_verifiers_reason_is_in_the_log(cell, verifier):
     assert (record.permitted, record.reason, record.detail) == (False, "wrong-password", "data 52e")
 
 
-def test_reject_of_a_name_that_is_no_text_is_logged(cell, verifier):
+def test_reject_of_a_name_that_is_not_text_is_logged(cell, verifier):
     with verifier(always(VerificationResult("unknown-user"))):
         assert login(cell, name=b"\xff\xfe") == ACCESS_REJECT
     assert (cell.decision().reason, cell.decision().identity) == ("unknown-user", "=FF=FE")
@@ -96,7 +96,7 @@ def test_local_user_is_verified_and_keeps_local_groups(cell, verifier):
     assert "user.source" not in record.request
 
 
-def test_tenant_without_sources_queries_nobody(cell, verifier):
+def test_tenant_without_sources_queries_no_verifier(cell, verifier):
     with verifier(always(STAFF)) as running:
         reply = radclient(cell.bravo, 'User-Name="zoe"', 'User-Password="open sesame"')
     assert reply.code == "Access-Reject"
@@ -104,8 +104,8 @@ def test_tenant_without_sources_queries_nobody(cell, verifier):
     assert cell.decision().reason == "unknown-user"
 
 
-def test_slow_logins_delay_nobody(cell, verifier):
-    """Many more logins wait for an answer than radiusd has threads; every other request is answered meanwhile."""
+def test_slow_logins_delay_no_other_request(cell, verifier):
+    """More logins wait for a response than radiusd has threads. Every other request is answered meanwhile."""
     release = threading.Event()
 
     async def slow(slot, name, password):
@@ -128,7 +128,9 @@ def test_slow_logins_delay_nobody(cell, verifier):
 
 
 def test_silent_verifier_is_reported_in_time_and_retried(cell, verifier):
-    """A plain login, one in a tunnel, and one whose NAS repeats its request: none waits longer than the timeout."""
+    """A plain login, a login in a tunnel, and a login whose NAS repeats its request: none waits longer than the
+    timeout.
+    """
     tunnel = Tunnel(cell.alpha, patience_seconds=20).open()
     with ThreadPoolExecutor(3) as devices:
         codes = [
@@ -145,7 +147,7 @@ def test_silent_verifier_is_reported_in_time_and_retried(cell, verifier):
 
 
 def repeated_login(cell):
-    """The answer's code for a request that is repeated every 1.5 seconds, for at most 15 seconds."""
+    """The response's code for a request that is repeated every 1.5 seconds, for at most 15 seconds."""
     nas = Nas(cell.alpha)
     attributes = joined([(USER_NAME, "zoe"), (CALLING_STATION_ID, new_mac())])
     request = packet.make_access_request(9, os.urandom(16), attributes, nas.key, b"open sesame")
@@ -167,7 +169,7 @@ def test_response_signed_with_another_secret_is_rejected(cell):
 
 
 def test_user_blocked_during_verification_is_rejected(cell, replica):
-    """A deleted user is rejected, too: the data at the end counts."""
+    """A deleted user is rejected too, because the data at the end of the verification counts."""
     users = {"otto": ("user-disabled", lambda batch: put_argon2_user(batch, cell, "otto", "x", disabled=True))}
     users["emil"] = ("unknown-user", lambda batch: batch.delete_user(cell.alpha.number, "emil"))
     with replica.begin() as batch:

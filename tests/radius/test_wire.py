@@ -73,7 +73,7 @@ MALFORMED_ACCOUNTING = {
 
 
 def answered(address: str, port: int, datagrams: dict[str, bytes]) -> list[str]:
-    """Names of the datagrams that got an answer."""
+    """Names of the datagrams that got a response."""
     sockets = {}
     for name, datagram in datagrams.items():
         asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -120,7 +120,7 @@ def test_changed_request_gets_no_response(cell):
 
 
 def test_octets_after_the_packet_are_padding(cell):
-    """RFC 2865 3: what lies outside the length is ignored."""
+    """Octets after the packet's length are ignored (RFC 2865 3)."""
     nas = Nas(cell.alpha)
     reply = nas.exchange(signed(nas, CALL_CHECK) + b"padding")
     assert reply is not None
@@ -166,7 +166,7 @@ def test_nas_with_its_own_secret_is_answered_only_with_it(cell):
 
 @pytest.mark.parametrize("password", [PRINTER.encode(), b"wrong"])
 def test_response_begins_with_its_signature(cell, password):
-    """BlastRADIUS (CVE-2024-3596): what precedes the signature could be chosen by an attacker."""
+    """An attacker could choose attributes before the signature (BlastRADIUS, CVE-2024-3596)."""
     reply = Nas(cell.alpha).ask(NAME + encode_attribute(CALLING_STATION_ID, PRINTER), password=password)
     assert reply[0] in (packet.ACCESS_ACCEPT, packet.ACCESS_REJECT)
     assert packet.parse_attributes(reply)[0][0] == MESSAGE_AUTHENTICATOR
@@ -187,7 +187,7 @@ def test_reject_has_only_attributes_allowed_by_rfc_2865(cell):
 
 
 def test_proxy_state_is_returned_in_order(cell):
-    """RFC 2865 5.33: all of them, unmodified, in the same order; in rejects too."""
+    """All Proxy-State attributes are returned unmodified and in order, also in rejects (RFC 2865 5.33)."""
     states = encode_attribute(33, b"one") + encode_attribute(33, b"two")
     for password in (PRINTER.encode(), b"wrong"):
         reply = Nas(cell.alpha).ask(NAME + states, password=password)
@@ -196,7 +196,7 @@ def test_proxy_state_is_returned_in_order(cell):
 
 @pytest.mark.parametrize("slug", ["alpha", "bravo"])
 def test_status_server_at_a_slot_gets_an_accept(cell, slug):
-    """RFC 5997 2.3."""
+    """A Status-Server request gets an Access-Accept (RFC 5997 2.3)."""
     reply = Nas(cell.tenants[slug]).ask(b"", code=packet.STATUS_SERVER)
     assert reply[0] == packet.ACCESS_ACCEPT
     assert cell.decisions() == []

@@ -1,4 +1,4 @@
-"""Authorities in the replica, as the agent writes them."""
+"""Trusted authorities in the replica, as the agent writes them."""
 
 import uuid
 
@@ -25,7 +25,7 @@ def trusted(certificate: x509.Certificate, *, own: bool = False, **changes: obje
 def put_trusted(
     batch: WriteBatch, tenant: int, *certificates: x509.Certificate, own: bool = False, **changes: object
 ) -> None:
-    """Trust authorities of one name, the only ones that the tenant trusts by that name."""
+    """Trust these authorities, and no other authority of this name."""
     line = subject_line(certificates[0])
     put_issuer(batch, tenant, line, *(trusted(each, own=own, **changes) for each in certificates))
 

@@ -1,4 +1,4 @@
-"""A supplicant of EAP-TTLS and PEAP in Python, which says inside the tunnel what no well-behaved one would."""
+"""A supplicant of EAP-TTLS and PEAP in Python, which can send invalid messages inside the tunnel."""
 
 import ssl
 from collections import deque
@@ -21,19 +21,19 @@ REQUEST, RESPONSE = 1, 2
 IDENTITY, NAK, MD5, GTC, TLS, TTLS, PEAP, MSCHAPV2 = 1, 3, 4, 6, 13, 21, 25, 26
 _LENGTH_INCLUDED, _MORE = 0x80, 0x40
 _FRAGMENT_OCTETS = 1300
-# RFC 2865, 2548 and 5281 10.1: codes of AVPs.
+# Codes of AVPs (RFC 2865, RFC 2548 and RFC 5281 10.1).
 USER_PASSWORD, CHAP_PASSWORD, CHAP_CHALLENGE, EAP_AVP = 2, 3, 60, 79
 
 
 def avp(code: int, data: bytes, *, vendor: int = 0) -> bytes:
-    """RFC 5281 10.1; mandatory, padded to four octets."""
+    """A mandatory AVP, padded to four octets (RFC 5281 10.1)."""
     flags = 0xC0 if vendor else 0x40
     head = code.to_bytes(4, "big") + bytes((flags,)) + (8 + 4 * bool(vendor) + len(data)).to_bytes(3, "big")
     return head + (vendor.to_bytes(4, "big") if vendor else b"") + data + bytes(-len(data) % 4)
 
 
 def login(name: bytes, password: bytes) -> bytes:
-    """PAP inside TTLS (RFC 5281 11.2.5); the password is padded to a multiple of 16 octets with NULs."""
+    """PAP inside TTLS (RFC 5281 11.2.5). NULs pad the password to a multiple of 16 octets."""
     padding = -len(password) % 16 if password else 16
     return avp(USER_NAME, name) + avp(USER_PASSWORD, password + bytes(padding))
 
@@ -43,7 +43,10 @@ def eap(code: int, identifier: int, kind: int, data: bytes = b"") -> bytes:
 
 
 class Tunnel:
-    """One conversation; `code` is that of the last answer, `heard` what came inside since the last `say`."""
+    """One conversation.
+
+    `code` is the code of the last response, `heard` the data received in the tunnel since the last `say`.
+    """
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class Tunnel:
         self._identifier = 0
 
     def ask(self, packet: bytes) -> bytes:
-        """Send an EAP packet; the EAP of the answer."""
+        """Send an EAP packet and return the EAP packet of the response."""
         state = encode_attribute(STATE, self.state) if self.state else b""
         named = encode_attribute(USER_NAME, self.outer) + encode_attribute(CALLING_STATION_ID, self.mac) + self.more
         reply = Nas(self.tenant).ask(named + encode_eap_message(packet) + state, seconds=self.patience_seconds)
@@ -83,7 +86,10 @@ class Tunnel:
         return found
 
     def open(self) -> "Tunnel":
-        """Until the tunnel stands, on our side. With TLS 1.3 our last flight waits for what is said first."""
+        """Complete the handshake of the tunnel.
+
+        With TLS 1.3, the client's last flight waits for the first data to send.
+        """
         answer = self.ask(eap(RESPONSE, 0, IDENTITY, self.outer.encode()))
         if self.code == ACCESS_CHALLENGE and answer[4] != self.kind:
             answer = self.ask(eap(RESPONSE, self._identifier, NAK, bytes((self.kind,))))
@@ -95,7 +101,7 @@ class Tunnel:
         return self
 
     def open_peap(self, name: bytes) -> "Tunnel":
-        """Opens a PEAP tunnel and sends the inner name, which radiusd requests after all tickets."""
+        """Open a PEAP tunnel and send the inner name, which radiusd requests after all tickets."""
         self.open()
         while not self.heard:
             assert self.say() == ACCESS_CHALLENGE
@@ -103,7 +109,7 @@ class Tunnel:
         return self
 
     def say(self, data: bytes = b"") -> int:
-        """Say it inside, or only what TLS has to say; the code of the answer."""
+        """Send data inside the tunnel, or only pending TLS messages. Returns the code of the response."""
         self.heard = b""
         if data:
             self.tls.write(data)
@@ -126,7 +132,7 @@ class Tunnel:
             return
 
     def _flight(self) -> None:
-        """Send what waits, in fragments; take in what answers, in fragments."""
+        """Send the pending TLS data in fragments, and receive the response in fragments."""
         data = self._outgoing.read()
         pieces = deque(data[at : at + _FRAGMENT_OCTETS] for at in range(0, len(data), _FRAGMENT_OCTETS))
         flags, length = _LENGTH_INCLUDED, len(data).to_bytes(4, "big")
@@ -149,7 +155,7 @@ class Tunnel:
 
 
 def anonymous_context(version: ssl.TLSVersion) -> ssl.SSLContext:
-    """Of a client without a certificate, which trusts anybody."""
+    """TLS context of a client without a certificate, which trusts any server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.minimum_version = context.maximum_version = version

@@ -1,4 +1,4 @@
-"""Users beside those that every tenant of the cell has."""
+"""Users in addition to those that every tenant of the cell has."""
 
 from nac.cellformat.replica.records import UserRecord
 from nac.cellformat.replica.store import WriteBatch
@@ -8,7 +8,7 @@ from tests.radius.standalone import StandaloneCell
 
 
 def put_user(batch: WriteBatch, cell: StandaloneCell, name: str, password: str) -> None:
-    """One of alpha's staff, who may use CHAP; of an earlier version."""
+    """Write a user of alpha's group staff, who may use CHAP. The record has the format of an earlier version."""
     sealed = cell.sealer.seal(password.encode(), "user:0")
     batch.put_user(cell.alpha.number, UserRecord("0", name, False, ("staff",), earlier_hash(password), sealed, 0))
 

@@ -1,4 +1,4 @@
-"""One request before all parts that decide: the cell, a redecision, a simulation, a replay and a self-test."""
+"""One request, decided by every part that decides: the cell, a redecision, a simulation, a replay and a self-test."""
 
 import json
 from typing import NamedTuple
@@ -34,7 +34,7 @@ ENABLED = {"disabled": False, "valid_until": None, "groups": ("staff",)}
 
 
 class Answer(NamedTuple):
-    """The parts of a decision that the cell, a redecision and a simulation all have."""
+    """The fields of a decision that the cell, a redecision and a simulation report."""
 
     verdict: str
     reason: str
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 
 class AgreementNet:
-    """A tenant's network whose rows change with each example."""
+    """The network of a tenant, whose rows change with each example."""
 
     def __init__(self, net):
         self.net = net
@@ -108,14 +108,14 @@ class AgreementNet:
             list(groups),
         )
 
-    def begin(self, mac=MAC, **asked):
-        """The cell admits a device, and its session begins. Returns the session's id."""
-        case, outcome = self.net.answer(mac, **asked)
+    def begin(self, mac=MAC, **queued_requests):
+        """Begin a session of a device that the cell admits. Returns the session's id."""
+        case, outcome = self.net.answer(mac, **queued_requests)
         assert outcome.permitted, outcome
         return self.net.begin(mac, encode_class(self.net.log(case, outcome)), case.identity)
 
     def redecide(self, row):
-        """A redecision of the session: (answer, action)."""
+        """Evaluate the session again: (answer, action)."""
         with self.net.scope("worker") as session:
             [judged] = Judge(session, self.net.id).judge(
                 live_sessions.read_rows(session, self.net.id, [row]), at=epoch_seconds()
@@ -124,7 +124,7 @@ class AgreementNet:
         return Answer.of(judged.after, judged.reason), judged.action
 
     def simulate(self, case):
-        """A simulation of the packet and credentials of the cell's `case`."""
+        """Simulate the packet and credentials of the cell's `case`."""
         request = {"method": case.method, **by_name(visible_pairs(case.request.pairs))}
         if case.method == "eap-tls":
             request |= {name: list(values) for name, values in case.facts.items() if name.startswith(("cert", "tls."))}
@@ -133,14 +133,14 @@ class AgreementNet:
             return simulate(session, tenant_id=self.net.id, request=request)
 
     def replay(self, case, outcome, document):
-        """A replay of this decision only, with the same document."""
+        """Replay only this decision, with an unchanged document."""
         self.execute("DELETE FROM auth_log")
         self.net.log(case, outcome)
         with self.net.scope() as session:
             return replay_policy(session, tenant_id=self.net.id, document=document, policy_id=None, days=1)
 
     def self_test(self, *, known, group=""):
-        """The cell's decision about a self-test's device, and what the self-test expects."""
+        """The cell's decision about the device of a self-test, and the decision that the self-test expects."""
         (key,) = self.execute("SELECT cui_key FROM tenants").fetchone()
         ticket = Ticket(TESTED_MAC, "0badc0de-0", epoch_seconds() + LIFETIME_SECONDS, known, group)
         pairs = [

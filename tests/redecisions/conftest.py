@@ -1,4 +1,4 @@
-"""A tenant whose cell decides with the module's own code. Its replica follows the database."""
+"""A tenant whose cell decides with the code of the module. Its replica follows the database."""
 
 import json
 from contextlib import contextmanager
@@ -92,7 +92,10 @@ class Net:
             )
 
     def answer(self, mac, *, user="", pairs=(), identifier=IDENTIFIER, method="", tls_version=""):
-        """The cell's current decision for this device: (case, outcome). Default method: mab, and pap for a user."""
+        """The cell's current decision about this device: (case, outcome).
+
+        The default method is mab, and pap for a user.
+        """
         self.replica.catch_up()
         named = [("User-Name", user or mac), ("Calling-Station-Id", mac), ("NAS-Identifier", identifier)]
         request = AccessRequest(
@@ -108,7 +111,7 @@ class Net:
         return case, outcome
 
     def log(self, case, outcome):
-        """Logs the decision as the shipper does. Returns its time in epoch microseconds."""
+        """Log the decision as the shipper does. Returns its time in epoch microseconds."""
         request, place = case.request, case.place
         with Session(self.engines.owner) as session, session.begin():
             make_row(
@@ -134,9 +137,9 @@ class Net:
             )
         return case.at
 
-    def join(self, mac, *, class_=None, minutes_ago=0, **asked):
-        """The device is admitted and its session begins. Returns the session's id."""
-        case, outcome = self.answer(mac, **asked)
+    def join(self, mac, *, class_=None, minutes_ago=0, **queued_requests):
+        """Admit the device and begin its session. Returns the session's id."""
+        case, outcome = self.answer(mac, **queued_requests)
         assert outcome.permitted, outcome
         at = self.log(case, outcome)
         return self.begin(mac, encode_class(at) if class_ is None else class_, case.identity, minutes_ago)
@@ -157,7 +160,7 @@ class Net:
         self.owner.execute("UPDATE sessions SET stopped_at = now() WHERE id = %s", (row,))
 
     def follow(self):
-        """The cell applies every change."""
+        """Apply every change in the cell."""
         self.replica.catch_up()
         with session_scope(CellScope(self.cell_id), engine=self.engines.cell) as session:
             session.execute(
@@ -175,7 +178,7 @@ class Net:
             return runner.advance_tenant(session, tenant_id=self.id)
 
     def settle(self):
-        """The changes are applied, collected and processed."""
+        """Apply, collect and process the changes."""
         self.follow()
         self.collect()
         while self.turn():
@@ -184,7 +187,7 @@ class Net:
         self.turn()
 
     def wait(self):
-        """Advances the request rate limiter by one minute."""
+        """Advance the clock of the request rate limiter by one minute."""
         self.owner.execute("UPDATE redecisions SET fed_at = fed_at - interval '1 minute'")
 
     def forget_marks(self):
@@ -194,8 +197,8 @@ class Net:
             self.owner.execute(f"DELETE FROM {table}")
 
     @property
-    def asked(self):
-        """{session: kind} of the queued requests."""
+    def queued_requests(self):
+        """The queued requests as {session: kind}."""
         with self.scope() as session:
             rows = session.query(CoaRequest).filter(CoaRequest.state == "queued").all()
             return {row.session_row: row.kind for row in rows}
@@ -258,7 +261,7 @@ def office(net):
 
 @pytest.fixture
 def crowd(net):
-    """More devices than may be disconnected without approval."""
+    """More devices than a run may disconnect without approval."""
     net.decide_by(document(by_group("printers", "20")))
     macs = [f"00a0c00001{number:02x}" for number in range(MIN_CEILING + 2)]
     for mac in macs:

@@ -1,4 +1,4 @@
-"""Situations with one failed check each, and with two, to test their order."""
+"""Situations in which one check fails, and in which two checks fail, to test their order."""
 
 from tests.redecisions.agreement import USER
 

@@ -1,6 +1,6 @@
-"""All parts that decide agree with the cell: the module itself decides the same request from its replica.
+"""Every part that decides agrees with the cell, where the module decides the request from its replica.
 
-Generated states mix the checks before the policy, and the table has each check by itself.
+Generated states combine the checks before the policy. The table has each check separately.
 """
 
 import pytest
@@ -70,7 +70,7 @@ def documents(draw):
 
 
 def is_publishable(document):
-    """No rule is unreachable."""
+    """Whether the policy has no unreachable rule."""
     try:
         compile_policy(document)
     except PolicyErrors:
@@ -139,8 +139,8 @@ def agreement(net):
 )
 def test_all_parts_agree_with_the_cell(agreement, document, endpoint, user, site, tenant, name, pairs, identifier):
     agreement.reset_rows()
-    asked = {"user": name, "pairs": pairs, "identifier": identifier}
-    row = agreement.begin(**asked)
+    queued_requests = {"user": name, "pairs": pairs, "identifier": identifier}
+    row = agreement.begin(**queued_requests)
     agreement.execute("DELETE FROM users")
     agreement.set_policy(document)
     agreement.set_site(**site)
@@ -152,11 +152,11 @@ def test_all_parts_agree_with_the_cell(agreement, document, endpoint, user, site
         agreement.add_endpoint(**endpoint)
     if user is not None:
         agreement.add_user(**user)
-    check_agreement(agreement, row, document, **asked)
+    check_agreement(agreement, row, document, **queued_requests)
 
 
-def check_agreement(agreement, row, document, **asked):
-    case, outcome = agreement.net.answer(MAC, **asked)
+def check_agreement(agreement, row, document, **queued_requests):
+    case, outcome = agreement.net.answer(MAC, **queued_requests)
     expected = Answer.of(outcome)
     told, action = agreement.redecide(row)
     assert told == expected
@@ -182,20 +182,20 @@ def check_prediction(outcome, prediction):
 
 @pytest.fixture
 def situation(agreement, request):
-    """The request's session began before the changes: (agreement, session, document, request, reason)."""
-    document, changes, asked, reason = SITUATIONS[request.param]
+    """A session that began before the changes: (agreement, session, document, request, reason)."""
+    document, changes, queued_requests, reason = SITUATIONS[request.param]
     agreement.reset_rows()
-    row = agreement.begin(**asked)
+    row = agreement.begin(**queued_requests)
     agreement.set_policy(document)
     for change in changes:
         change(agreement)
-    return agreement, row, document, asked, reason
+    return agreement, row, document, queued_requests, reason
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, indirect=True)
 def test_all_parts_agree_with_the_cell_in_a_situation(situation):
-    agreement, row, document, asked, reason = situation
-    case, outcome = agreement.net.answer(MAC, **asked)
+    agreement, row, document, queued_requests, reason = situation
+    case, outcome = agreement.net.answer(MAC, **queued_requests)
     assert outcome.reason == reason
     assert agreement.redecide(row)[0] == Answer.of(outcome)
     simulation = agreement.simulate(case)
@@ -212,7 +212,7 @@ def test_all_parts_agree_with_the_cell_in_a_situation(situation):
 
 @pytest.fixture
 def certificate(agreement, app_engine):
-    """A device's certificate, and the request with it: (serial, request)."""
+    """A device's certificate, and the request with this certificate: (serial, request)."""
     agreement.reset_rows()
     made = certify(app_engine, agreement.net.id)
     with agreement.net.scope() as session:
@@ -260,7 +260,7 @@ _CERTIFICATE_STATES = {
         "endpoint-blocked",
     ),
 }
-# A simulation presumes that the credentials hold.
+# A simulation assumes that the credentials are valid.
 _CREDENTIAL_STATES = ("revoked", "suspended", "other", "deleted", "authority", "revoked,")
 
 

@@ -1,4 +1,4 @@
-"""A large tenant's rows are read once, even before PostgreSQL has statistics for it (docs/adr/0014)."""
+"""Rows of a large tenant are read once, even before PostgreSQL has statistics of them (docs/adr/0014)."""
 
 import pytest
 from sqlalchemy import text
@@ -29,7 +29,10 @@ _READ = text(
 
 @pytest.fixture
 def unexpected(net_of, owner):
-    """A tenant whose rows are newer than the statistics, which describe a log full of another tenant's rows."""
+    """A tenant whose rows are newer than the statistics.
+
+    The statistics describe a log full of another tenant's rows.
+    """
     known, unexpected = net_of("alpha"), net_of("bravo")
     for tenant in (known, unexpected):
         tenant.moment = utc_now()
@@ -50,7 +53,7 @@ def test_session_page_reads_only_its_devices_decisions(unexpected):
         found = live_sessions.load_decisions(session, unexpected.id, live)
         read = session.scalar(_READ, {"of": "auth_log"})
     assert set(found) == set(range(1, PAGE + 1))
-    # Two per device and a few left by earlier tests, but not the whole tenant for each device.
+    # Two rows per device and a few rows of earlier tests, but not all rows of the tenant for each device.
     assert read <= 10 * PAGE
 
 

@@ -1,4 +1,4 @@
-"""Effects of a change on devices that are already connected."""
+"""The effect of a change on connected devices."""
 
 import pytest
 
@@ -13,19 +13,19 @@ from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, docume
 
 
 def test_unchanged_result_sends_nothing(net, office):
-    # Another rule decides, with the same result for the NAS.
+    # Another rule decides, with an equal result for the NAS.
     net.decide_by(document(by_group("printers", "20", identifier="other"), by_group("cameras", "30", identifier="c")))
     net.settle()
     [run] = net.runs
     assert (run["state"], run["sessions"], run["unchanged"]) == ("done", 2, 2)
     assert (run["disconnects"], run["reauthentications"], run["cannot_be_redecided"]) == (0, 0, {})
-    assert net.asked == {}
+    assert net.queued_requests == {}
 
 
 def test_new_vlan_reauthenticates_and_deny_disconnects(net, office):
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
-    assert net.asked == {office["printer"]: "reauthenticate", office["camera"]: "disconnect"}
+    assert net.queued_requests == {office["printer"]: "reauthenticate", office["camera"]: "disconnect"}
     [run] = net.runs
     assert (run["state"], run["scope"], run["disconnects"], run["reauthentications"]) == ("done", "all", 1, 1)
     changes = {change["action"]: change for change in run["changes"]}
@@ -46,10 +46,10 @@ def test_new_vlan_reauthenticates_and_deny_disconnects(net, office):
 
 def test_reauthenticated_device_uses_its_newer_decision(net, office):
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
-    # The NAS reports the new Class only with its next record.
+    # The NAS reports the new Class only with its next accounting record.
     net.log(*net.answer(PRINTER))
     net.settle()
-    assert net.asked == {}
+    assert net.queued_requests == {}
 
 
 def test_change_waits_until_the_cell_has_applied_it(net, office):
@@ -59,7 +59,7 @@ def test_change_waits_until_the_cell_has_applied_it(net, office):
     assert not net.turn()
     assert net.runs == []
     net.settle()
-    assert net.asked == {office["printer"]: "reauthenticate"}
+    assert net.queued_requests == {office["printer"]: "reauthenticate"}
 
 
 def test_result_of_a_concurrent_change_waits_for_the_cell(net, office):
@@ -70,7 +70,7 @@ def test_result_of_a_concurrent_change_waits_for_the_cell(net, office):
     net.decide_by(document(by_group("printers", "22"), cameras))
     (xact,) = net.owner.execute("SELECT r.xact::text FROM replica_changes r ORDER BY r.xact DESC LIMIT 1").fetchone()
     net.turn()
-    # The decision uses stored data. The cell must have it before the device reconnects.
+    # The decision uses stored data. The cell must have this data before the device reconnects.
     assert net.owner.execute("SELECT after_xact::text FROM coa_requests").fetchall() == [(xact,)]
     net.owner.execute("DELETE FROM coa_requests")
     net.settle()
@@ -83,10 +83,10 @@ def test_device_change_affects_only_its_sessions(net, office):
     net.settle()
     [run] = net.runs
     assert (run["scope"], run["sessions"], run["cause"]) == ("some", 1, "endpoint")
-    assert net.asked == {office["printer"]: "reauthenticate"}
+    assert net.queued_requests == {office["printer"]: "reauthenticate"}
 
 
-def test_change_without_live_sessions_leaves_no_trace(net, office):
+def test_change_without_live_sessions_creates_no_run(net, office):
     net.add(LAPTOP, "printers")
     net.settle()
     assert net.runs == []
@@ -101,7 +101,7 @@ def test_user_change_affects_their_sessions(net, office):
     net.call(USER_GROUPS.create, name="other")
     net.owner.execute("UPDATE users SET disabled = true WHERE name = 'anna'")
     net.settle()
-    assert net.asked == {anna: "disconnect"}
+    assert net.queued_requests == {anna: "disconnect"}
     [change] = net.runs[0]["changes"]
     assert change["after"]["reason"] == "user-disabled"
 
@@ -109,8 +109,8 @@ def test_user_change_affects_their_sessions(net, office):
 def test_blocked_device_is_disconnected_once(net, office):
     net.call(endpoints.block_endpoint, mac=PRINTER)
     net.settle()
-    assert net.asked == {office["printer"]: "disconnect"}
-    # The block itself sent the request. The run finds nothing.
+    assert net.queued_requests == {office["printer"]: "disconnect"}
+    # The block has already sent the request, so the run has no request to send.
     assert net.runs == []
 
 
@@ -120,7 +120,7 @@ def test_failed_block_request_is_sent_again(net, office):
     net.owner.execute("UPDATE coa_requests SET state = 'unanswered', sent_at = now(), ended_at = now()")
     net.owner.execute("UPDATE redecision_marks SET due_at = now() WHERE noun = 'session'")
     net.settle()
-    assert net.asked == {office["printer"]: "disconnect"}
+    assert net.queued_requests == {office["printer"]: "disconnect"}
     assert [(run["cause"], run["disconnects"]) for run in net.runs] == [("sessions with open requests", 1)]
 
 
@@ -129,7 +129,7 @@ def test_failed_block_request_is_sent_again(net, office):
     [
         ("UPDATE tenants SET methods = '{pap}'", "tenant", {"method-not-offered"}),
         ("UPDATE sites SET policy_id = NULL", "site", {"no-policy"}),
-        # The default site gives the same reply.
+        # The policy of the default site produces an equal reply.
         ("DELETE FROM nases", "nas", set()),
     ],
 )
@@ -175,13 +175,13 @@ def test_change_during_a_run_checks_all_sessions_again(net, office, monkeypatch)
     net.follow()
     net.collect()
     assert net.turn()
-    # The camera has the newest session, which is already checked.
+    # The camera has the newest session, which the run has already checked.
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "31", identifier="c")))
     net.settle()
     first, second = net.runs
     assert (first["state"], first["reauthentications"]) == ("done", 1)
     assert (second["state"], second["reauthentications"]) == ("done", 2)
-    assert net.asked == dict.fromkeys(office.values(), "reauthenticate")
+    assert net.queued_requests == dict.fromkeys(office.values(), "reauthenticate")
 
 
 def test_session_without_a_known_decision_is_counted(net, office):
@@ -191,8 +191,8 @@ def test_session_without_a_known_decision_is_counted(net, office):
     net.settle()
     [run] = net.runs
     assert run["cannot_be_redecided"] == {"no-class": 1, "no-decision": 1}
-    assert {foreign, gone}.isdisjoint(net.asked)
-    assert set(net.asked) == set(office.values())
+    assert {foreign, gone}.isdisjoint(net.queued_requests)
+    assert set(net.queued_requests) == set(office.values())
 
 
 def test_session_of_a_late_start_is_checked(net, office):
@@ -202,10 +202,10 @@ def test_session_of_a_late_start_is_checked(net, office):
     late = net.begin(PRINTER, encode_class(at), "late")
     net.owner.execute("UPDATE redecision_marks SET due_at = now()")
     net.settle()
-    assert net.asked[late] == "reauthenticate"
+    assert net.queued_requests[late] == "reauthenticate"
 
 
-def test_session_learned_of_after_the_change_is_checked(net, office):
+def test_session_reported_after_the_change_is_checked(net, office):
     net.add(LAPTOP, "printers")
     at = net.log(*net.answer(LAPTOP))
     net.call(endpoints.update_groups, mac=LAPTOP, groups=["cameras"])
@@ -213,7 +213,7 @@ def test_session_learned_of_after_the_change_is_checked(net, office):
     late = net.begin(LAPTOP, encode_class(at), "late")
     net.owner.execute("UPDATE redecision_marks SET due_at = now()")
     net.settle()
-    assert net.asked == {late: "reauthenticate"}
+    assert net.queued_requests == {late: "reauthenticate"}
     # No further check is due.
     net.owner.execute("UPDATE redecision_marks SET due_at = now()")
     net.settle()
@@ -227,11 +227,11 @@ def test_policy_that_disconnects_everyone_needs_approval(net, crowd, caplog):
     assert (run["state"], run["waits_for"], run["disconnects"]) == ("waiting", "ceiling", MIN_CEILING + 2)
     assert f"disconnect {MIN_CEILING + 2} of {MIN_CEILING + 2} sessions" in run["detail"]
     assert f"tenant alpha: re-decision {run['id']} waits" in caplog.text
-    assert net.asked == {}
+    assert net.queued_requests == {}
     net.call(service.approve_redecision, number=run["id"])
     net.turn()
-    # As many as one NAS accepts at a time.
-    assert len(net.asked) == 10
+    # As many as one NAS accepts at once.
+    assert len(net.queued_requests) == 10
     with pytest.raises(Conflict, match="does not wait for approval"):
         net.call(service.approve_redecision, number=run["id"])
 
@@ -243,13 +243,13 @@ def test_many_small_changes_count_as_a_large_one(net, crowd, monkeypatch):
     for number in range(3):
         leave = "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND e.mac = %s"
         net.owner.execute(leave, (f"00a0c00001{number:02x}",))
-        # A check of all sessions would find queued ones again. The preview says that it needs approval.
+        # A full check would find queued sessions again. The preview reports that it needs approval.
         with net.scope() as session:
             assert service.preview_redecision(session, tenant_id=net.id).over_ceiling is (number > 0)
         net.settle()
     assert [(run["state"], run["disconnects"]) for run in net.runs] == [("done", 1), ("done", 1), ("waiting", 1)]
     assert "2 of them in the last hour" in net.runs[-1]["detail"]
-    # Without an approval limit nothing waits, however many requests there are in an hour.
+    # Without a limit for approval, no request waits, however many an hour has.
     net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document())
     net.settle()
@@ -270,7 +270,7 @@ def test_stop_cancels_queued_requests_and_sends_no_more(net, crowd):
         {"withdrawn": 10},
         {"asked": 10, "withdrawn": 2},
     )
-    assert net.asked == {}
+    assert net.queued_requests == {}
     with pytest.raises(Conflict, match="has ended"):
         net.call(service.stop_redecision, number=run["id"])
 
@@ -282,32 +282,32 @@ def test_device_just_requested_is_checked_again_on_return(net, office):
     net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', sent_at = now(), ended_at = now()")
     net.decide_by(document(by_group("printers", "22"), cameras))
     net.settle()
-    # It is reconnecting and will get the new VLAN.
-    assert net.asked == {}
+    # The device is reconnecting and will get the new VLAN.
+    assert net.queued_requests == {}
     net.log(*net.answer(PRINTER))
     net.decide_by(document(by_group("printers", "23"), cameras))
     net.settle()
-    assert net.asked == {office["printer"]: "reauthenticate"}
+    assert net.queued_requests == {office["printer"]: "reauthenticate"}
 
 
 def test_rollback_cancels_what_the_bad_policy_queued(net, office):
     net.decide_by(document())
     net.settle()
-    assert net.asked == dict.fromkeys(office.values(), "disconnect")
+    assert net.queued_requests == dict.fromkeys(office.values(), "disconnect")
     net.decide_by(document(by_group("printers", "20"), by_group("cameras", "31", identifier="c")))
     net.settle()
-    assert net.asked == {office["camera"]: "reauthenticate"}
+    assert net.queued_requests == {office["camera"]: "reauthenticate"}
     assert [run["requests"] for run in net.runs] == [{"withdrawn": 2}, {"queued": 1}]
 
 
-def test_device_with_its_old_result_again_is_left_alone(net, office):
+def test_device_whose_old_result_returns_gets_no_request(net, office):
     net.call(ENDPOINT_GROUPS.create, name="phones")
     net.call(endpoints.update_groups, mac=PRINTER, groups=["phones"])
     net.settle()
-    assert net.asked == {office["printer"]: "disconnect"}
+    assert net.queued_requests == {office["printer"]: "disconnect"}
     net.call(endpoints.update_groups, mac=PRINTER, groups=["printers"])
     net.settle()
-    assert net.asked == {}
+    assert net.queued_requests == {}
 
 
 def test_later_run_takes_over_unsent_items_of_an_earlier_one(net, crowd):
@@ -325,7 +325,7 @@ def test_item_with_a_changed_decision_is_not_sent(net, crowd):
     net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
-    # Before the rest is sent, the change is undone.
+    # The change is undone before the other requests are sent.
     net.decide_by(document(by_group("printers", "20")))
     net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', ended_at = now() - interval '1 hour'")
     net.wait()
@@ -340,10 +340,10 @@ def test_preview_mode_sends_nothing_until_approved(net, office):
     net.settle()
     [run] = net.runs
     assert (run["state"], run["waits_for"]) == ("waiting", "preview")
-    assert net.asked == {}
+    assert net.queued_requests == {}
     net.call(service.approve_redecision, number=run["id"])
     net.turn()
-    assert net.asked == {office["printer"]: "reauthenticate", office["camera"]: "disconnect"}
+    assert net.queued_requests == {office["printer"]: "reauthenticate", office["camera"]: "disconnect"}
 
 
 def test_off_mode_checks_only_on_request(net, office):
@@ -353,14 +353,14 @@ def test_off_mode_checks_only_on_request(net, office):
     assert net.runs == []
     net.call(service.start_redecision)
     net.settle()
-    assert net.asked == {office["printer"]: "reauthenticate"}
+    assert net.queued_requests == {office["printer"]: "reauthenticate"}
 
 
 def test_preview_lists_what_will_be_sent(net, office):
     draft = document(by_group("printers", "21"))
     with net.scope() as session:
         row = service.preview_redecision(session, tenant_id=net.id, drafts={net.policy_id: draft}).tallies.row()
-    assert net.asked == {}
+    assert net.queued_requests == {}
     net.decide_by(draft)
     net.settle()
     [run] = net.runs
@@ -401,8 +401,8 @@ def test_tenants_cannot_see_each_others_runs(net, net_of, office):
     bravo.decide_by(document(by_group("printers", "99")))
     bravo.settle()
     net.settle()
-    assert bravo.asked == {there: "reauthenticate"}
-    assert net.asked == {}
+    assert bravo.queued_requests == {there: "reauthenticate"}
+    assert net.queued_requests == {}
     assert net.runs == []
 
 
@@ -413,14 +413,14 @@ def test_pool_address_is_no_difference_but_a_missing_one_is(net):
     net.add(CAMERA)
     case, outcome = net.answer(PRINTER)
     assert outcome.pools
-    # As the module completes it.
+    # The address is added as the module does it.
     given = outcome._replace(reply=(*outcome.reply, ("Framed-IP-Address", ":=", "10.1.0.5")))
     net.begin(PRINTER, encode_class(net.log(case, given)), PRINTER)
     without = net.join(CAMERA)
     net.forget_marks()
     net.call(service.start_redecision)
     net.settle()
-    assert net.asked == {without: "reauthenticate"}
+    assert net.queued_requests == {without: "reauthenticate"}
 
 
 def test_similar_class_of_another_system_is_ignored(net):
@@ -431,4 +431,4 @@ def test_similar_class_of_another_system_is_ignored(net):
     net.forget_marks()
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
-    assert net.asked == {printer: "reauthenticate"}
+    assert net.queued_requests == {printer: "reauthenticate"}

@@ -1,4 +1,4 @@
-"""Sending the items of runs: in parallel, within approval limits, and never without need."""
+"""Sending the items of runs: in parallel, within the approval limits, and only when needed."""
 
 import threading
 from datetime import timedelta
@@ -26,7 +26,7 @@ def due(net):
 
 @pytest.fixture
 def large(net, crowd):
-    """A run with requests to a NAS that does not answer. It takes long."""
+    """A run with requests to a NAS that does not respond, which takes long."""
     net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
     net.settle()
@@ -41,7 +41,7 @@ def test_long_run_delays_no_other(net, large):
     net.owner.execute("UPDATE sessions SET nas_key = 'other|192.0.2.9' WHERE id = %s", (camera,))
     net.owner.execute(LEAVE, (CAMERA,))
     net.settle()
-    assert net.asked[camera] == "disconnect"
+    assert net.queued_requests[camera] == "disconnect"
     assert [(run["scope"], run["state"]) for run in net.runs] == [("all", "sending"), ("some", "done")]
 
 
@@ -60,12 +60,12 @@ def test_runs_share_the_rate_limit_fairly(net, crowd, monkeypatch):
     for _ in range(3):
         net.wait()
         net.turn()
-    # Each run had its turn. Its session has its old decision, so there was nothing to send.
+    # Each run has had its turn. Its session still has its old decision, so the run had no request to send.
     assert [(run["state"], run["items"]) for run in net.runs] == [("done", {"settled": 1})] * 3
 
 
 def test_slow_rate_is_kept_when_a_turn_is_early(net, large, monkeypatch):
-    """At one per second, nothing is allowed after 0.9 s, and the 0.9 s still count."""
+    """At a rate of one per second, no request is allowed after 0.9 s, and the 0.9 s still count."""
     now = utc_now()
     monkeypatch.setattr(dispatch, "utc_now", lambda: now)
     net.call(service.update_settings, per_second=1)
@@ -79,7 +79,7 @@ def test_slow_rate_is_kept_when_a_turn_is_early(net, large, monkeypatch):
 
 
 def test_vlan_change_that_disconnects_many_needs_approval(net, crowd):
-    """For most vendors a Disconnect makes the device authenticate again."""
+    """With most vendors, a disconnected device authenticates again."""
     net.decide_by(document(by_group("printers", "21")))
     with net.scope() as session:
         assert service.preview_redecision(session, tenant_id=net.id).over_ceiling
@@ -87,7 +87,7 @@ def test_vlan_change_that_disconnects_many_needs_approval(net, crowd):
     [run] = net.runs
     assert (run["state"], run["waits_for"]) == ("waiting", "ceiling")
     assert (run["disconnects"], run["may_disconnect"]) == (0, MIN_CEILING + 2)
-    assert net.asked == {}
+    assert net.queued_requests == {}
 
 
 def test_approval_stays_valid_after_a_later_full_check(net, crowd):
@@ -96,7 +96,7 @@ def test_approval_stays_valid_after_a_later_full_check(net, crowd):
     [run] = net.runs
     net.call(service.approve_redecision, number=run["id"])
     net.turn()
-    assert len(net.asked) == 10
+    assert len(net.queued_requests) == 10
     net.owner.execute("UPDATE sites SET name = name || 'x'")
     net.settle()
     approved, later = net.runs
@@ -105,7 +105,7 @@ def test_approval_stays_valid_after_a_later_full_check(net, crowd):
     net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', ended_at = now()")
     net.wait()
     net.turn()
-    assert set(net.asked) == set(crowd[10:])
+    assert set(net.queued_requests) == set(crowd[10:])
 
 
 def test_approval_covers_only_what_was_listed(net, crowd):
@@ -113,16 +113,16 @@ def test_approval_covers_only_what_was_listed(net, crowd):
     net.settle()
     net.call(service.approve_redecision, number=net.runs[0]["id"])
     net.turn()
-    # No device is to be disconnected any more.
+    # No device needs to be disconnected any more.
     net.decide_by(document(by_group("printers", "20")))
     net.settle()
     approved, later = net.runs
     assert (approved["state"], later["state"]) == ("superseded", "done")
-    assert net.asked == {}
+    assert net.queued_requests == {}
 
 
 def test_session_with_a_pending_request_is_checked_again(net, large, crowd):
-    rest = [row for row in crowd if row not in net.asked]
+    rest = [row for row in crowd if row not in net.queued_requests]
     net.call(coa.create_requests, kind="bounce", row=rest[0])
     net.owner.execute(
         "UPDATE coa_requests SET state = 'acknowledged', ended_at = now() - interval '1 hour' "
@@ -130,18 +130,18 @@ def test_session_with_a_pending_request_is_checked_again(net, large, crowd):
     )
     net.wait()
     net.turn()
-    assert rest[1] in net.asked
-    assert net.asked[rest[0]] == "bounce"
+    assert rest[1] in net.queued_requests
+    assert net.queued_requests[rest[0]] == "bounce"
     net.owner.execute("UPDATE coa_requests SET state = 'unanswered', ended_at = now() WHERE reason = 'requested'")
     net.owner.execute("UPDATE redecisions SET created_at = created_at - interval '2 hours'")
     due(net)
-    assert net.asked[rest[0]] == "reauthenticate"
+    assert net.queued_requests[rest[0]] == "reauthenticate"
 
 
 def test_stopping_a_run_keeps_the_block(net, office):
     net.decide_by(document())
     net.settle()
-    assert net.asked[office["printer"]] == "disconnect"
+    assert net.queued_requests[office["printer"]] == "disconnect"
     net.call(endpoints.block_endpoint, mac=PRINTER)
     net.call(service.stop_redecision, number=net.runs[0]["id"])
     rows = net.owner.execute("SELECT session_row, reason FROM coa_requests WHERE state = 'queued'").fetchall()
@@ -168,7 +168,7 @@ def test_request_shared_with_a_later_run_survives_a_stop(net, office):
     net.settle()
     assert [run["scope"] for run in net.runs] == ["all", "some"]
     net.call(service.stop_redecision, number=first)
-    assert net.asked == {office["printer"]: "disconnect"}
+    assert net.queued_requests == {office["printer"]: "disconnect"}
 
 
 def test_unblocked_device_is_not_disconnected(net, office):
@@ -176,11 +176,11 @@ def test_unblocked_device_is_not_disconnected(net, office):
     net.call(coa.create_requests, kind="disconnect", row=office["camera"])
     net.call(endpoints.unblock_endpoint, mac=PRINTER)
     net.settle()
-    assert net.asked == {office["camera"]: "disconnect"}
+    assert net.queued_requests == {office["camera"]: "disconnect"}
 
 
 def test_stopping_a_run_does_not_deadlock_with_the_worker(net, large, crowd):
-    """The worker locks runs first and then requests, as the API does."""
+    """The worker locks runs first and requests second, as the API does."""
     told = {}
 
     def stop():
@@ -219,10 +219,10 @@ def test_late_check_waits_until_the_journal_is_stored(net, office):
     due(net)
     late = net.begin(PRINTER, encode_class(at), "late")
     due(net)
-    assert late not in net.asked
+    assert late not in net.queued_requests
     net.owner.execute("UPDATE cells SET shipped_until = now() + interval '1 minute'")
     due(net)
-    assert net.asked[late] == "reauthenticate"
+    assert net.queued_requests[late] == "reauthenticate"
 
 
 def test_unreadable_session_is_skipped_and_reported(net, office, caplog):
@@ -237,7 +237,7 @@ def test_unreadable_session_is_skipped_and_reported(net, office, caplog):
     net.settle()
     [run] = net.runs
     assert run["cannot_be_redecided"] == {"fault": 1, "no-class": 1}
-    assert net.asked == {office["camera"]: "reauthenticate"}
+    assert net.queued_requests == {office["camera"]: "reauthenticate"}
     assert f"session {bad} cannot be decided" in caplog.text
 
 
@@ -250,7 +250,7 @@ def test_summary_of_a_run_outlives_its_items(net, office):
         assert runner.prune(session, tenant_id=net.id, days=30) == 0
     assert net.items == {}
     [after] = net.runs
-    # Equally frequent entries have no fixed order.
+    # Entries of equal frequency have no fixed order.
     for run in (before, after):
         run |= {"ended": "", "changes": sorted(run["changes"], key=str)}
     assert after == before

@@ -1,4 +1,4 @@
-"""Stopped items stay stopped until you publish a policy or request a check."""
+"""Stopped items remain stopped until you publish a policy or request a check."""
 
 import pytest
 
@@ -23,11 +23,11 @@ def states(net):
 
 @pytest.fixture
 def stopped(net, office):
-    """A stopped run for another VLAN for printers."""
+    """A stopped run that would move printers to another VLAN."""
     net.decide_by(OTHER_VLAN)
     net.settle()
     net.call(service.stop_redecision, number=net.runs[0]["id"])
-    assert net.asked == {}
+    assert net.queued_requests == {}
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def stopped(net, office):
 def test_stopped_item_is_not_sent_for_another_change(net, office, stopped, unrelated):
     net.owner.execute(unrelated)
     net.settle()
-    assert net.asked == {}
+    assert net.queued_requests == {}
     look_at_all(net)
-    assert net.asked == {}
+    assert net.queued_requests == {}
     last = net.runs[-1]
     assert (last["state"], last["sessions"], last["unchanged"], last["held_back"]) == ("done", 2, 1, 1)
     assert "Skipped sessions: 1. They have the same differences as a stopped re-decision." in last["detail"]
@@ -49,20 +49,20 @@ def test_stopped_item_is_not_sent_for_another_change(net, office, stopped, unrel
 def test_stopped_item_is_sent_after_a_policy_is_published(net, office, stopped):
     net.decide_by(OTHER_VLAN)
     net.settle()
-    assert net.asked == {office["printer"]: "reauthenticate"}
+    assert net.queued_requests == {office["printer"]: "reauthenticate"}
 
 
 def test_stopped_item_is_sent_after_a_requested_check(net, office, stopped):
     net.call(service.start_redecision)
     net.settle()
-    assert net.asked == {office["printer"]: "reauthenticate"}
+    assert net.queued_requests == {office["printer"]: "reauthenticate"}
 
 
 def test_item_that_was_not_stopped_is_sent(net, office, stopped):
     net.owner.execute(BLOCK, (PRINTER,))
     net.owner.execute("DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id")
     net.settle()
-    assert net.asked == dict.fromkeys(office.values(), "disconnect")
+    assert net.queued_requests == dict.fromkeys(office.values(), "disconnect")
 
 
 def test_stopped_item_with_a_new_decision_is_released(net, office):
@@ -71,10 +71,10 @@ def test_stopped_item_with_a_new_decision_is_released(net, office):
     net.call(service.stop_redecision, number=net.runs[0]["id"])
     net.owner.execute(BLOCK.replace("blocked", "active"), (PRINTER,))
     net.settle()
-    assert net.asked == {}
+    assert net.queued_requests == {}
     net.owner.execute(BLOCK, (PRINTER,))
     net.settle()
-    assert net.asked == {office["printer"]: "disconnect"}
+    assert net.queued_requests == {office["printer"]: "disconnect"}
 
 
 def test_change_during_a_stopped_run_is_checked(net, office, monkeypatch):
@@ -84,7 +84,7 @@ def test_change_during_a_stopped_run_is_checked(net, office, monkeypatch):
     net.follow()
     net.collect()
     assert net.turn()
-    # The camera has the newest session, which is already checked.
+    # The camera has the newest session, which the run has already checked.
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "31", identifier="c")))
     net.follow()
     net.collect()
@@ -93,7 +93,7 @@ def test_change_during_a_stopped_run_is_checked(net, office, monkeypatch):
     assert run["state"] == "deciding"
     net.call(service.stop_redecision, number=run["id"])
     net.settle()
-    assert net.asked == {office["camera"]: "reauthenticate"}
+    assert net.queued_requests == {office["camera"]: "reauthenticate"}
 
 
 def test_items_of_a_stopped_run_are_kept_while_needed(net, office, stopped, monkeypatch):
@@ -101,7 +101,7 @@ def test_items_of_a_stopped_run_are_kept_while_needed(net, office, stopped, monk
     with net.scope("worker") as session:
         runner.prune(session, tenant_id=net.id, days=30)
     look_at_all(net)
-    assert net.asked == {}
+    assert net.queued_requests == {}
     net.call(service.start_redecision)
     with net.scope("worker") as session:
         runner.prune(session, tenant_id=net.id, days=30)
@@ -112,4 +112,4 @@ def test_items_of_a_stopped_run_are_kept_while_needed(net, office, stopped, monk
 def test_other_sessions_of_a_device_are_not_held_back(net, office, stopped, mac):
     later = net.begin(mac, net.owner.execute("SELECT class FROM sessions WHERE mac = %s", (mac,)).fetchone()[0], mac)
     look_at_all(net)
-    assert net.asked == ({later: "reauthenticate"} if mac == PRINTER else {})
+    assert net.queued_requests == ({later: "reauthenticate"} if mac == PRINTER else {})

@@ -1,4 +1,4 @@
-"""The worker's job handles every tenant, even if one fails."""
+"""The worker's job handles every tenant, even if one tenant fails."""
 
 import pytest
 
@@ -43,10 +43,10 @@ def test_job_checks_every_tenant(both):
     change([*both.values()])
     redecisions.advance()
     for session, tenant in both.items():
-        assert tenant.asked == {session: "reauthenticate"}
-    # A second run of the job requests nothing twice.
+        assert tenant.queued_requests == {session: "reauthenticate"}
+    # A second run of the job sends no request twice.
     redecisions.advance()
-    assert [len(tenant.asked) for tenant in both.values()] == [1, 1]
+    assert [len(tenant.queued_requests) for tenant in both.values()] == [1, 1]
 
 
 def test_tenant_with_invalid_rows_delays_no_other(both, monkeypatch):
@@ -61,8 +61,8 @@ def test_tenant_with_invalid_rows_delays_no_other(both, monkeypatch):
 
     monkeypatch.setattr(runner, "advance_tenant", fail)
     redecisions.advance()
-    assert (len(first.asked), len(second.asked)) == (0, 1)
-    # The cell reports that this tenant moved on.
+    assert (len(first.queued_requests), len(second.queued_requests)) == (0, 1)
+    # The cell raises an alarm only after several failures.
     alarms = Alarms()
     update_redecision_alarms(first.engines.cell, first.cell_id, alarms)
     assert alarms.standing() == []
@@ -74,7 +74,7 @@ def test_tenant_with_invalid_rows_delays_no_other(both, monkeypatch):
     assert "ValueError" in alarm.detail
     monkeypatch.setattr(runner, "advance_tenant", advance)
     redecisions.advance()
-    assert len(first.asked) == 1
+    assert len(first.queued_requests) == 1
     update_redecision_alarms(first.engines.cell, first.cell_id, alarms)
     assert alarms.standing() == []
 
@@ -85,7 +85,7 @@ def test_tenant_locked_by_another_worker_is_skipped(both):
     with first.scope("worker") as session:
         assert repository.try_lock_tenant(session, first.id)
         redecisions.advance()
-        assert (len(first.asked), len(second.asked)) == (0, 1)
+        assert (len(first.queued_requests), len(second.queued_requests)) == (0, 1)
 
 
 def test_killed_worker_leaves_everything_unchanged(net, monkeypatch):
@@ -117,7 +117,7 @@ def test_killed_worker_leaves_everything_unchanged(net, monkeypatch):
     net.settle()
     [run] = net.runs
     assert (run["state"], run["sessions"], run["reauthentications"]) == ("done", 4, 4)
-    assert net.asked == dict.fromkeys(sessions, "reauthenticate")
+    assert net.queued_requests == dict.fromkeys(sessions, "reauthenticate")
 
 
 def test_tenant_whose_cell_lags_behind_is_not_checked(both):

@@ -1,4 +1,4 @@
-"""Runs awaiting approval drop items that were sent or have ended, and end automatically when empty."""
+"""Runs that wait for approval drop items that were sent or have ended. An empty run ends automatically."""
 
 import pytest
 
@@ -20,18 +20,18 @@ def clear(net):
 
 
 @pytest.fixture
-def held(net, crowd):
-    """A policy would disconnect everyone, and the run awaits approval."""
+def waiting_run(net, crowd):
+    """A run that waits for approval, because a policy would disconnect all devices."""
     net.decide_by(document(by_group("staff", "20")))
     net.settle()
     [run] = net.runs
     assert (run["state"], run["items"]) == ("waiting", {"found": len(crowd)})
 
 
-def test_item_sent_by_a_small_run_is_dropped(net, crowd, held):
+def test_item_sent_by_a_small_run_is_dropped(net, crowd, waiting_run):
     net.owner.execute("UPDATE endpoints SET name = 'lobby' WHERE mac = %s", (mac(0),))
     net.settle()
-    assert net.asked == {crowd[0]: "disconnect"}
+    assert net.queued_requests == {crowd[0]: "disconnect"}
     large, small = net.runs
     assert (large["state"], large["items"]) == ("waiting", {"found": len(crowd) - 1, "settled": 1})
     assert small["state"] == "done"
@@ -41,7 +41,7 @@ def test_item_sent_by_a_small_run_is_dropped(net, crowd, held):
     assert net.owner.execute("SELECT count(*) FROM coa_requests").fetchone() == (10,)
 
 
-def test_run_ends_if_others_sent_all_its_items(net, crowd, held):
+def test_run_ends_if_others_sent_all_its_items(net, crowd, waiting_run):
     for number in range(len(crowd)):
         net.owner.execute("UPDATE endpoints SET name = 'lobby' WHERE mac = %s", (mac(number),))
         net.settle()
@@ -53,7 +53,7 @@ def test_run_ends_if_others_sent_all_its_items(net, crowd, held):
     assert {run["state"] for run in small} <= {"done", "sending"}
 
 
-def test_item_of_an_unaffected_session_is_dropped(net, crowd, held):
+def test_item_of_an_unaffected_session_is_dropped(net, crowd, waiting_run):
     net.owner.execute(
         "INSERT INTO endpoint_groups (tenant_id, name) VALUES (%s, 'staff') ON CONFLICT DO NOTHING", (net.id,)
     )
@@ -67,7 +67,7 @@ def test_item_of_an_unaffected_session_is_dropped(net, crowd, held):
     assert (run["state"], run["items"]) == ("waiting", {"found": len(crowd) - 1, "settled": 1})
 
 
-def test_run_ends_when_its_sessions_have_ended(net, crowd, held, monkeypatch):
+def test_run_ends_when_its_sessions_have_ended(net, crowd, waiting_run, monkeypatch):
     monkeypatch.setattr(live_sessions, "PAGE_ROWS", 5)
     clear(net)
     assert net.runs[0]["items"] == {"found": len(crowd)}

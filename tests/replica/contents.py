@@ -1,4 +1,4 @@
-"""Contents of a writer's replica, read in the writer's own process."""
+"""The content of a writer's replica, read in the writer's process."""
 
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ def view_of(writer):
 
 
 def everything(writer):
-    """Return {database: {key: value}} of all databases except meta."""
+    """All databases except meta, as {database: {key: value}}."""
     with writer._environment.begin() as transaction:
         return {
             name: dict(transaction.cursor(db=database))

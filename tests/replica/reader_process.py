@@ -1,4 +1,4 @@
-"""A reader in its own process (LMDB opens a file once per process), which gets its reads line by line."""
+"""A reader in its own process, because LMDB opens a file once per process. It receives its reads line by line."""
 
 import subprocess
 import sys
@@ -28,8 +28,8 @@ class ReaderProcess:
             cwd=ROOT,
         )
 
-    def ask(self, expression):
-        """Evaluate `expression` over `view` there, and return its repr."""
+    def evaluate(self, expression):
+        """Evaluate `expression` over `view` in that process, and return its repr."""
         self._process.stdin.write(expression + "\n")
         self._process.stdin.flush()
         return self._process.stdout.readline().rstrip("\n")

@@ -1,11 +1,11 @@
-"""Records of an earlier version are read, with the old behaviour as defaults."""
+"""Replica records that an earlier version wrote. Absent fields have defaults with the effect of that version."""
 
 import msgspec
 import pytest
 
 from nac.cellformat.replica.records import NasRecord, SlotRecord
 
-# Records from before NASes had MAB settings and tenants had realms.
+# Records without the MAB settings of a NAS and the realms of a tenant.
 NAS = ["n", "Switch", "site", "cisco", True, [[b"sealed", "nas:n"]], "rotation", False]
 SLOT = [7, "t", "alpha", "active", "site", "0a", 200, 60, ["mab"], ["1.3"], True, False, b"key", 600, [], "rotation"]
 

@@ -111,13 +111,13 @@ def test_any_name_is_looked_up_without_an_error(name, writer):
 
 def test_reader_in_another_process_sees_each_commit(writer, directory):
     with ReaderProcess(directory) as reader:
-        assert reader.ask("view.slot(3)").startswith("ReplicaMissing")
+        assert reader.evaluate("view.slot(3)").startswith("ReplicaMissing")
         fill(writer)
         time.sleep(0.25)
-        assert reader.ask("view.slot(3)") == repr(SLOT)
+        assert reader.evaluate("view.slot(3)") == repr(SLOT)
         with writer.begin() as batch:
             batch.delete_slot(3)
-        assert reader.ask("view.slot(3)") == "None"
+        assert reader.evaluate("view.slot(3)") == "None"
 
 
 def test_failed_batch_leaves_nothing(writer):
@@ -166,15 +166,15 @@ def test_clearing_a_nas_removes_both_keys(writer):
 def test_rebuild_serves_the_old_data_until_complete(writer, directory):
     fill(writer)
     with ReaderProcess(directory) as reader:
-        assert reader.ask("view.endpoint(7, '000000000000').name") == "'Printer'"
+        assert reader.evaluate("view.endpoint(7, '000000000000').name") == "'Printer'"
         writer.rebuild()
         time.sleep(0.25)
-        assert reader.ask("view.endpoint(7, '000000000000').name") == "'Printer'"
+        assert reader.evaluate("view.endpoint(7, '000000000000').name") == "'Printer'"
         with writer.begin() as batch:
             batch.put_slot(4, SLOT)
         time.sleep(0.25)
-        assert reader.ask("view.endpoint(7, '000000000000')") == "None"
-        assert reader.ask("view.slot(4).slug") == "'alpha'"
+        assert reader.evaluate("view.endpoint(7, '000000000000')") == "None"
+        assert reader.evaluate("view.slot(4).slug") == "'alpha'"
     assert len([path for path in directory.iterdir() if path.is_dir()]) == 1
 
 
@@ -216,7 +216,7 @@ def test_truncated_file_is_rejected_by_writer_and_reader(directory, kept):
     size = path.stat().st_size
     os.truncate(path, int(size * kept) if isinstance(kept, float) else kept)
     with ReaderProcess(directory) as reader:
-        assert reader.ask("view.slot(3)").startswith(("ReplicaDamaged", "ReplicaMissing"))
+        assert reader.evaluate("view.slot(3)").startswith(("ReplicaDamaged", "ReplicaMissing"))
     with pytest.raises(ReplicaError):
         ReplicaWriter(directory)
     with ReplicaWriter(directory, fresh=True) as writer:
@@ -261,7 +261,7 @@ with ReplicaWriter(directory) as writer:
 
 
 def test_writer_reports_a_damaged_file_and_can_rebuild(directory):
-    """In its own process, because LMDB may end it. A batch that could not begin leaves no lock."""
+    """The test runs in its own process, because LMDB may end it. A batch that could not begin leaves no lock."""
     script = [sys.executable, "-c", _BROKEN_UNDER_ITS_WRITER, str(directory)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.split(), done.stderr) == (["damaged"] * 4 + ["alpha"], "")
@@ -278,11 +278,11 @@ def test_replica_of_another_format_is_not_read(directory, monkeypatch):
 def test_unreadable_generation_keeps_the_old_one_in_service(writer, directory):
     fill(writer)
     with ReaderProcess(directory) as reader:
-        assert reader.ask("view.slot(3).slug") == "'alpha'"
+        assert reader.evaluate("view.slot(3).slug") == "'alpha'"
         (directory / "99999999999999999999").mkdir()
         (directory / CURRENT).write_text("99999999999999999999")
         time.sleep(0.25)
-        assert reader.ask("view.slot(3).slug") == "'alpha'"
+        assert reader.evaluate("view.slot(3).slug") == "'alpha'"
 
 
 def test_full_map_rejects_the_batch_and_keeps_the_data(directory):
@@ -327,7 +327,7 @@ def test_pool_is_found_only_by_its_current_name(writer):
     with writer.begin() as batch:
         put(one, "devices")
         put(two, "phones")
-    # In this order the names are taken before they are released.
+    # In this order, the names are assigned before their previous pools release them.
     with writer.begin() as batch:
         put(one, "phones")
         put(two, "cameras")

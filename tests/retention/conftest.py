@@ -1,4 +1,4 @@
-"""Tenants with rows of many days in every log, and single retention runs at a chosen time."""
+"""Tenants with rows of many days in every log, and single runs of retention at a chosen time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +56,7 @@ class Logs:
         return self.today - days * DAY
 
     def partition(self, *days: date) -> None:
-        """Create a partition of every log, as on that day."""
+        """Create a partition of every log for that day."""
         with psycopg.connect(self.database.owner_url) as connection:
             for log, day in ((log, day) for log in TABLES if log != "coa" for day in days):
                 parent, _ = TABLES[log]
@@ -66,7 +66,7 @@ class Logs:
                     bounds = {"first": sql.Literal(str(day)), "last": sql.Literal(str(day + DAY))}
                     connection.execute(
                         sql.SQL(
-                            # Its lock would delay a day until the next run.
+                            # Its lock would delay the deletion of a day until the next run.
                             "CREATE TABLE {name} PARTITION OF {parent} FOR VALUES FROM ({first}) TO ({last})"
                             " WITH (autovacuum_enabled = off);"
                             "ALTER TABLE {name} ENABLE ROW LEVEL SECURITY"
@@ -75,7 +75,7 @@ class Logs:
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """Write as the owner. On exit the inserts are visible in the statistics at once, and not a second later."""
+        """Write as the owner. When the block ends, the statistics include the inserts at once, not a second later."""
         with self.owner.connect() as connection, Session(connection) as session:
             yield session
             session.commit()
@@ -116,7 +116,7 @@ class Logs:
             )
 
     def take_effect(self) -> None:
-        """Make all settings effective, as if announced long ago."""
+        """Make all settings effective, as if they were announced long ago."""
         with psycopg.connect(self.database.owner_url) as connection:
             connection.execute("DELETE FROM retention_terms")
 
@@ -125,13 +125,13 @@ class Logs:
             make_row(session, Base.metadata.tables["retention_holds"], self.tenants[tenant], **values)
 
     def enforce(self, *, window: DeletionWindow = ALWAYS, seconds: float = 60, **given: Any) -> EnforcementResult:
-        # Sizes measured in the test are later than the test's now.
+        # Sizes that the test measures are later than the test's current time.
         given = {"measure_every": -DAY, "at": ClockReading(self.now, is_trusted=True), "engine": self.worker} | given
         given = {"folder": ExportFolder(self.exports), "most_days": 1_000} | given
         return enforce_retention(window=window, seconds=seconds, **given)
 
     def forget(self) -> None:
-        """Delete all rows, settings, holds and sizes; the tenants stay."""
+        """Delete all rows, settings, holds and sizes, but not the tenants."""
         tables = [*(parent for parent, _ in TABLES.values()), "retention_settings", "retention_holds", "log_sizes"]
         tables.append("retention_terms")
         with psycopg.connect(self.database.owner_url) as connection:
@@ -190,7 +190,7 @@ def logs(
 
 
 class Ticking:
-    """A clock that advances one second at each read."""
+    """A clock that advances by one second at each read."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

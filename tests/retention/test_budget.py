@@ -1,4 +1,4 @@
-"""Budgets: size estimates are close, a warning comes first, and the oldest days are deleted only a week later."""
+"""Budgets of storage: estimates are close, a warning comes first, and the oldest days are deleted a week later."""
 
 from datetime import date, timedelta
 
@@ -43,7 +43,7 @@ def test_expected_day_matches_a_simulation(sizes: dict[date, int], most: int, da
     expected = None
     for ahead in range(days + 1):
         kept = sum(size for day, size in sizes.items() if day >= TODAY + (ahead - days) * DAY) + growth * ahead
-        # At the exact boundary, rounding may give either result.
+        # At the exact limit, rounding may produce either result.
         if abs(kept - most) < 1e-6 and kept != most:
             return
         if kept > most:
@@ -54,7 +54,7 @@ def test_expected_day_matches_a_simulation(sizes: dict[date, int], most: int, da
 
 @pytest.fixture
 def grown(logs: Logs) -> Logs:
-    """About 0.5 MB of alpha on each of 20 days, and a little of bravo."""
+    """About 0.5 MB of alpha on each of 20 days, and a small amount of bravo."""
     days = [logs.ago(age) for age in range(1, 21)]
     logs.partition(*days)
     for day in days:
@@ -93,7 +93,7 @@ def test_warning_precedes_early_deletion_by_a_week(grown: Logs) -> None:
     left = {day for _, whose, day in logs.there("auth") if whose == logs.tenants["alpha"]}
     assert done.deleted == 1_000 * (20 - len(left))
     assert total(logs) <= most < total(logs) * (len(left) + 1) / len(left)
-    # The newest days stay, and no rows of other tenants are deleted.
+    # The newest days remain, and no rows of other tenants are deleted.
     assert max(left) == max(day for _, _, day in logs.there("auth"))
     assert len({day for _, whose, day in logs.there("auth") if whose == logs.tenants["bravo"]}) == 20
     told = [entry for entry in logs.scalars(AuditEntry) if entry.action.startswith("retention.")]
@@ -140,7 +140,7 @@ def test_lower_usage_clears_the_notice_and_restarts_the_week(grown: Logs) -> Non
 
 
 def test_lower_budget_gets_its_own_week(grown: Logs) -> None:
-    """A notice of the previous budget does not count; here the platform lowers it."""
+    """A notice of the previous budget does not count. Here the platform lowers the budget."""
     logs = grown
     logs.enforce()
     logs.choose("alpha", "auth", days=90, bytes=int(total(logs) / 0.85))
@@ -155,7 +155,7 @@ def test_lower_budget_gets_its_own_week(grown: Logs) -> None:
     assert (change.since, change.expected_on) == (logs.now, logs.ago(-7))
     assert f"{format_size(lower)} are kept instead of " in change.detail
     assert notice(logs).expected_on == logs.ago(-7)
-    # Lowering it further each day does not delay the deletion.
+    # A further decrease each day does not delay the deletion.
     for age in range(1, 7):
         logs.now += DAY
         with Session(logs.owner) as session, session.begin():
@@ -184,7 +184,7 @@ def test_early_deletion_over_several_runs_is_reported_once(grown: Logs, monkeypa
 
 
 def test_sum_of_estimates_is_close_to_the_disk_usage(logs: Logs) -> None:
-    """Read in full: the rest is page headers and unused page ends."""
+    """The test reads each table completely. The remaining bytes are page headers and unused page ends."""
     day = logs.ago(5)
     logs.partition(day)
     for tenant, rows, size in (("alpha", 8_000, 40), ("bravo", 3_000, 400), ("carol", 50, 4_000)):
@@ -203,7 +203,7 @@ def test_sum_of_estimates_is_close_to_the_disk_usage(logs: Logs) -> None:
 
 
 def test_sampled_large_partition_misses_no_tenant(logs: Logs) -> None:
-    """With runs of rows of a tenant, as batches are shipped."""
+    """The partition contains sequences of rows of one tenant, as batches are shipped."""
     day = logs.ago(5)
     logs.partition(day)
     shares = {"alpha": 60, "bravo": 30}
@@ -222,7 +222,7 @@ def test_sampled_large_partition_misses_no_tenant(logs: Logs) -> None:
     assert logs.enforce().deleted == 1
 
 
-def test_deleted_rows_count_for_nobody(logs: Logs) -> None:
+def test_deleted_rows_count_for_no_tenant(logs: Logs) -> None:
     day = logs.ago(20)
     logs.partition(day)
     for tenant in ("alpha", "bravo"):

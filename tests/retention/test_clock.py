@@ -1,4 +1,4 @@
-"""After a clock jump nothing is deleted for a week, or until the clock is set back."""
+"""After a jump of the clock, Admit deletes nothing for a week, or until the clock is set back."""
 
 from datetime import datetime, timedelta
 
@@ -20,7 +20,7 @@ def codes(logs: Logs) -> list[str]:
 
 
 def pass_time(logs: Logs, by: timedelta) -> None:
-    """Advance the clock by this much since the last run."""
+    """Advance the clock by this time since the last run."""
     with Session(logs.owner) as session, session.begin():
         session.execute(
             update(RetentionClock).values(
@@ -55,7 +55,7 @@ def test_clock_set_back_ends_the_doubt(logs: Logs) -> None:
 
 
 def test_worker_with_a_different_clock_deletes_nothing(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither rows nor expiring export files."""
+    """Admit deletes neither rows nor expired export files."""
     clock.read_clock(engine=logs.worker)
 
     def in_a_year() -> datetime:

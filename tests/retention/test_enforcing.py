@@ -1,4 +1,4 @@
-"""After a retention run exactly the rows that the settings keep remain, whatever interfered."""
+"""After a run of retention, exactly the rows that the settings retain remain, for any interruption."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ from tests.retention.conftest import DAY, TABLES, Logs, Ticking
 from tests.run_depth import examples
 
 SHORT = ("auth", "accounting", "coa")
-# Days ago that are checked. The first ones have partitions; the rest are stray rows.
+# The checked ages in days. The first days have partitions, and rows of the other days are in the default partition.
 AGES = (1, 7, 8, 10, 30, 31, 90, 91, 100)
 WITH_PARTITION = AGES[:-1]
 
@@ -95,7 +95,7 @@ def test_exactly_the_kept_rows_remain(logs: Logs, chosen) -> None:
         (log, logs.tenants[tenant], logs.ago(age)) for tenant, log, age in chosen["rows"] if is_kept(tenant, log, age)
     }
     assert logs.there() == expected
-    # Partitions without rows are dropped once they are older than every tenant's days.
+    # A partition without rows is dropped when it is older than the retention of every tenant.
     kept_ages = {age for _, _, age in chosen["rows"]}
     for age in WITH_PARTITION:
         days = [chosen["days"].get((tenant, "auth"), 90) for tenant in logs.tenants]
@@ -105,7 +105,7 @@ def test_exactly_the_kept_rows_remain(logs: Logs, chosen) -> None:
 
 
 def test_partition_with_rows_of_others_is_never_dropped(logs: Logs) -> None:
-    """The database checks the partition itself, and trusts neither sizes nor the caller."""
+    """The database checks the partition itself, and trusts neither the sizes nor the caller."""
     day = logs.ago(20)
     logs.partition(day)
     logs.add("auth", "alpha", day)
@@ -131,7 +131,7 @@ def test_partition_with_rows_of_others_is_never_dropped(logs: Logs) -> None:
     assert day in logs.partitions()
 
 
-def test_rows_of_deleted_tenants_keep_no_partition(logs: Logs) -> None:
+def test_rows_of_deleted_tenants_do_not_retain_a_partition(logs: Logs) -> None:
     day = logs.ago(91)
     logs.partition(day)
     logs.add("auth", "carol", day)
@@ -161,7 +161,7 @@ def test_rows_are_deleted_only_in_the_tenant_night(logs: Logs) -> None:
     for tenant in logs.tenants:
         logs.choose(tenant, "auth", days=10)
         logs.add("auth", tenant, logs.ago(20))
-    # A tenant keeps the day, so deletion is row by row.
+    # A tenant retains this day, so the worker deletes row by row.
     logs.choose("carol", "accounting", days=100)
     logs.add("auth", "carol", logs.ago(9))
     logs.hold("carol", first_day=logs.ago(20), last_day=logs.ago(20))
@@ -203,7 +203,7 @@ def test_platform_limits_override_older_settings(logs: Logs) -> None:
 
 
 def test_shorter_retention_takes_effect_a_week_later(logs: Logs) -> None:
-    """For days that a tenant or the platform lowers. An increase takes effect at once."""
+    """This applies to a retention that a tenant or the platform decreases. An increase takes effect at once."""
     logs.partition(logs.ago(40), logs.ago(20))
     for tenant in ("alpha", "bravo"):
         logs.add("auth", tenant, logs.ago(40), logs.ago(20))
@@ -223,7 +223,7 @@ def test_shorter_retention_takes_effect_a_week_later(logs: Logs) -> None:
     assert logs.enforce().deleted == 0
     logs.now += DAY
     logs.enforce()
-    # The decrease that alpha undid deletes nothing.
+    # Alpha has undone the decrease, so nothing is deleted.
     assert {(whose, (logs.today - day).days - 7) for _, whose, day in logs.there("auth")} == {
         (logs.tenants["alpha"], 20),
         (logs.tenants["bravo"], 20),
@@ -321,7 +321,7 @@ def test_rows_locked_by_another_end_no_day_early(logs: Logs, monkeypatch) -> Non
     taken = iter([3])
 
     @contextmanager
-    def by_place(session: Session) -> Iterator[None]:
+    def by_position(session: Session) -> Iterator[None]:
         for most in taken:
             with psycopg.connect(logs.database.owner_url) as other:
                 picked = "SELECT id FROM auth_log WHERE tenant_id = %s ORDER BY at LIMIT %s"
@@ -329,7 +329,7 @@ def test_rows_locked_by_another_end_no_day_early(logs: Logs, monkeypatch) -> Non
         with queries.force_ctid_scan(session):
             yield
 
-    monkeypatch.setattr(row_deletion, "force_ctid_scan", by_place)
+    monkeypatch.setattr(row_deletion, "force_ctid_scan", by_position)
     assert logs.enforce().deleted == 32
     assert count_of(logs, "alpha") == 0
 
@@ -389,7 +389,7 @@ def count(logs: Logs) -> int:
 
 
 def test_partitions_are_dropped_while_writers_succeed(logs: Logs) -> None:
-    """Writers use current days, the day being deleted, and a day without a partition."""
+    """The writers use current days, the day being deleted, and a day without a partition."""
     gone = [logs.ago(age) for age in range(91, 101)]
     logs.partition(*gone)
     for day in gone:
@@ -421,7 +421,7 @@ def test_partitions_are_dropped_while_writers_succeed(logs: Logs) -> None:
         thread.join()
     assert failures == []
     assert not set(gone) & logs.partitions()
-    # The statistics know of the last writes within about a second.
+    # The statistics include the last writes after about a second.
     while logs.there("auth") != {("auth", logs.tenants["bravo"], logs.today)} and time.monotonic() < deadline:
         logs.enforce()
     assert count(logs) == sum(written) / 3
@@ -434,7 +434,7 @@ def test_partition_with_a_long_reader_is_dropped_later(logs: Logs) -> None:
     with psycopg.connect(logs.database.owner_url) as reader:
         reader.execute("SELECT count(*) FROM auth_log")
         done = logs.enforce()
-        # Nor row by row, because the day will be dropped as a whole.
+        # The worker does not delete row by row either, because it will drop the day's partition.
         assert (done.deleted, day in logs.partitions()) == (0, True)
     logs.enforce()
     assert day not in logs.partitions()
@@ -459,7 +459,7 @@ def test_hold_waits_for_a_running_delete_then_blocks(logs: Logs) -> None:
     with session_scope(TenantScope(alpha), engine=logs.app) as session:
         (hold,) = holds.list_holds(session, tenant_id=alpha)
         holds.clear_hold(session, actor=ACTOR, tenant_id=alpha, hold_id=hold.id)
-    # For another week, so that users can notice a mistake.
+    # The rows remain for another week, so that users can notice a mistake.
     assert logs.enforce().deleted == 0
     (notice,) = [notice for notice in logs.scalars(RetentionNotice) if notice.log == "auth"]
     assert notice.expected_on == logs.ago(-7)

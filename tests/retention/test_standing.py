@@ -1,4 +1,4 @@
-"""Days that are exported before deletion: only rows in existing files are deleted."""
+"""Days that a tenant exports before their deletion: only rows in existing files are deleted."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ from tests.retention.conftest import DAY, Logs
 
 @pytest.fixture
 def ordered(logs: Logs) -> Logs:
-    """Alpha keeps 10 days and exports them. Bravo has rows of the same day."""
+    """Alpha retains 10 days and exports them. Bravo has rows of these days."""
     logs.partition(logs.ago(11))
     logs.choose("alpha", "auth", days=10, export_format="jsonl")
     logs.add("auth", "alpha", logs.ago(11), rows=3)
@@ -36,7 +36,7 @@ def ordered(logs: Logs) -> Logs:
 
 
 def export(logs: Logs, *, least_free_bytes: int = 0, beside: int = 0) -> None:
-    """Run the export. `beside`: open transactions of the test; rows newer than one are not exported."""
+    """Run the export. `beside` contains open transactions of the test. Rows newer than one of them are not exported."""
     with psycopg.connect(logs.database.owner_url, autocommit=True) as connection:
         query = "SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
         until(lambda: connection.execute(query).fetchone() == (beside,), "the end of others' transactions")
@@ -51,12 +51,12 @@ def jobs(logs: Logs) -> list[ExportJob]:
 
 
 def states(logs: Logs) -> list[tuple[str, int, bool]]:
-    """Return the state and rows of each job, and whether the day still waits for it."""
+    """The state and rows of each job, and whether the deletion of the day waits for the job."""
     return [(job.state, job.rows, job.standing) for job in jobs(logs)]
 
 
 def exported(logs: Logs) -> list[int]:
-    """Ids of the rows in all intact files of the jobs."""
+    """The ids of the rows in all intact files of the jobs."""
     found = []
     for job in jobs(logs):
         folder = ExportFolder(logs.exports).job_path(job.tenant_id, job.id)
@@ -74,7 +74,7 @@ def ids(logs: Logs, tenant: str = "alpha") -> set[int]:
 
 
 def pass_days(logs: Logs, days: int) -> None:
-    """Age the jobs by this long."""
+    """Make the jobs older by this number of days."""
     with Session(logs.owner) as session, session.begin():
         session.execute(update(ExportJob).values(created_at=ExportJob.created_at - days * DAY - DAY / 1440))
 
@@ -169,7 +169,7 @@ def test_partition_with_an_unseen_late_row_is_not_dropped(ordered: Logs, monkeyp
 
 
 def test_rows_between_batches_stay_until_exported(ordered: Logs, monkeypatch) -> None:
-    """Also a row whose transaction began before the export and ended after it."""
+    """This includes a row whose transaction began before the export and ended after it."""
     logs = ordered
     monkeypatch.setattr(row_deletion, "BATCH_ROWS", 1)
     with psycopg.connect(logs.database.owner_url) as slow:
@@ -179,7 +179,7 @@ def test_rows_between_batches_stay_until_exported(ordered: Logs, monkeypatch) ->
             (datetime.combine(logs.ago(11), time(1), UTC), logs.tenants["alpha"]),
         )
         logs.enforce()
-        # Rows written while it is open may be older or newer, so they wait too.
+        # Rows written during the transaction may be older or newer, so they wait too.
         logs.add("auth", "alpha", logs.ago(11), identity="beside")
         export(logs, beside=1)
     assert states(logs) == [("done", 3, True)]
@@ -205,14 +205,14 @@ def test_rows_between_batches_stay_until_exported(ordered: Logs, monkeypatch) ->
         export(logs)
     assert (ids(logs), states(logs)[-1]) == (set(), ("done", 5, True))
     assert late < set(exported(logs))
-    # After the export has begun, no row is in two of them.
+    # After the export has begun, no row is in two files.
     assert len(exported(logs)) == 3 + 5 + 5
 
 
 @pytest.mark.parametrize(
     ("harm", "when"), [("removed", "before"), ("shortened", "before"), ("changed", "before"), ("removed", "meanwhile")]
 )
-def test_day_with_changed_export_files_stays(ordered: Logs, harm: str, when: str) -> None:
+def test_day_with_changed_export_files_is_not_deleted(ordered: Logs, harm: str, when: str) -> None:
     logs = ordered
     logs.enforce()
     export(logs)
@@ -234,7 +234,7 @@ def test_day_with_changed_export_files_stays(ordered: Logs, harm: str, when: str
 
 
 def test_export_of_another_database_does_not_count(ordered: Logs) -> None:
-    """After a restore, transaction ids start over."""
+    """After a restore, transaction ids start from the beginning."""
     logs = ordered
     logs.enforce()
     export(logs)
@@ -259,7 +259,7 @@ def test_files_are_kept_until_they_expire(ordered: Logs) -> None:
     assert runner.prune_exports(ExportFolder(logs.exports), now=logs.now + 13 * DAY, **prune) == 0
     assert runner.prune_exports(ExportFolder(logs.exports), now=logs.now + 15 * DAY, **prune) == 1
     assert states(logs) == [("pruned", 3, True)]
-    # Rows that arrive after the files have expired.
+    # These rows arrive after the files have expired.
     logs.add("auth", "alpha", logs.ago(11))
     logs.enforce()
     export(logs)
@@ -274,7 +274,7 @@ def test_failing_export_blocks_deletion_with_a_notice(ordered: Logs) -> None:
         _make_due(logs)
         export(logs, least_free_bytes=1 << 60)
     (job,) = jobs(logs)
-    # Deletion waits for it, so it is retried as long.
+    # The deletion waits for the job, so the job is retried until it succeeds.
     assert (job.state, job.failures) == ("queued", 9)
     assert (logs.enforce().deleted, logs.scalars(RetentionNotice)) == (0, [])
     pass_days(logs, 400)
@@ -361,7 +361,10 @@ while True:
 
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_repeatedly_killed_worker_deletes_only_exported_rows(ordered: Logs, times: int) -> None:
-    """Killed during export and deletion while rows arrive. In the end all rows are deleted, and all are in files."""
+    """The worker is killed during export and deletion while rows arrive.
+
+    In the end, all rows are deleted, and the files contain all rows.
+    """
     logs = ordered
     logs.add_many("alpha", logs.ago(11), 2_000)
     written = ids(logs)

@@ -1,4 +1,4 @@
-"""A decrease takes effect a week after its announcement, an increase at once, and nobody can delay it."""
+"""A decrease takes effect a week after its announcement, an increase at once. No user can delay either."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from nac.logs.retention.terms import NOTICE_PERIOD, UNBOUNDED, LogTerms, TermPart, WantedTerms
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-# Wanted settings, and the hours until the check.
+# Chosen settings, and the number of hours until the check.
 steps = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 24 * 9)), min_size=1, max_size=30)
 
 
@@ -29,7 +29,7 @@ def test_effective_terms_never_undercut_the_last_week(begin: int, steps: list[tu
 
 
 @given(st.lists(st.integers(1, 9), min_size=15, max_size=40))
-def test_terms_wanted_for_two_weeks_are_in_effect(wanted: list[int]) -> None:
+def test_terms_chosen_for_two_weeks_are_in_effect(wanted: list[int]) -> None:
     part = TermPart(10)
     for day, each in enumerate(wanted):
         part = part.advance(each, NOW + timedelta(days=day))

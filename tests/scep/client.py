@@ -18,13 +18,13 @@ from pki import cms, der
 from pki.cms_envelopes import AES_128, ContentCipher, find_recipient, open_envelope, read_envelope, seal_envelope
 
 PKCS_REQ, RENEWAL_REQ, CERT_POLL, GET_CERT, GET_CRL = "19", "17", "20", "21", "22"
-# failInfo (RFC 8894 3.2.1.4.5)
+# Values of failInfo (RFC 8894 3.2.1.4.5).
 BAD_ALG, BAD_MESSAGE_CHECK, BAD_REQUEST, BAD_CERT_ID = "0", "1", "2", "4"
 _OIDS = "2.16.840.1.113733.1.9"
 
 
 class _Keys:
-    """RSA keys, cached because they are slow to generate. A test gets distinct keys, the next test the same ones."""
+    """RSA keys, cached because their generation is slow. The keys of one test differ, and the next test reuses them."""
 
     def __init__(self) -> None:
         self._made: list[rsa.RSAPrivateKey] = []
@@ -80,7 +80,7 @@ class Device:
 
     common_name: str = "laptop"
     key: rsa.RSAPrivateKey = field(default_factory=rsa_key)
-    # The signer's certificate, self-signed at first.
+    # The certificate of the signer, at first self-signed.
     identity: x509.Certificate = None  # type: ignore[assignment]
     transaction_id: str = field(default_factory=lambda: secrets.token_hex(16))
     nonce: bytes = field(default_factory=lambda: secrets.token_bytes(16))
@@ -110,11 +110,11 @@ class Device:
         )
 
     def enrol(self, authority: x509.Certificate, challenge: str, *, sans: Any = (), **changes: Any) -> bytes:
-        """A PKCSReq."""
+        """A PKCSReq message."""
         return self.message(signing_request(self.key, self.common_name, challenge, sans), authority, **changes)
 
     def renew(self, authority: x509.Certificate, key: rsa.RSAPrivateKey, common_name: str = "") -> bytes:
-        """A RenewalReq for a new key, signed with the current certificate."""
+        """A RenewalReq message for a new key, signed with the current certificate."""
         request = signing_request(key, common_name or self.common_name)
         return self.message(request, authority, kind=RENEWAL_REQ)
 
@@ -130,7 +130,7 @@ class Reply:
     content: bytes
 
     def certificate(self, device: Device) -> x509.Certificate:
-        """The certificate in the envelope. Only the device's key decrypts it."""
+        """The certificate in the envelope. Only the key of the device decrypts it."""
         envelope = read_envelope(self.content)
         recipient = find_recipient(envelope, device.identity)
         assert recipient is not None
@@ -139,7 +139,7 @@ class Reply:
 
 
 def read_reply(data: bytes) -> Reply:
-    """Verifies the signature with the certificate in the message."""
+    """Parse a reply and verify its signature with the certificate in the message."""
     signed = cms.read_signed(data)
     cms.verify_signature(signed)
 

@@ -36,7 +36,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settings(database: Database, tmp_path: Path) -> Settings:
-    # The address of the tests' webhook.
+    # The address of the webhook that the tests run.
     own = {"ADMIT_DATABASE_URL": database.public_url, "ADMIT_OUTBOUND_NETWORKS": "127.0.0.0/8 ::1"}
     return settings_of_public(database, tmp_path, **own)
 
@@ -54,7 +54,7 @@ def http(app: FastAPI) -> Iterator[httpx.Client]:
 
 @dataclass
 class Server:
-    """The SCEP server of one tenant, as devices see it."""
+    """The SCEP server of one tenant, as devices use it."""
 
     http: httpx.Client
     path: str
@@ -66,7 +66,7 @@ class Server:
         return pkcs7.load_der_pkcs7_certificates(reply.content)
 
     def registration(self) -> x509.Certificate:
-        """The certificate to encrypt messages to."""
+        """The certificate to which devices encrypt messages."""
         [found] = [
             certificate
             for certificate in self.authorities()

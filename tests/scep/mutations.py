@@ -1,4 +1,4 @@
-"""Valid messages with small changes."""
+"""Valid messages with small random changes."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Third-party clients: strongSwan's pki, micromdm's scepclient, OpenSSL."""
+"""SCEP clients of other vendors: strongSwan's pki, micromdm's scepclient, and OpenSSL."""
 
 import subprocess
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ def url(app: FastAPI, alpha: Certified) -> Iterator[str]:
 
 
 def run(*command: str | Path, folder: Path, succeeds: bool = True) -> subprocess.CompletedProcess[str]:
-    # strongSwan's token plugins log errors on machines without tokens.
+    # On machines without tokens, strongSwan's token plugins log errors.
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
     return done
 
 
 def write_key(path: Path) -> None:
-    """In the traditional PEM form that scepclient reads."""
+    """Write a key in the traditional PEM format that scepclient reads."""
     path.write_bytes(rsa_key().private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
 
 
@@ -42,7 +42,7 @@ class StrongSwan:
         run(
             "pki", "--scepca", "--url", url, "--caout", "ca.pem", "--raout", "ra.pem", "--outform", "pem", folder=folder
         )
-        # One file per certificate, the first without a number.
+        # One file per certificate. The name of the first file has no number.
         self.authorities = sorted(folder.glob("ca*.pem"))
 
     def scep(self, key: str, *options: str, succeeds: bool = True) -> tuple[bytes, str]:
@@ -91,7 +91,7 @@ def test_strongswan_with_a_wrong_or_used_challenge_is_rejected(swan: StrongSwan,
 
 
 def test_scepclient_is_rejected_with_bad_digest_as_reason(tmp_path: Path, url: str, challenge: str):
-    """Debian's release always signs with SHA-1, whatever the server's capabilities."""
+    """Debian's scepclient always signs with SHA-1, even if the server does not list it."""
     write_key(tmp_path / "client.key")
     with httpx.Client(trust_env=False) as client:
         registration = Server(client, url).registration()

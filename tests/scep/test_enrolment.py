@@ -1,4 +1,4 @@
-"""Enrolment over HTTP: a certificate, or a rejection that stores nothing."""
+"""Enrolment by SCEP over HTTP: a certificate, or a rejection that stores nothing."""
 
 import base64
 from datetime import timedelta
@@ -101,7 +101,7 @@ def test_revoked_ra_rejects_requests(server: Server, app_engine: Engine, alpha: 
 def test_get_requests_and_the_legacy_path_are_accepted(server: Server, challenge: str):
     message = base64.b64encode(Device().enrol(server.registration(), challenge)).decode()
     query = f"operation=PKIOperation&message={message.replace('/', '%2F').replace('=', '%3D')}"
-    # An unescaped plus sign decodes as a space.
+    # An unescaped plus sign is decoded as a space.
     reply = server.http.get(f"{server.path}/pkiclient.exe?{query}")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/x-pki-message")
 
@@ -142,7 +142,7 @@ def test_key_of_another_transaction_is_rejected(server: Server, challenge: str, 
     assert sorted(uses(app_engine, alpha)) == [0, 1]
 
 
-def test_same_transaction_id_with_another_key_is_independent(
+def test_transaction_id_with_another_key_is_a_new_transaction(
     server: Server, challenge: str, app_engine: Engine, alpha: Certified
 ):
     device = Device()
@@ -154,7 +154,7 @@ def test_same_transaction_id_with_another_key_is_independent(
 
 
 def test_devices_may_share_a_name(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
-    """Two devices with the same name get two certificates."""
+    """Two devices with one name get two certificates."""
     one = server.obtain(Device("kiosk"), challenge)
     other = server.obtain(Device("kiosk"), make_challenge(app_engine, alpha))
     assert one.serial_number != other.serial_number

@@ -19,7 +19,7 @@ _FEW = settings(
 )
 
 
-def _judge(server: Server, message: bytes) -> None:
+def _check_response(server: Server, message: bytes) -> None:
     reply = server.http.post(server.path, content=message)
     if reply.status_code == 200:
         assert read_reply(reply.content).status == "2"
@@ -33,7 +33,7 @@ def test_changed_messages_are_rejected(server: Server, app_engine: Engine, alpha
     @_FEW
     @given(st.data())
     def changed(data: st.DataObject) -> None:
-        _judge(server, data.draw(mutations(good)))
+        _check_response(server, data.draw(mutations(good)))
 
     changed()
     assert issued(app_engine, alpha) == 0
@@ -48,7 +48,7 @@ def test_changed_contents_in_valid_envelopes_are_rejected(server: Server, app_en
     @given(st.data(), st.sampled_from([PKCS_REQ, RENEWAL_REQ]))
     def changed(data: st.DataObject, kind: str) -> None:
         content = data.draw(st.one_of(mutations(good), st.binary(max_size=100)))
-        _judge(server, device.message(content, registration, kind=kind))
+        _check_response(server, device.message(content, registration, kind=kind))
 
     changed()
     assert issued(app_engine, alpha) == 0
@@ -59,9 +59,9 @@ def test_any_query_gets_a_response(server: Server):
     @given(
         st.sampled_from(["GetCACert", "PKIOperation", "GetCACaps", "x"]), st.binary(max_size=100), st.text(max_size=30)
     )
-    def asked(operation: str, message: bytes, text: str) -> None:
+    def parameters(operation: str, message: bytes, text: str) -> None:
         for value in (base64.b64encode(message).decode(), text):
             reply = server.http.get(server.path, params={"operation": operation, "message": value})
             assert reply.status_code in (200, 400)
 
-    asked()
+    parameters()

@@ -1,4 +1,4 @@
-"""Rejected requests: the failInfo of each, and nothing is stored."""
+"""Rejected SCEP requests: the failInfo of each. Nothing is stored."""
 
 import httpx
 import pytest
@@ -88,14 +88,14 @@ def test_envelope_for_another_tenants_authority_is_rejected(server: Server, othe
 def test_replayed_envelope_of_another_device_is_rejected(
     server: Server, challenge: str, app_engine: Engine, alpha: Certified
 ):
-    """An eavesdropper gets neither the certificate nor the contents of the request."""
+    """An attacker who recorded a request gets neither the certificate nor the contents of the request."""
     envelope = seal_envelope(signing_request(rsa_key(), "victim", challenge), server.registration(), AES_128)
     assert server.ask(Device().signed(envelope)).fail_info == BAD_MESSAGE_CHECK
     assert uses(app_engine, alpha) == [0]
 
 
 def test_errors_inside_an_envelope_look_alike(server: Server, challenge: str):
-    """RSA padding, CBC padding, no request, or a bad request signature: the same reply (no oracle)."""
+    """Wrong RSA padding, wrong CBC padding, no request and an invalid signature get one equal reply (no oracle)."""
     device, registration = Device(), server.registration()
     request = signing_request(device.key, "laptop", challenge)
     sound = seal_envelope(request, registration, AES_128)

@@ -1,4 +1,4 @@
-"""Renewals, signed with the certificate to renew."""
+"""Renewals by SCEP, signed with the certificate to renew."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -30,7 +30,7 @@ def test_renewal_keeps_the_names_and_has_a_new_key(
     second = server.ask(message).certificate(renewing)
     assert second.public_key() == key.public_key()
     assert (second.subject, read_sans(second)) == (first.subject, read_sans(first))
-    # Sent again, it is the same renewal.
+    # A request that is sent again gets the first renewal.
     assert server.ask(message).certificate(renewing) == second
     assert issued(app_engine, alpha) == 2
 

@@ -124,7 +124,7 @@ def test_only_allowed_names_are_issued(
     setting.save()
     hook.say = respond_with(decision="allow", common_name="laptop", sans=["dns:laptop.corp.example"])
     assert ask(server, Device("director")).fail_info == BAD_REQUEST
-    # The webhook is notified that the issue failed.
+    # Admit notifies the webhook that the issue failed.
     assert (hook.asked[-1]["event"], hook.asked[-1]["code"]) == ("failed", "name-refused")
     assert ask(server, sans=[x509.DNSName("other.corp.example")]).fail_info == BAD_REQUEST
     assert issued(app_engine, alpha) == 0
@@ -179,9 +179,9 @@ def test_invalid_webhook_response_denies(setting, hook, server, app_engine, alph
     "changes",
     [
         {"networks": ("10.0.0.0/8",)},
-        # A certificate of another authority.
+        # The webhook has a certificate of another authority.
         {"ca_certificate": ""},
-        # A name that its certificate does not cover.
+        # The certificate of the webhook does not include its host name.
         {"url": "https://127.0.0.1:{port}/"},
         {"url": "https://nowhere.invalid/"},
         {"url": "https://localhost:1/"},
@@ -199,7 +199,7 @@ def test_blocked_webhook_address_never_gets_the_challenge(
 
 
 def test_webhook_address_is_not_logged(setting: Setting, server: Server, caplog: pytest.LogCaptureFixture):
-    """It may hold a credential."""
+    """The address may contain a credential."""
     setting.save(url="https://localhost:1/hook?code=secret-of-the-tenant")
     assert "Try again later" in ask(server).text
     assert "The request failed" in caplog.text

@@ -1,4 +1,4 @@
-"""A tenant's own challenge server: HTTPS on loopback, like an adapter to Intune."""
+"""A tenant's own server for challenges: HTTPS on loopback, as an adapter to Intune would be."""
 
 import json
 import ssl
@@ -70,7 +70,7 @@ class WebhookServer:
 
         class Server(ThreadingHTTPServer):
             def handle_error(self, *_: object) -> None:
-                """Clients that distrust our certificate close the connection."""
+                """Clients that do not trust the test's certificate close the connection."""
 
         server = Server(("127.0.0.1", 0), Handler)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -24,7 +24,7 @@ def test_created_key_is_private_and_survives_a_restart(path: Path) -> None:
 
 def test_process_with_the_key_leaves_no_core_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    # This process cannot restore a removed limit.
+    # This process cannot restore a limit after it removed the limit.
     monkeypatch.setattr(resource, "setrlimit", lambda *limit: asked.append(limit))
     MasterKeyFile.create(path)
     assert asked == [(resource.RLIMIT_CORE, (0, 0))]

@@ -1,4 +1,7 @@
-"""Self-tests whose worker dies at any point: the next worker continues, reports once, and leaves nothing behind."""
+"""Self-tests whose worker is killed at any point.
+
+The next worker continues the self-test, reports once, and deletes all temporary data.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -20,7 +23,7 @@ from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 
-# A closed port, which is reported at once.
+# A closed port, so the failure is reported at once.
 _PLATFORM = SelfTestPlatform(SIGNING, "127.0.0.9", 0)
 
 
@@ -52,7 +55,7 @@ def lease_ends(engine: Engine, **values: object) -> None:
         connection.execute(update(SelfTest).values(due_at=utc_now() - timedelta(seconds=1), **values))
 
 
-def nothing_is_left(engine: Engine) -> None:
+def assert_nothing_is_left(engine: Engine) -> None:
     with Session(engine) as session:
         left = session.scalars(select(Certificate.status).where(Certificate.profile == SELF_TEST_PROFILE)).all()
         assert set(left) <= {"revoked", "abandoned"}, left
@@ -72,11 +75,11 @@ def test_killed_self_test_is_completed_by_the_next_worker(
         found = session.get_one(SelfTest, test_id)
         assert (found.state, found.error, found.passed) == ("done", "", False)
         assert {row["got"] for row in found.board} == {"silence"}
-    nothing_is_left(owner_engine)
+    assert_nothing_is_left(owner_engine)
 
 
 def test_self_test_that_kills_each_worker_fails(owner_engine: Engine, test_id: UUID, work: Callable[[], None]) -> None:
-    # Once the certificate to be revoked at the end is valid.
+    # The worker is killed when the certificate to be revoked at the end is valid.
     for _ in range(runner.MAX_ATTEMPTS):
         assert killed_at_commit(work, at=6, when=AFTER)
         lease_ends(owner_engine)
@@ -88,13 +91,13 @@ def test_self_test_that_kills_each_worker_fails(owner_engine: Engine, test_id: U
         found = session.get_one(SelfTest, test_id)
         assert (found.state, found.passed, found.board) == ("failed", False, [])
         assert found.error == "The test was started 3 times, and the worker stopped each time before its end."
-    nothing_is_left(owner_engine)
+    assert_nothing_is_left(owner_engine)
 
 
 def test_presumed_dead_worker_reports_nothing(
     owner_engine: Engine, test_id: UUID, work: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old worker returns while the next one runs."""
+    """The old worker returns while the next worker runs."""
     run, turns = runner._SelfTestRun.run, iter((True, False))
 
     def slow(self: runner._SelfTestRun) -> list[runner.BoardRow]:

@@ -69,7 +69,7 @@ def _nothing_follows(acme: RunningTenant) -> None:
 
 
 def _assert_others_are_rejected(cell: RunningCell, acme: RunningTenant) -> None:
-    """Nobody else gets access with the certificate of a running self-test, or as its known device."""
+    """Reject other devices with the certificate of a running self-test, or with the address of its known device."""
     with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
         own = identities.issue_identity(
             session, actor=ACTOR, tenant_id=acme.id, name="self-test-x", signing=cell.signing, now=utc_now()

@@ -1,4 +1,4 @@
-"""Tickets, which prove that a request belongs to a self-test."""
+"""Tickets that prove that a request belongs to a self-test."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Session queries over many live sessions: each is one query with an index, for every tenant."""
+"""Queries of many live sessions. For every tenant, each is one query that uses an index."""
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ INDEXES = {
 
 @pytest.fixture
 def crowds(database, app_engine, cell_engine):
-    """Sessions of three tenants; the largest has over half of them."""
+    """Sessions of three tenants. The largest tenant has more than half of the sessions."""
     platform = make_platform(app_engine, cell_engine, slots=3)
     tenants = [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo", "charlie")]
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
@@ -89,7 +89,7 @@ def test_each_query_uses_an_index(crowds, app_engine):
 
 @pytest.fixture
 def api_engine(database):
-    """An engine whose connections plan as those of the API."""
+    """An engine whose connections plan queries as those of the API."""
     engine = make_engine(database.app_url, settings=("plan_cache_mode=force_custom_plan",))
     yield engine
     engine.dispose()
@@ -97,7 +97,7 @@ def api_engine(database):
 
 @pytest.mark.parametrize("kind", [*KINDS, "ipv6"])
 def test_key_lookup_has_a_cached_plan_and_reads_few_rows(crowds, api_engine, database, kind):
-    """Also if all sessions have the same user name."""
+    """This holds even if all sessions have one user name."""
     [crowd, *_] = crowds
     wanted = filters_of(crowd, kind, 5)
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
@@ -129,7 +129,7 @@ ENDED = {
 
 
 def test_old_ended_sessions_are_found_by_an_index(crowds, app_engine, database):
-    """The only session of its kind among many of its tenant."""
+    """The tenant has many sessions, and one of this kind."""
     [crowd, *_] = crowds
     columns = ", ".join(column.name for column in EndedSession.__table__.columns if column.name != "stopped_at")
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
@@ -157,7 +157,7 @@ def test_old_ended_sessions_are_found_by_an_index(crowds, app_engine, database):
 
 @pytest.fixture
 def plans(crowds, app_engine):
-    """Return the query plans of a call for the largest tenant."""
+    """Function that returns the query plans of a call for the largest tenant."""
     tenant_id = crowds[0].tenant_id
 
     def plans(call, **wanted):
@@ -189,7 +189,7 @@ def test_recent_sessions_of_a_nas_or_site_use_an_index(crowds, plans, database, 
         connection.execute("ANALYZE sessions")
     _, recent, *_ = plans(sessions.list_sessions, ended=True, limit=100, **filters_of(crowds[0], kind, 5))
     assert any(f"ix_sessions_ended_{kind}" in line for line in recent), recent
-    # A NAS has few, so the planner may sort them or read them in order.
+    # A NAS has few sessions, so the planner may sort them or read them in order.
     assert kind == "nas" or not any("Sort" in line for line in recent), recent
 
 

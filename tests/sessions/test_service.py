@@ -1,4 +1,4 @@
-"""Session searches for a help desk: by device, user, address, place and time, in pages."""
+"""Searches of sessions at a help desk: by device, user, address, place and time, in pages."""
 
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -18,7 +18,7 @@ from tests.row_snapshots import snapshotted
 
 NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 MAC = "02a0c0000001"
-# The data of a NAS that is not, or no longer, registered.
+# The data of a NAS that is not registered.
 SWITCH = "switch-1|192.0.2.7"
 
 
@@ -31,7 +31,7 @@ def tenants(app_engine: Engine, cell_engine: Engine):
 
 @pytest.fixture
 def put(owner_engine: Engine, tenants):
-    """Store a session of alpha that began this many minutes after noon and ended at `stop`."""
+    """Function that stores a session of alpha. It began `minutes` after noon and ended at `stop`."""
 
     def put(minutes: int, *, stop: int | None = None, history: bool = False, tenant: int = 0, **more) -> None:
         table = EndedSession if history else RadiusSession
@@ -115,7 +115,7 @@ def test_session_is_found_by_each_of_its_keys(history: bool, wanted, row, put, a
 
 
 def test_time_filter_finds_sessions_of_that_time(put, ask) -> None:
-    """For example: which session had this address yesterday at 12:15?"""
+    """For example: the session that had this address yesterday at 12:15."""
     put(0, stop=10, framed_ip="192.0.2.9")
     put(12, stop=20, framed_ip="192.0.2.9", history=True)
     put(25, framed_ip="192.0.2.9")

@@ -1,4 +1,4 @@
-"""A software authenticator by Yubico's library, which is not the one that the product verifies with."""
+"""A software authenticator that uses Yubico's library. Admit verifies with another library."""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""Headless Chromium, driven by its DevTools protocol over a pipe: JSON messages, each ended by a zero byte."""
+"""Headless Chromium, controlled by the DevTools protocol over a pipe.
+
+Each command and event is a JSON message that ends with a zero byte.
+"""
 
 import fcntl
 import json
@@ -25,7 +28,7 @@ _PATIENCE_SECONDS = 90
 
 
 class PageError(AssertionError):
-    """A page's script has thrown an error."""
+    """A script of a page has raised an error."""
 
 
 class Page:
@@ -37,7 +40,7 @@ class Page:
         return self._chromium.send(method, self._session_id, **params)
 
     def run(self, script: str) -> Any:
-        """Return the value of a script, with promises resolved. Raises PageError."""
+        """The value of a script, with promises resolved. Raises PageError."""
         asked = {"awaitPromise": True, "returnByValue": True, "userGesture": True}
         found = self.send("Runtime.evaluate", expression=script, **asked)
         if "exceptionDetails" in found:
@@ -46,13 +49,13 @@ class Page:
 
     def go(self, url: str) -> None:
         self.send("Page.enable")
-        # Chromium uses passkeys only in the front page.
+        # Chromium uses passkeys only in the page in front.
         self.send("Page.bringToFront")
         self.send("Page.navigate", url=url)
         self._chromium.wait_for("Page.loadEventFired", self._session_id)
 
     def plug_in(self, *, transport: str, verifies: bool) -> str:
-        """Add a virtual authenticator and return its id."""
+        """Add a virtual authenticator. Returns its id."""
         options = {
             "protocol": "ctap2",
             "transport": transport,
@@ -71,7 +74,7 @@ class Chromium:
         self._answers = answers
         self._buffer = b""
         self._number = 0
-        # With the page of each.
+        # Events, each with its page.
         self._events: list[tuple[str, str]] = []
 
     def open(self, url: str) -> Page:
@@ -113,13 +116,13 @@ class Chromium:
 
 @contextmanager
 def chromium() -> Iterator[Chromium]:
-    """Start Chromium. It reads commands from descriptor 3 and responds on 4."""
+    """Start Chromium. It reads commands from descriptor 3 and writes responses to descriptor 4."""
     ours, theirs = os.pipe(), os.pipe()
-    # Avoids descriptors 3 and 4.
+    # Numbers from 100 avoid descriptors 3 and 4.
     read_end, write_end = (fcntl.fcntl(each, fcntl.F_DUPFD, 100) for each in (ours[0], theirs[1]))
     with tempfile.TemporaryDirectory(prefix="admit-chromium-", ignore_cleanup_errors=True) as folder:
         command = ["bash", "-c", f'exec "$0" "$@" 3<&{read_end} 4>&{write_end}', _PROGRAM, *_FLAGS]
-        # Files that it leaves outside its folder are deleted too.
+        # Files that Chromium leaves outside its folder are deleted too.
         own = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": os.environ | {"TMPDIR": folder}}
         process = subprocess.Popen([*command, f"--user-data-dir={folder}"], pass_fds=(read_end, write_end), **own)
         for each in (ours[0], theirs[1], read_end, write_end):

@@ -1,4 +1,4 @@
-"""The API, and users with browsers."""
+"""The API, and users who have browsers."""
 
 import hashlib
 import hmac
@@ -28,8 +28,10 @@ EMAIL, PASSWORD = "ann@example.com", "correct horse battery"
 
 
 def code_of(secret: str, *, steps: int = 0, at: int | None = None) -> str:
-    """Compute a TOTP code by RFC 6238, independent of the product's library: for now, with two seconds left in its
-    step, or for `at`."""
+    """A TOTP code by RFC 6238, computed without the product's library.
+
+    The code is for `at`, or for now with at least two seconds left in its step.
+    """
     if at is None:
         until(lambda: epoch_seconds() % 30 < 28, "the next step")
     step = (epoch_seconds() if at is None else at) // 30 + steps
@@ -39,7 +41,7 @@ def code_of(secret: str, *, steps: int = 0, at: int | None = None) -> str:
 
 
 class Browser:
-    """Keeps its cookies, and acts as our pages do."""
+    """A browser that keeps its cookies and sends requests as Admit's pages do."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
@@ -80,7 +82,7 @@ class Browser:
 @pytest.fixture
 def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
     with serve_app(create_app(settings_of_public(database, tmp_path))) as client:
-        # A busy machine must not affect the result.
+        # A slow machine must not affect the result.
         client.timeout = httpx.Timeout(60)
         yield client
 

@@ -17,7 +17,7 @@ MakeBrowser = Callable[[], Browser]
 
 @pytest.fixture
 def admin(client: httpx.Client, make_token: MakeToken, field: Field) -> Callable[..., httpx.Response]:  # noqa: F811
-    """Sends requests as a program of the tenant alpha."""
+    """Send requests with a token of the tenant alpha."""
     headers = {"Authorization": f"Bearer {make_token(field.alpha)}"}
     return lambda method, path, **given: client.request(method, f"/v1/tenants/alpha{path}", headers=headers, **given)
 
@@ -41,7 +41,7 @@ def test_new_member_status_is_hidden_until_acceptance(
         (found,) = [each for each in admin("GET", "/members").json()["items"] if each["email"] == EMAIL]
         return found["name"], found["status"]
 
-    # Signing in and listing places does not reveal the account to the admin who added it.
+    # The admin who added the account cannot see that the user signed in and listed their places.
     mine.sign_in()
     mine.good("GET", "/me/places")
     assert name_and_status() == ("", "invited")
@@ -76,7 +76,7 @@ def test_tokens_of_a_user_end_with_the_membership(
     assert seen() == [401, 401]
     listed = admin("GET", "/tokens").json()["items"]
     assert {each["maker"] for each in listed} == {None, f"person:{EMAIL}"}
-    # After the second invitation she has not accepted yet, but her token works again.
+    # The user has not accepted the second invitation yet, but their token works again.
     admin("POST", "/members", json={"email": EMAIL, "role": "tenant-admin"})
     assert seen() == [200, 200]
     assert admin("DELETE", f"/tokens/{first['id']}").status_code == 204

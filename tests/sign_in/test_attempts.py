@@ -1,4 +1,4 @@
-"""Only a user who guesses has to wait."""
+"""Guesses of a password or code delay only the guesser."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ HERE, THERE = "192.0.2.1", "198.51.100.1"
 
 @pytest.fixture
 def tried(app_engine: Engine) -> Callable[[CountedAttempt], int]:
-    """Return the seconds to wait; 0 if the attempt was checked."""
+    """Function that returns the seconds to wait, 0 if the attempt was checked."""
 
     def begin(attempt: CountedAttempt) -> int:
         try:
@@ -60,11 +60,11 @@ def test_delay_grows_and_ends(tried, owner_engine: Engine) -> None:
     assert [tried(at_password()) for _ in range(FREE_ATTEMPTS + 1)] == [0] * FREE_ATTEMPTS + [2]
 
 
-def test_guessing_delays_nobody_else(tried) -> None:
+def test_guesses_delay_no_other_user(tried) -> None:
     for _ in range(FREE_ATTEMPTS):
         tried(at_password())
     assert tried(at_password()) > 0
-    # Another user here, the user elsewhere, and the user's known browser here.
+    # Another user from this address, this user from another address, and this user from a known browser.
     assert tried(at_password(BOB)) == 0
     assert tried(at_password(address=THERE)) == 0
     assert tried(at_password(device_id=b"known")) == 0
@@ -103,7 +103,7 @@ def test_success_resets_the_user_and_not_the_address(tried, app_engine: Engine, 
     with owner_engine.connect() as connection:
         counts = connection.scalars(text("SELECT count FROM sign_in_attempts ORDER BY count DESC")).all()
     assert counts[0] == FREE_PER_ADDRESS - 1
-    # One more for each user, from any address.
+    # Each user has one more attempt, from any address.
     assert len(counts) == 2 * FREE_PER_ADDRESS
 
 
@@ -133,9 +133,9 @@ def test_guesses_over_http_lock_out_only_the_guesser(browser: Callable[[], Brows
     answer = guesser.ask("POST", "/sign-in", body | {"password": PASSWORD})
     assert (answer.status_code, answer.json()["code"]) == (429, "too-many-attempts")
     assert int(answer.headers["retry-after"]) <= 2
-    # From the same address, in a browser that the user has signed in from.
+    # The request comes from this address, from a browser in which the user has signed in before.
     assert mine.sign_in()["state"] == "signed-in"
-    # An unknown user gets the same response.
+    # An unknown user gets an equal response.
     nobody = {"email": "nobody@example.com", "password": "wrong"}
     for _ in range(FREE_ATTEMPTS):
         assert guesser.refused("POST", "/sign-in", nobody) == (401, "sign-in-refused")

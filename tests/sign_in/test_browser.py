@@ -1,4 +1,4 @@
-"""Passkeys in a real browser with virtual authenticators, on a page of the served origin."""
+"""Passkeys in a real browser with virtual authenticators, on a page that the API serves."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ ALONE = 'signIn("/sign-in/passkey", {})'
 
 @pytest.fixture
 def port(database: Database, tmp_path: Path) -> Iterator[int]:
-    """The port of the API at http://localhost, which browsers treat as secure without TLS."""
+    """The port of the API at http://localhost, which browsers accept as secure without TLS."""
     port = free_row(udp=0, tcp=1)
     app = create_app(settings_of_public(database, tmp_path, ADMIT_PORTAL_URL=f"http://localhost:{port}"))
     app.add_api_route("/page", lambda: HTMLResponse(PAGE), include_in_schema=False)
@@ -45,13 +45,13 @@ def test_browser_creates_a_passkey_and_signs_in(browser: Chromium, port: int, an
     assert page.run(BY_PASSWORD)["state"] == "signed-in"
     assert page.run('register("Laptop")')["name"] == "Laptop"
     assert page.run('ask("GET", "/me")')["factors"] == ["passkey", "password"]
-    # The same authenticator is not used twice.
+    # A user cannot register an authenticator twice.
     with pytest.raises(PageError, match="InvalidStateError"):
         page.run('register("Again")')
     page.run('ask("POST", "/sign-out")')
     with pytest.raises(PageError, match="401 not-signed-in"):
         page.run('ask("GET", "/me")')
-    # Without a name or a password, then as the second step, then for a fresh confirmation.
+    # First without name and password, then as the second step, then as a confirmation.
     page.run(ALONE)
     assert page.run('ask("GET", "/me")') | {"csrf_token": "", "expires_at": ""} == {
         "email": EMAIL,
@@ -67,12 +67,12 @@ def test_browser_creates_a_passkey_and_signs_in(browser: Chromium, port: int, an
     needed = f'{BY_PASSWORD}.then(found => signIn("/sign-in/passkey", {{challenge: found.challenge}}))'
     assert page.run(needed)["state"] == "signed-in"
     assert page.run('ask("GET", "/me")')["factors"] == ["passkey", "password"]
-    # A holder who cannot unlock it does not get in with it only.
+    # A user who cannot unlock the passkey cannot sign in with it only.
     page.run('ask("POST", "/sign-out")')
     page.send("WebAuthn.setUserVerified", authenticatorId=key, isUserVerified=False)
     with pytest.raises(PageError, match=r"NotAllowedError|401 sign-in-refused"):
         page.run(ALONE)
-    # The passkey belongs to this host name. The same server under another name cannot use it.
+    # The passkey belongs to this host name, and is invalid at the server's other name.
     page.send("WebAuthn.setUserVerified", authenticatorId=key, isUserVerified=True)
     page.go(f"http://127.0.0.1:{port}/page")
     with pytest.raises(PageError, match=r"SecurityError|403 cross-site"):
@@ -96,13 +96,13 @@ FILLED_IN = f'form.elements.email.value = "{EMAIL}"; form.elements.password.valu
 
 
 def go(page: Page, port: int, path: str) -> None:
-    """Pages that navigate automatically have already reported their end."""
+    """Open a page. Pages that navigate automatically have already reported their end."""
     page.go(f"http://localhost:{port}{path}")
     until(lambda: page.run("[location.pathname, document.readyState]") == [path, "complete"], path)
 
 
 def signed_in(page: Page, port: int) -> list[str]:
-    """Return the sign-in method, once the page has navigated."""
+    """The sign-in method, after the page has navigated."""
     until(lambda: page.run("location.pathname") == "/", "the page goes on")
     go(page, port, "/page")
     found = page.run('ask("GET", "/me")')["factors"]
@@ -111,7 +111,7 @@ def signed_in(page: Page, port: int) -> list[str]:
 
 
 def take_second_step(page: Page, port: int) -> None:
-    """Enter a password and then use the passkey."""
+    """Enter a password, then use the passkey."""
     go(page, port, "/sign-in")
     page.run(f"const form = document.forms[0]; {FILLED_IN}; form.submit()")
     until(lambda: page.run(f"{BUTTON}?.dataset.passkey.length > 0 && {BUTTON}.checkVisibility()"), "the second step")
@@ -121,7 +121,7 @@ def take_second_step(page: Page, port: int) -> None:
 
 @pytest.mark.long
 def test_sign_in_page_works_without_passkey_json_support(browser: Chromium, port: int, ann: Person) -> None:
-    """Browsers before 2024 lack it. A browser without passkeys shows an error where one is needed."""
+    """Browsers before 2024 lack the JSON functions. A browser without passkeys shows an error where it needs one."""
     page = browser.open(f"http://localhost:{port}/page")
     page.plug_in(transport="internal", verifies=True)
     page.run(BY_PASSWORD)
@@ -159,7 +159,7 @@ def test_page_signs_in_by_a_passkey(browser: Chromium, port: int, ann: Person) -
     page.run(f"{BUTTON}.click()")
     assert signed_in(page, port) == ["passkey"]
     take_second_step(page, port)
-    # A user who cannot unlock it sees an error and may retry.
+    # A user who cannot unlock the passkey sees an error and may retry.
     go(page, port, "/sign-in")
     page.send("WebAuthn.setUserVerified", authenticatorId=key, isUserVerified=False)
     page.run(f"{BUTTON}.click()")

@@ -1,4 +1,4 @@
-"""Authenticator responses with arbitrary JSON, and concurrent requests."""
+"""Responses of authenticators with arbitrary JSON, and concurrent requests about credentials."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
@@ -70,7 +70,7 @@ def test_arbitrary_authenticator_response_is_rejected(
 def test_malformed_response_is_no_server_error(browser: MakeBrowser, with_key: Person, response: object) -> None:
     mine = browser()
     credential = {"id": "AAECAwQF", "response": response}
-    # As the only factor; the password step needs it as well.
+    # As the only factor. The password step needs it as well.
     challenge = mine.good("POST", "/sign-in/passkey/options", {})["challenge"]
     body = {"challenge": challenge, "credential": credential}
     assert mine.refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
@@ -109,7 +109,7 @@ def test_concurrent_first_rules_are_stored(app_engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("email", ["\u0130nn@example.com", "ann@example.com\u212a", "\u212aann@example.com"])
-def test_addresses_with_lookalike_letters_match_nobody(browser: MakeBrowser, make_person, email: str) -> None:
+def test_addresses_with_lookalike_letters_match_no_user(browser: MakeBrowser, make_person, email: str) -> None:
     make_person("inn@example.com")
     make_person("kann@example.com")
     body = {"email": email, "password": PASSWORD}

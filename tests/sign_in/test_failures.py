@@ -1,4 +1,4 @@
-"""Failed sign-ins: information for the user and the audit log, bounded for any attacker."""
+"""Failed sign-ins: notices for the user and the audit log, limited for any attacker."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -27,7 +27,7 @@ WRONG = {"email": EMAIL, "password": "wrong"}
 
 @pytest.fixture
 def member(ann: Person, within: Within, field: Field) -> Person:
-    """A member of acme and, separately, of its tenant alpha."""
+    """A member of acme and, separately, of acme's tenant alpha."""
     for owner in (field.acme, field.alpha):
         with within(owner) as session:
             members.create_member(session, **whole(owner), email=EMAIL, role="help-desk")
@@ -47,7 +47,7 @@ def count(engine: Engine, table: str) -> int:
 
 
 def later(owner_engine: Engine) -> None:
-    """Ten minutes later, when failures are reported."""
+    """Let ten minutes pass, after which failures are reported."""
     with owner_engine.begin() as connection:
         connection.execute(text("UPDATE sign_in_failures SET tell_at = now() WHERE tell_at IS NOT NULL"))
 
@@ -68,7 +68,7 @@ def test_failures_are_reported_to_the_user_and_their_owners(
         ("failed", "wrong-password", 2),
     ]
     assert listed[1]["factors"] == ["password"]
-    # In pages, each once.
+    # Across pages, each failure appears once.
     first = mine.good("GET", "/me/sign-ins?limit=2")
     second = mine.good("GET", f"/me/sign-ins?limit=2&after={first['next']}")
     assert (first["items"] + second["items"], second["next"]) == (listed, None)
@@ -99,10 +99,10 @@ def test_attacker_fills_neither_log_nor_table(
         rows = connection.execute(
             text("SELECT subject_id, count(*), sum(count) FROM sign_in_failures GROUP BY 1")
         ).all()
-    # 20 rows, and one more for each reason if it continues.
+    # 20 rows, and one more row for each reason if the attack continues.
     assert {row[0]: (row[1] <= 22, row[2]) for row in rows} == {member.id: (True, 120), NOBODY_ID: (True, 120)}
     assert failure_audit.audit_failures(engine=worker_engine) == 2
-    # In acme and in alpha; the platform has no such member.
+    # In the logs of acme and of alpha. The platform has no such member.
     assert count(owner_engine, "audit_log") == before + 3
     fail(app_engine, member.id, "192.0.2.1", times=5)
     assert failure_audit.audit_failures(engine=worker_engine) == 0
@@ -189,7 +189,7 @@ def test_only_old_failures_are_deleted(
         connection.execute(text("UPDATE sign_in_attempts SET last_at = :at, blocked_until = NULL"), past)
         connection.execute(text("INSERT INTO spent_challenges (digest, expires_at) VALUES ('x', :at)"), past)
         attempts = connection.scalar(text("SELECT count(*) FROM sign_in_attempts"))
-    # In as many batches as needed.
+    # In several batches.
     assert history.prune(engine=worker_engine, batch=2) == {
         "sign_ins": 4,
         "sign_in_failures": 5,

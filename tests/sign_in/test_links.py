@@ -1,4 +1,4 @@
-"""Password reset and invitations: over HTTP, through the worker's role, into a mailbox."""
+"""Links for a password reset and for invitations: sent through the API and the worker into a mailbox."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -34,26 +34,26 @@ WRITER = AccountMailWriter(AccountMailer("http://localhost:8460", SIGNING.sealer
 
 
 class Post:
-    """Mail that the worker renders and sends."""
+    """Mails that the worker renders and sends."""
 
     def __init__(self, engine: Engine, mailbox: Mailbox) -> None:
         self._engine = engine
         self._mailbox = mailbox
 
     def deliver(self) -> list[tuple[str, str, str]]:
-        """Return (recipient, subject, token of the link) of the received mails, the oldest first."""
-        there = {kept.id for kept in self._mailbox.list_mails()}
+        """The received mails as (recipient, subject, token of the link), oldest first."""
+        there = {stored_mails.id for stored_mails in self._mailbox.list_mails()}
         WRITER.write_waiting(engine=self._engine)
         with mailbox_server(self._mailbox) as server:
             outbox.send_due(server, unseal=SIGNING.sealer.open, engine=self._engine)
         found = []
-        for kept in self._mailbox.list_mails():
-            if kept.id not in there:
-                link = re.search(r"http://localhost:8460/new-password/(admitlink_\S+)", kept.part("plain"))
-                found.append((kept.message["To"], kept.message["Subject"], link[1] if link else ""))
+        for stored_mails in self._mailbox.list_mails():
+            if stored_mails.id not in there:
+                link = re.search(r"http://localhost:8460/new-password/(admitlink_\S+)", stored_mails.part("plain"))
+                found.append((stored_mails.message["To"], stored_mails.message["Subject"], link[1] if link else ""))
         return found
 
-    def kept(self) -> Sequence[StoredMail]:
+    def stored_mails(self) -> Sequence[StoredMail]:
         return self._mailbox.list_mails()
 
 
@@ -76,7 +76,7 @@ def test_password_is_reset_by_a_link_that_works_once(
     [(recipient, subject, token)] = post.deliver()
     assert (recipient, subject) == (EMAIL, "Reset your password at Admit")
     assert mine.ask("POST", "/sign-in/new-password", {"token": token, "password": NEW}).status_code == 204
-    # All other sessions end, the old password stops working, and the second factor is still required.
+    # All other sessions end, the old password is invalid, and the second factor is still required.
     assert there.refused("GET", "/me") == (401, "sign-in-over")
     assert browser().refused("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD}) == (401, "sign-in-refused")
     needed = mine.sign_in(password=NEW)
@@ -97,7 +97,10 @@ def test_password_is_reset_by_a_link_that_works_once(
 def test_reset_request_does_not_reveal_accounts(
     browser: MakeBrowser, ann: Person, make_person, app_engine: Engine, post: Post, email: str
 ) -> None:
-    """The same response by the same statements. A user without a password, or a disabled one, cannot get in by mail."""
+    """The response and the statements are equal for unknown accounts.
+
+    A user without a password, or a disabled user, cannot sign in by mail.
+    """
     make_person("invited@example.com", "")
     gone = make_person("gone@example.com")
     with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -121,12 +124,12 @@ def test_reset_requests_for_others_are_limited_and_harmless(browser: MakeBrowser
     assert [ask(other).status_code for _ in range(FREE_LINKS + 1)] == [202] * FREE_LINKS + [429]
     sent = post.deliver()
     assert len(sent) == MAX_LINKS_PER_HOUR
-    # The user gets a mail from their known browser, and earlier links stay valid.
+    # The user gets a mail from a known browser, and earlier links remain valid.
     assert ask(mine).status_code == 202
     assert len(post.deliver()) == 1
     body = {"token": sent[0][2], "password": NEW}
     assert browser().ask("POST", "/sign-in/new-password", body).status_code == 204
-    # The first used link ends the others.
+    # The first used link makes the other links invalid.
     body["token"] = sent[1][2]
     assert browser().refused("POST", "/sign-in/new-password", body) == (410, "link-refused")
 
@@ -141,7 +144,7 @@ def test_links_to_one_user_are_limited_from_all_addresses(
     assert len(post.deliver()) == MAX_LINKS_PER_HOUR
 
 
-def test_user_under_attack_gets_in_by_known_browser_or_mail(
+def test_attacked_user_signs_in_by_known_browser_or_mail(
     browser: MakeBrowser, ann: Person, post: Post, app_engine: Engine
 ) -> None:
     known, stranger = browser(), browser()
@@ -168,7 +171,7 @@ def test_pages_lead_to_a_new_password(client: httpx.Client, browser: MakeBrowser
     assert client.post("/new-password", data={"email": EMAIL}).status_code == 202
     [(_, _, token)] = post.deliver()
     page = f"/new-password/{token}"
-    # Viewing changes nothing, and the page is not cached.
+    # A view of the page changes nothing, and the page is not cached.
     for _ in range(2):
         shown = client.get(page)
         assert (shown.status_code, shown.headers["cache-control"]) == (200, "no-store")
@@ -201,7 +204,7 @@ def test_new_members_are_invited(client, browser, ann, post, make_token, field, 
     assert mine.ask("POST", "/sign-in/new-password", {"token": token, "password": NEW}).status_code == 204
     mine.sign_in("new@example.com", NEW)
     assert mine.ask("GET", "/msps/acme").status_code == 200
-    # Where users sign in through a provider, mail is no way around it.
+    # Users who sign in through a provider cannot bypass it by mail.
     with within(field.bolt) as session:
         session.add(
             SignOn(id=uuid4(), settings={"issuer": "https://x.example"}, secret_sealed=b"", msp_id=field.bolt.msp_id)
@@ -219,7 +222,7 @@ def test_new_members_are_invited(client, browser, ann, post, make_token, field, 
 def test_invitations_are_limited_and_contain_no_custom_text(
     client: httpx.Client, browser: MakeBrowser, ann: Person, post: Post, make_token: MakeToken, field: Field
 ) -> None:
-    """Otherwise any tenant could send mail to anyone, and use up a user's own mails of the day."""
+    """Otherwise a tenant could send mail to anyone, and use up a user's mails of the day."""
     headers = {"Authorization": f"Bearer {make_token(field.alpha)}"}
     lure = "Your account is locked: https://evil.example/unlock"
     assert client.patch("/v1/tenants/alpha", json={"name": lure}, headers=headers).status_code == 200
@@ -229,6 +232,6 @@ def test_invitations_are_limited_and_contain_no_custom_text(
         assert client.post(path, headers=headers).status_code == 204
     came = post.deliver()
     assert [(to, subject) for to, subject, _ in came] == [(EMAIL, "You are a member of alpha at Admit")] * 5
-    assert not any("evil" in kept.part("plain") or "token:" in kept.part("plain") for kept in post.kept())
+    assert not any("evil" in mail.part("plain") or "token:" in mail.part("plain") for mail in post.stored_mails())
     assert ask(browser()).status_code == 202
     assert [subject for _, subject, _ in post.deliver()] == ["Reset your password at Admit"]

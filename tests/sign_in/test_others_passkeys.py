@@ -1,4 +1,4 @@
-"""Passkeys and authenticator responses of another user."""
+"""Passkeys, and responses of authenticators, that belong to another user."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +38,7 @@ def test_credential_id_of_another_user_cannot_be_taken(browser: MakeBrowser, ann
     assert (refused.status_code, told["code"], told["place"]) == (409, "already-exists", "credential")
     assert (told["remedy"], "uq_" in refused.text) == ("Create a new passkey.", False)
     assert bob.good("GET", "/me/passkeys")["items"] == []
-    # Nor does it sign in as that user, and the right one still works.
+    # The attacker's passkey does not sign in as that user, and the user's own passkey still works.
     thief.handle = key.handle
     assert browser().refused("POST", "/sign-in/passkey", by_passkey(browser(), thief)) == (401, "sign-in-refused")
     other = browser()
@@ -55,7 +55,7 @@ def test_passkey_is_no_second_factor_of_another_user(browser: MakeBrowser, ann: 
         thief = browser()
         challenge = thief.sign_in(email)["challenge"]
         assert thief.refused("POST", "/sign-in/passkey", by_passkey(thief, key, challenge)) == (401, "sign-in-refused")
-    # One user's challenge answered by the other, and a challenge of a sign-in to the own account.
+    # A response of another user to a user's challenge, and a challenge of a sign-in to the caller's own account.
     asked = browser().good("POST", "/sign-in/passkey/options", {"challenge": browser().sign_in(BOB)["challenge"]})
     body = {"challenge": asked["challenge"], "credential": anns.get(asked["options"])}
     assert mine.refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
@@ -81,6 +81,6 @@ def test_concurrent_passkey_registration_stores_one(browser: MakeBrowser, ann: P
     bodies = [first, first if is_same_offer else registering(mine, key)]
     with ThreadPoolExecutor(2) as pool:
         found = sorted(pool.map(lambda body: mine.ask("POST", "/me/passkeys", body).status_code, bodies))
-    # 403: it came after the first one, which is a second factor that this sign-in has not used.
+    # 403: the second registration came after the first. The first passkey is a second factor, unused in this sign-in.
     assert (found[0], found[1] in (401, 403, 409)) == (201, True), found
     assert len(mine.good("GET", "/me/passkeys")["items"]) == 1

@@ -1,4 +1,4 @@
-"""Redis is down and PostgreSQL closes connections: signed-in users notice neither."""
+"""Redis is down and PostgreSQL closes connections. Signed-in users can continue."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_signing_in_needs_no_redis(
     mine.sign_in()
     assert client.get("/readyz").json()
     redis_server.stop()
-    # With the existing cookie and with a new sign-in; reads and changes.
+    # With the existing cookie and with a new sign-in, for reads and changes.
     assert mine.good("GET", "/me")["email"] == EMAIL
     assert mine.good("GET", "/me/sign-ins")["items"]
     mine.good("PUT", "/me/password", {"password": NEW})
@@ -49,7 +49,7 @@ def test_signing_in_needs_no_redis(
     assert other.refused("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD}) == (401, "sign-in-refused")
     other.sign_in(password=NEW)
     assert other.ask("POST", "/sign-in/forgotten-password", {"email": EMAIL}).status_code == 202
-    # Rate limits still count requests by credential and failures by address.
+    # The rate limits still count requests by credential, and failures by address.
     assert mine.ask("GET", "/me").headers["ratelimit"].startswith('"credential";r=')
     answers = [mine.ask("GET", "/me").status_code for _ in range(80)]
     assert (answers[0], set(answers)) == (200, {200, 429})
@@ -72,5 +72,5 @@ def test_cut_connections_cost_no_request(
             ).fetchone()
             assert ended is not None
             assert ended[0] > 0
-            # Right afterwards, when no connection is old enough for a health check.
+            # Directly after the cut, no connection is old enough for a health check.
             assert mine.good("GET", "/me")["email"] == EMAIL

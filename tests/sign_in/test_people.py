@@ -1,4 +1,4 @@
-"""Accounts of other users, managed by a platform operator."""
+"""Accounts of users, managed by an operator of the platform."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ Ask = Callable[..., httpx.Response]
 
 @pytest.fixture
 def ask(client: httpx.Client, make_token: MakeToken) -> Ask:
-    """Send as a platform operator, or with fewer permissions."""
+    """Send a request as an operator of the platform, or with fewer permissions."""
     operator = make_token(Owner())
 
     def send(method: str, path: str = "", body: object = None, token: str = operator) -> httpx.Response:
@@ -63,7 +63,7 @@ def test_operator_manages_an_account(ask, browser, ann, within, field, owner_eng
     assert details["sessions"][0]["factors"] == ["password", "totp"]
     assert ask("DELETE", f"/{ann.id}/factors").status_code == 204
     assert mine.refused("GET", "/me") == (401, "sign-in-over")
-    # Only the password is left.
+    # Only the password remains.
     assert mine.sign_in()["state"] == "signed-in"
     assert ask("DELETE", f"/{ann.id}/sessions").status_code == 204
     assert mine.refused("GET", "/me") == (401, "sign-in-over")
@@ -93,7 +93,7 @@ def test_operator_manages_an_account(ask, browser, ann, within, field, owner_eng
 
 def test_account_reset_needs_the_target_permissions(ask, make_token, within, ann, field) -> None:
     few = make_token(Owner(), "person.read", "person.manage")
-    # For a user without permissions it is enough.
+    # The permission suffices to reset a user without permissions.
     assert ask("POST", f"/{ann.id}/password-link", {"mail": False}, token=few).status_code == 201
     with within(field.alpha) as session:
         members.create_member(session, **whole(field.alpha), email=EMAIL, role="help-desk")
@@ -128,5 +128,5 @@ def test_last_operator_stays_and_needs_a_confirmation(ask, browser, ann, make_pe
     assert mine.refused("PATCH", path, {"status": "disabled"}) == (403, "confirmation-needed")
     mine.good("POST", "/me/confirmation", {"password": PASSWORD})
     mine.good("PATCH", path, {"status": "disabled"})
-    # Now she is the last operator who can sign in.
+    # The user is now the only operator who can sign in.
     assert ask(*disable).json()["code"] == "last-manager"

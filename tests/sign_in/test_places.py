@@ -1,4 +1,4 @@
-"""Rules and visibility of an owner whose path is not in the request."""
+"""Sign-in rules and visibility of an owner that the path of the request does not contain."""
 
 from urllib.parse import urlencode
 
@@ -48,7 +48,10 @@ def test_partial_msp_member_sees_no_other_tenants_by_template(
 
 
 def test_tenants_of_all_grants_are_one_list(browser, ann: Person, field: Field, within: Within) -> None:
-    """Chosen tenants of one MSP, all of another, and one as its own member. Suspended MSPs hide theirs."""
+    """The grants are for chosen tenants of one MSP, for all of another, and for a tenant as its own member.
+
+    Suspended MSPs hide their tenants.
+    """
     mine: Browser = browser()
     mine.sign_in()
 
@@ -70,7 +73,7 @@ def test_tenants_of_all_grants_are_one_list(browser, ann: Person, field: Field, 
     assert seen(status="suspended") == []
     with within(PLATFORM) as session:
         msp_lifecycle.suspend_msp(session, actor=ACTOR, msp_id=field.acme.msp_id)
-    # The MSP granted the first one, the tenant itself the other.
+    # The MSP granted the first entry, and the tenant itself granted the other entry.
     assert seen() == ["bravo", "foreign"]
     with within(field.bolt) as session:
         rules.update_rule(session, actor=ACTOR, owner=field.bolt, two_factors=True, by=None)
@@ -123,7 +126,7 @@ def test_user_sees_only_msps_of_their_memberships(
             members.create_member(session, **whole(owner), email=EMAIL, role="auditor")
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
         assert session.scalars(select(Msp.slug)).all() == ["bolt"]
-        # Visible but read-only, like the rows of its tenants.
+        # The MSP is visible but read-only, as are the rows of its tenants.
         session.execute(update(Msp).values(name="x"))
     with within(field.bolt) as session:
         assert session.scalars(select(Msp.name)).all() != ["x"]

@@ -1,4 +1,4 @@
-"""Lifetime of a sign-in, and checks for browser requests that change something."""
+"""The lifetime of a sign-in, and checks of browser requests that change data."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -118,7 +118,7 @@ def test_concurrent_use_of_one_code_counts_once(browser: MakeBrowser, ann: Perso
     with_passkey(mine, key)
     secret = with_totp(mine)
     [code] = mine.good("POST", "/me/recovery-codes")["codes"][:1]
-    # Each from a known browser, which has its own guess counter.
+    # Each request comes from a known browser, which has its own counter of guesses.
     needed = [mine.sign_in()["challenge"] for _ in range(4)]
     passkey = by_passkey(mine, key)
     for path, bodies in (
@@ -131,7 +131,7 @@ def test_concurrent_use_of_one_code_counts_once(browser: MakeBrowser, ann: Perso
             found = list(
                 pool.map(lambda each, body: each.ask("POST", f"/sign-in/{path}", body).status_code, browsers, bodies)  # noqa: B023
             )
-        # 429: too many in a row.
+        # 429: too many guesses in sequence.
         assert found.count(200) == 1, (path, found)
         assert {200, 401, 429} >= set(found), path
 

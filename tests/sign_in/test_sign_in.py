@@ -1,4 +1,4 @@
-"""Signing in step by step over HTTP."""
+"""The steps of a sign-in over HTTP."""
 
 from collections.abc import Callable
 
@@ -63,7 +63,7 @@ def test_app_code_is_the_second_step_and_works_once(browser: MakeBrowser, ann: P
     assert other.refused("POST", "/sign-in/totp", step | {"code": "000000"}) == (401, "sign-in-refused")
     other.good("POST", "/sign-in/totp", step)
     assert other.good("GET", "/me")["has_two_factors"]
-    # Neither the code nor the challenge works again, nor an earlier code.
+    # The used code, the used challenge and an earlier code are invalid.
     third = browser()
     again = third.sign_in()["challenge"]
     for code in (code_of(secret, at=at), code_of(secret, at=at, steps=-1)):
@@ -94,7 +94,7 @@ def test_recovery_code_works_once(browser: MakeBrowser, ann: Person) -> None:
     assert other.refused("POST", "/sign-in/recovery-code", body) == (401, "sign-in-refused")
 
 
-def test_passkey_alone_is_two_factors(browser: MakeBrowser, ann: Person) -> None:
+def test_passkey_without_a_password_is_two_factors(browser: MakeBrowser, ann: Person) -> None:
     mine, key = browser(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -102,7 +102,7 @@ def test_passkey_alone_is_two_factors(browser: MakeBrowser, ann: Person) -> None
     other.good("POST", "/sign-in/passkey", by_passkey(other, key))
     me = other.good("GET", "/me")
     assert (me["factors"], me["has_two_factors"]) == (["passkey"], True)
-    # The password now needs it.
+    # The password now also requires the passkey.
     third = browser()
     needed = third.sign_in()
     assert needed["methods"] == ["passkey"]
@@ -120,7 +120,7 @@ def test_key_without_user_verification_is_second_factor_only(browser: MakeBrowse
     assert other.good("GET", "/me")["factors"] == ["password", "security-key"]
 
 
-def test_authenticator_response_works_once_and_only_here(browser: MakeBrowser, ann: Person) -> None:
+def test_authenticator_response_works_once_at_this_server(browser: MakeBrowser, ann: Person) -> None:
     mine, key = browser(), Authenticator(counts=False)
     mine.sign_in()
     with_passkey(mine, key)
@@ -229,7 +229,7 @@ def test_disabled_user_is_signed_out_and_stays_out(browser: MakeBrowser, ann: Pe
     assert other.refused("POST", "/sign-in/passkey/options", {"challenge": challenge}) == (401, "sign-in-refused")
     with session_scope(PlatformScope(), engine=app_engine) as session:
         people.set_disabled(session, actor=ACTOR, person_id=ann.id, disabled=False)
-    # Pending sign-ins stay ended.
+    # Pending sign-ins remain ended.
     assert mine.refused("GET", "/me") == (401, "sign-in-over")
 
 
@@ -259,6 +259,6 @@ def test_work_does_not_reveal_accounts(
             browser().refused("POST", "/sign-in", {"email": email, "password": "wrong"})
         sent.append(statements)
     assert sent[0] == sent[1]
-    # With the same cost.
+    # The cost of the comparison is equal.
     assert len(hashed) == 2
     assert {each.rpartition("$")[0].rpartition("$")[0] for each in hashed} == {"$argon2id$v=19$m=19456,t=2,p=1"}

@@ -1,4 +1,4 @@
-"""Row-level security of credentials, without the filters of the services."""
+"""Row-level security of credentials, tested without the filters of the services."""
 
 from contextlib import ExitStack
 from datetime import timedelta
@@ -37,7 +37,7 @@ SHARED = (SignInRule, SignOn, SignOnLink)
 
 @pytest.fixture
 def filled(owner_engine: Engine, field: Field, make_person: MakePerson) -> dict[str, Person]:
-    """Two users with one of everything; rules and providers of each MSP and one of its tenants."""
+    """Two users with one row of each kind, and rules and providers of each MSP and of one of its tenants."""
     found = {name: make_person(f"{name}@example.com") for name in ("ann", "bob")}
     now = utc_now()
     with Session(owner_engine) as session, session.begin():
@@ -105,7 +105,7 @@ def test_rows_of_others_cannot_be_written(app_engine: Engine, field: Field, fill
         (PersonScope(bob), insert(SignIn).values(id=uuid4(), person_id=ann, **made)),
         (scope_of(field.acme), insert(SignInRule).values(id=uuid4(), **field.bolt.columns())),
         (scope_of(field.bolt), insert(SignOnLink).values(sign_on_id=sign_on_id, subject="y", person_id=bob)),
-        # An owner can end sessions of its provider, but not create one.
+        # An owner can end sessions of its provider, but cannot create a session.
         (
             scope_of(field.acme),
             insert(SignIn).values(

@@ -1,4 +1,4 @@
-"""Two MSPs, the first with a tenant; members of several places; and providers."""
+"""Two MSPs, of which the first has a tenant, members of several owners, and identity providers."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(scope="module")
 def real_provider(certificates: Certificates) -> Iterator[str]:
-    """The issuer of a provider that validates our requests."""
+    """The issuer of a provider that validates Admit's requests."""
     script = Path(__file__).with_name("provider_process.py")
     files = [certificates.folder / name for name in ("server.pem", "server.key")]
     with subprocess.Popen(
@@ -55,8 +55,8 @@ def real_provider(certificates: Certificates) -> Iterator[str]:
             process.terminate()
 
 
-class Hostile:
-    """A provider with responses set by the test."""
+class HostileProvider:
+    """A provider whose responses the test sets."""
 
     def __init__(self) -> None:
         self.issuer = ""
@@ -95,8 +95,8 @@ class Hostile:
 
 
 @pytest.fixture
-def hostile(certificates: Certificates) -> Iterator[Hostile]:
-    made = Hostile()
+def hostile(certificates: Certificates) -> Iterator[HostileProvider]:
+    made = HostileProvider()
     files = [str(certificates.folder / name) for name in ("server.pem", "server.key")]
     with provider(*files, made.answer) as address:
         made.issuer = address
@@ -109,7 +109,7 @@ def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
     code_flow._provider_limits.__init__()  # type: ignore[misc]
     settings = settings_of_public(database, tmp_path, ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8")
     with serve_app(create_app(settings)) as client:
-        # A busy machine must not affect the result.
+        # A slow machine must not affect the result.
         client.timeout = httpx.Timeout(60)
         yield client
 
@@ -124,7 +124,7 @@ SetUp = Callable[..., dict]
 
 @pytest.fixture
 def set_up(client: httpx.Client, field: Field, make_token: MakeToken, certificates: Certificates) -> SetUp:  # noqa: F811
-    """PUT a single sign-on at a place of acme, such as "/msps/acme"."""
+    """Function that creates a single sign-on of an owner below acme, such as "/msps/acme"."""
 
     def put(place: str, issuer: str, **changed: object) -> dict:
         owner = {"/msps/acme": field.acme, "/msps/bolt": field.bolt, "/tenants/alpha": field.alpha}[place]
@@ -144,19 +144,19 @@ def set_up(client: httpx.Client, field: Field, make_token: MakeToken, certificat
 
 
 def begin(mine: Browser, sign_on: dict, to: str = "/x") -> dict[str, str]:
-    """Return the parameters of the authorization request."""
+    """Begin a sign-in. Returns the parameters of the authorization request."""
     answer = mine.ask("GET", f"/sign-on/{sign_on['id']}/begin?next={to}")
     assert answer.status_code == 303, answer.text
     asked = urlsplit(answer.headers["location"])
     return {name: values[0] for name, values in parse_qs(asked.query).items()} | {"at": answer.headers["location"]}
 
 
-def come_back(mine: Browser, sign_on: dict, state: str, code: str = "c", **more: str) -> httpx.Response:
+def return_to_admit(mine: Browser, sign_on: dict, state: str, code: str = "c", **more: str) -> httpx.Response:
     query = httpx.QueryParams({"state": state, "code": code} | more)
     return mine.ask("GET", f"/sign-on/{sign_on['id']}/callback?{query}")
 
 
-def by_hostile(mine: Browser, sign_on: dict, hostile: Hostile) -> httpx.Response:
+def by_hostile(mine: Browser, sign_on: dict, hostile: HostileProvider) -> httpx.Response:
     asked = begin(mine, sign_on)
     hostile.nonce = asked["nonce"]
-    return come_back(mine, sign_on, asked["state"])
+    return return_to_admit(mine, sign_on, asked["state"])

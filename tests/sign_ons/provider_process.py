@@ -1,4 +1,4 @@
-"""An independent provider over TLS: `python provider_process.py CERTIFICATE KEY`; prints its port."""
+"""An independent provider with TLS: `python provider_process.py CERTIFICATE KEY`. It prints its port."""
 
 import sys
 import warnings
@@ -9,7 +9,7 @@ from authlib.oauth2.rfc7636 import CodeChallenge  # noqa: E402
 from oidc_provider_mock import _app, app  # noqa: E402
 from werkzeug.serving import make_server  # noqa: E402
 
-# It does not check PKCE; the library below it does.
+# This program does not check PKCE, but its library does.
 _challenges: dict[str, tuple[str, str]] = {}
 
 

@@ -21,7 +21,7 @@ from nac.accounts.sign_ons import code_flow
 from nac.kit.clock import epoch_seconds
 from tests.identities.test_provider import jwk
 from tests.sign_in.conftest import EMAIL, Browser
-from tests.sign_ons.conftest import KEY, Certificates, begin, come_back
+from tests.sign_ons.conftest import KEY, Certificates, begin, return_to_admit
 from tests.sign_ons.test_sign_on import MSP, ann, at_real_provider
 
 __all__ = ["ann"]
@@ -30,14 +30,14 @@ MakeBrowser = Callable[[], Browser]
 
 
 def test_code_of_one_msp_is_rejected_at_another(browser, set_up, ann, real_provider, certificates) -> None:
-    """Both use the same provider, and the attacker has begun a sign-in at the other MSP."""
+    """Two MSPs use one provider, and the attacker has begun a sign-in at the second MSP."""
     acme, bolt = set_up(MSP, real_provider), set_up("/msps/bolt", real_provider)
     claims = {"email": EMAIL, "email_verified": True}
     back = at_real_provider(begin(browser(), acme), certificates, "ann-1", claims)
     code = parse_qs(urlsplit(back).query)["code"][0]
     thief = browser()
     asked = begin(thief, bolt)
-    assert come_back(thief, bolt, asked["state"], code).status_code in (401, 403)
+    assert return_to_admit(thief, bolt, asked["state"], code).status_code in (401, 403)
     assert thief.refused("GET", "/me")[0] == 401
 
 
@@ -61,7 +61,7 @@ def _forged(claims: dict[str, object]) -> Iterator[str]:
     yield _by_hand(hashed, claims, b"")
     for none in ("none", "None", "NONE", ""):
         yield _by_hand(hashed | {"alg": none}, claims, None)
-    # With an embedded key, or a URL of one.
+    # Tokens with an embedded key, or with a URL of a key.
     for more in ({"jwk": jwk(strangers, "one")}, {"jku": "https://127.0.0.1/keys"}, {"x5u": "https://127.0.0.1/"}):
         yield jwt.encode(claims, strangers, "RS256", headers={"kid": "one"} | more)
     good = jwt.encode(claims, KEY, "RS256", headers={"kid": "one"})
@@ -78,16 +78,16 @@ def test_unsigned_tokens_sign_nobody_in(browser, set_up, ann, hostile) -> None:
     asked = begin(mine, sign_on)
     for token in _forged(claims | {"email_verified": True, "nonce": asked["nonce"]}):
         hostile.token = token
-        answer = come_back(mine, sign_on, asked["state"])
+        answer = return_to_admit(mine, sign_on, asked["state"])
         assert (answer.status_code, answer.json()["code"]) == (403, "id-token-not-valid"), token
-    # The same sign-in succeeds with the provider's signature.
+    # The sign-in succeeds with the provider's signature.
     hostile.token, hostile.nonce = None, asked["nonce"]
-    assert come_back(mine, sign_on, asked["state"]).status_code == 303
+    assert return_to_admit(mine, sign_on, asked["state"]).status_code == 303
 
 
 @pytest.fixture
 def endless(certificates: Certificates) -> Iterator[Callable[[bytes], str]]:
-    """The issuer of a provider that sends headers and then endless data."""
+    """The issuer of a provider that sends headers and then an endless body."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificates.folder / "server.pem", certificates.folder / "server.key")
     listener = socket.create_server(("127.0.0.1", 0))
@@ -112,11 +112,11 @@ def endless(certificates: Certificates) -> Iterator[Callable[[bytes], str]]:
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
 
-    def begin_saying(what: bytes) -> str:
+    def begin_with_response(what: bytes) -> str:
         saying[0] = what
         return f"https://127.0.0.1:{listener.getsockname()[1]}"
 
-    yield begin_saying
+    yield begin_with_response
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()
 

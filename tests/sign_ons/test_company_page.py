@@ -1,4 +1,4 @@
-"""The page that leads from the slug of an MSP or tenant to its single sign-on."""
+"""The page that redirects from the slug of an MSP or tenant to its single sign-on."""
 
 import re
 
@@ -8,21 +8,25 @@ import pytest
 from nac.core.access.owners import Owner
 from nac.kit.ids import MspId, TenantId
 from tests.factories.tenancy import Platform, make_tenant
-from tests.sign_ons.conftest import SECRET, Hostile, SetUp
+from tests.sign_ons.conftest import SECRET, HostileProvider, SetUp
 
 
 @pytest.mark.parametrize("name", ["acme", " ACME "])
-def test_slug_redirects_to_the_provider(client: httpx.Client, set_up: SetUp, hostile: Hostile, name: str) -> None:
+def test_slug_redirects_to_the_provider(
+    client: httpx.Client, set_up: SetUp, hostile: HostileProvider, name: str
+) -> None:
     sign_on = set_up("/msps/acme", hostile.issuer)
     shown = client.get("/sign-in/company", params={"name": name})
     begin = f"/v1/sign-on/{sign_on['id']}/begin"
     assert (shown.status_code, re.findall('href="([^"]+)"', shown.text)) == (200, [begin])
-    # Directly to the provider, because the page was of this origin.
+    # The redirect goes directly to the provider, because this origin served the page.
     on = client.get(begin, headers={"Sec-Fetch-Site": "same-origin"}, follow_redirects=False)
     assert (on.status_code, on.headers["location"].startswith(hostile.issuer)) == (303, True)
 
 
-def test_owner_without_sso_looks_like_an_unknown_one(client: httpx.Client, set_up: SetUp, hostile: Hostile) -> None:
+def test_owner_without_sso_looks_like_an_unknown_one(
+    client: httpx.Client, set_up: SetUp, hostile: HostileProvider
+) -> None:
     set_up("/msps/acme", hostile.issuer)
     told = set()
     for name in ("bolt", "alpha", "nobody", "", "x" * 300, '"><script>'):

@@ -1,4 +1,4 @@
-"""Errors on the way back from a provider: each has its own code, for a page, a user or a program."""
+"""Errors on the return from a provider. Each has its own code, for a page, a user or a program."""
 
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
@@ -15,7 +15,7 @@ from nac.kit.outbound.tls import tls_context
 from tests.accounts.conftest import Field, Within
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.conftest import EMAIL, Browser
-from tests.sign_ons.conftest import SECRET, Certificates, Hostile, SetUp, begin, by_hostile, come_back
+from tests.sign_ons.conftest import SECRET, Certificates, HostileProvider, SetUp, begin, by_hostile, return_to_admit
 from tests.sign_ons.test_sign_on import MSP, ann, at_real_provider  # noqa: F401 -- fixtures
 
 MakeBrowser = Callable[[], Browser]
@@ -53,24 +53,27 @@ def test_provider_rejection_differs_from_provider_error(
             f"{real_provider}/oauth2/clients",
             json={"redirect_uris": [sign_on["callback_url"]], "token_endpoint_auth_method": "client_secret_basic"},
         ).json()
-    # It omits the state that RFC 6749 4.1.2.1 requires, so the sign-in is unknown.
+    # The provider omits the state that RFC 6749 4.1.2.1 requires, so Admit cannot identify the sign-in.
     assert status_and_code(mine.ask("GET", denied.partition("/v1")[2])) == (401, "sign-on-not-begun")
     error = parse_qs(urlsplit(denied).query)["error"][0]
-    assert status_and_code(come_back(mine, sign_on, asked["state"], "", error=error)) == (403, "provider-denied")
+    assert status_and_code(return_to_admit(mine, sign_on, asked["state"], "", error=error)) == (403, "provider-denied")
     for claims, code in (
         ({"email_verified": True}, "email-missing"),
         ({"email": EMAIL, "email_verified": False}, "email-not-verified"),
         ({"email": "nobody@example.com", "email_verified": True}, "no-member-here"),
     ):
         assert status_and_code(mine.ask("GET", real(begin(mine, sign_on), claims))) == (403, code), claims
-    # A code that it did not issue, and a used one.
-    assert status_and_code(come_back(mine, sign_on, begin(mine, sign_on)["state"], "nonsense")) == (403, "code-refused")
+    # A code that the provider did not issue, and a used code.
+    assert status_and_code(return_to_admit(mine, sign_on, begin(mine, sign_on)["state"], "nonsense")) == (
+        403,
+        "code-refused",
+    )
     path = real(begin(mine, sign_on), VERIFIED)
     kept = dict(mine.cookies)
     assert mine.ask("GET", path).status_code == 303
     mine.cookies = kept
     assert status_and_code(mine.ask("GET", path)) == (403, "code-refused")
-    # Changed while the browser was away; and a wrong client secret.
+    # Settings that changed before the browser returned, and a wrong client secret.
     path = real(begin(mine, sign_on), VERIFIED)
     wrong = set_up(MSP, real_provider, client_id=registered["client_id"])
     assert status_and_code(mine.ask("GET", path)) == (401, "sign-on-changed")
@@ -98,15 +101,15 @@ def test_provider_error_response_is_reported(
     browser: MakeBrowser,
     set_up: SetUp,
     ann,  # noqa: F811
-    hostile: Hostile,
+    hostile: HostileProvider,
     error: str,
     expected: tuple[int, str],
 ) -> None:
     sign_on, mine = set_up(MSP, hostile.issuer), browser()
     state = begin(mine, sign_on)["state"]
-    assert status_and_code(come_back(mine, sign_on, state, "", error=error)) == expected
-    # Nothing is trusted from a browser that did not begin the sign-in.
-    assert status_and_code(come_back(browser(), sign_on, state, "", error=error)) == (401, "sign-on-not-begun")
+    assert status_and_code(return_to_admit(mine, sign_on, state, "", error=error)) == expected
+    # Without the cookie of a begun sign-in, Admit trusts no parameter.
+    assert status_and_code(return_to_admit(browser(), sign_on, state, "", error=error)) == (401, "sign-on-not-begun")
     query = httpx.QueryParams({"state": state, "error": error})
     headers = {"Accept": "text/html,*/*", "Cookie": f"admit-sign-on={mine.cookies['admit-sign-on']}"}
     shown = client.get(f"/v1/sign-on/{sign_on['id']}/callback?{query}", headers=headers)
@@ -114,18 +117,18 @@ def test_provider_error_response_is_reported(
     assert 'href="/sign-in"' in shown.text
 
 
-def test_page_that_began_gets_the_error_code(
+def test_page_that_began_the_sign_in_gets_the_error_code(
     browser: MakeBrowser,
     set_up: SetUp,
     ann,  # noqa: F811
-    hostile: Hostile,
+    hostile: HostileProvider,
 ) -> None:
     sign_on, mine = set_up(MSP, hostile.issuer), browser()
     path = f"/sign-on/{sign_on['id']}/begin"
     answer = mine.ask("GET", f"{path}?on_error=/sign-in%3Ftab=a")
     asked = parse_qs(urlsplit(answer.headers["location"]).query)
     hostile.nonce = "another"
-    back = come_back(mine, sign_on, asked["state"][0])
+    back = return_to_admit(mine, sign_on, asked["state"][0])
     assert back.status_code == 303
     where = urlsplit(back.headers["location"])
     assert (where.netloc, where.path) == ("", "/sign-in")
@@ -144,7 +147,7 @@ def test_owner_sees_the_failure_once(
     browser: MakeBrowser,
     set_up: SetUp,
     ann,  # noqa: F811
-    hostile: Hostile,
+    hostile: HostileProvider,
     worker_engine: Engine,
     owner_engine: Engine,
     field: Field,

@@ -1,4 +1,4 @@
-"""Concurrency limits for providers, also with some that never respond."""
+"""Limits of concurrent requests to providers, including providers that never respond."""
 
 from contextlib import ExitStack
 
@@ -34,7 +34,7 @@ def ask(all_places: ProviderLimits, owner: str, *, fails: Exception | None = Non
 
 
 def hang(all_places: ProviderLimits, stack: ExitStack, owner: str, *, times: int) -> int:
-    """Return how many got a slot."""
+    """The number of requests that got a slot."""
     for number in range(times):
         try:
             stack.enter_context(all_places.one(owner=owner, host=f"{owner}.example"))
@@ -48,7 +48,7 @@ def test_hanging_providers_leave_slots_for_others(all_places: ProviderLimits) ->
     with ExitStack() as stack:
         assert [hang(all_places, stack, f"evil{n}", times=4) for n in range(6)] == [1, 1, 1, 1, 0, 0]
         ask(all_places, "good")
-        # As many at once as the maximum.
+        # As many requests at once as the maximum.
         for _ in range(provider_limits.MAX_PER_OWNER):
             stack.enter_context(all_places.one(owner="good", host="idp.example"))
         with pytest.raises(TooManySignIns):
@@ -90,7 +90,7 @@ def test_hanging_provider_after_success_has_one_slot(all_places: ProviderLimits)
         ask(all_places, "evil", fails=Unavailable("it hangs"), host="evil.example")
     with ExitStack() as stack:
         assert hang(all_places, stack, "evil", times=4) == 1
-    # It received no request, so nothing is proven.
+    # The provider received no request, so the failure does not count.
     with pytest.raises(Forbidden):
         ask(all_places, "other", fails=Forbidden("of another provider"), host="other.example")
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Single sign-on: token checks, and the reach of a provider."""
+"""Single sign-on: the validation of tokens, and the users that a provider can sign in."""
 
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable
@@ -16,7 +16,16 @@ from nac.kit.outbound.tls import tls_context
 from tests.accounts.conftest import Field, Within, whole
 from tests.api.v1.conftest import MakeToken
 from tests.sign_in.conftest import EMAIL, Browser
-from tests.sign_ons.conftest import KEY, SECRET, Certificates, Hostile, SetUp, begin, by_hostile, come_back
+from tests.sign_ons.conftest import (
+    KEY,
+    SECRET,
+    Certificates,
+    HostileProvider,
+    SetUp,
+    begin,
+    by_hostile,
+    return_to_admit,
+)
 
 MakeBrowser = Callable[[], Browser]
 MSP = "/msps/acme"
@@ -24,7 +33,7 @@ MSP = "/msps/acme"
 
 @pytest.fixture
 def ann(within: Within, field: Field, make_person) -> None:
-    """A user with a password; member of acme, bolt and, separately, acme's tenant alpha."""
+    """A user with a password, who is a member of acme, of bolt and, separately, of acme's tenant alpha."""
     make_person()
     for owner, role in ((field.acme, "help-desk"), (field.bolt, "msp-admin"), (field.alpha, "tenant-admin")):
         with within(owner) as session:
@@ -50,7 +59,7 @@ def test_real_provider_signs_a_member_in(
     assert (asked["code_challenge_method"], asked["redirect_uri"]) == ("S256", sign_on["callback_url"])
     back = at_real_provider(asked, certificates, "ann-1", {"email": EMAIL, "email_verified": True})
     path = back.partition("/v1")[2]
-    # Another browser cannot use it; this one can, once.
+    # Another browser cannot use the response. This browser can use it once.
     assert browser().refused("GET", path) == (401, "sign-on-not-begun")
     kept = dict(mine.cookies)
     answer = mine.ask("GET", path)
@@ -65,18 +74,18 @@ def test_real_provider_signs_a_member_in(
 def test_provider_verifies_pkce(
     browser: MakeBrowser, set_up: SetUp, ann, real_provider: str, certificates: Certificates
 ) -> None:
-    """A stolen code used in the attacker's own sign-in."""
+    """An attacker uses a stolen code in the attacker's own sign-in."""
     sign_on = set_up(MSP, real_provider)
     mine, thief = browser(), browser()
     back = at_real_provider(begin(mine, sign_on), certificates, "ann-1", {"email": EMAIL, "email_verified": True})
     code = parse_qs(urlsplit(back).query)["code"][0]
     asked = begin(thief, sign_on)
-    assert come_back(thief, sign_on, asked["state"], code).status_code >= 400
+    assert return_to_admit(thief, sign_on, asked["state"], code).status_code >= 400
     assert thief.refused("GET", "/me")[0] == 401
 
 
 def test_provider_of_one_owner_reaches_no_other(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile, field: Field
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider, field: Field
 ) -> None:
     own = browser()
     own.sign_in()
@@ -91,7 +100,7 @@ def test_provider_of_one_owner_reaches_no_other(
     assert by_hostile(mine, set_up(MSP, hostile.issuer), hostile).status_code == 303
     seen = {(each["kind"], each["slug"]): each["permissions"] for each in mine.good("GET", "/me/places")["items"]}
     assert set(seen) == {("msp", "acme"), ("tenant", "alpha"), ("tenant", "bravo")}
-    # In alpha only acme's grants apply, and not alpha's own.
+    # In alpha, only grants of acme apply, and not grants of alpha itself.
     assert "endpoint.read" in seen["tenant", "alpha"]
     assert "endpoint.manage" not in seen["tenant", "alpha"]
     assert mine.ask("GET", "/tenants/alpha").status_code == 200
@@ -117,7 +126,9 @@ _OF_THE_ACCOUNT = (
 )
 
 
-def test_provider_sign_in_cannot_change_the_account(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+def test_provider_sign_in_cannot_change_the_account(
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
+) -> None:
     own = browser()
     own.sign_in()
     mine = browser()
@@ -152,7 +163,9 @@ _WRONG_CLAIMS: tuple[dict[str, object], ...] = (
 )
 
 
-def test_token_with_invalid_claims_is_rejected(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+def test_token_with_invalid_claims_is_rejected(
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
+) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     mine = browser()
     for changed in _WRONG_CLAIMS:
@@ -166,7 +179,9 @@ def test_token_with_invalid_claims_is_rejected(browser: MakeBrowser, set_up: Set
     assert mine.refused("GET", "/me")[0] == 401
 
 
-def test_unsigned_or_foreign_token_is_rejected(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+def test_unsigned_or_foreign_token_is_rejected(
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
+) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     other = rsa.generate_private_key(65537, 2048)
     for sign in (
@@ -182,7 +197,9 @@ def test_unsigned_or_foreign_token_is_rejected(browser: MakeBrowser, set_up: Set
         assert by_hostile(browser(), sign_on, hostile).status_code == 403
 
 
-def test_userinfo_email_needs_the_same_subject(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+def test_userinfo_email_needs_the_same_subject(
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
+) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     hostile.without = ("email", "email_verified")
     for subject, verified, expected in (("1", True, 303), ("2", True, 403), ("1", False, 403)):
@@ -191,27 +208,27 @@ def test_userinfo_email_needs_the_same_subject(browser: MakeBrowser, set_up: Set
 
 
 def test_response_is_bound_to_its_browser_and_provider(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
 ) -> None:
     acme, bolt = set_up(MSP, hostile.issuer), set_up("/msps/bolt", hostile.issuer)
     mine = browser()
     asked = begin(mine, acme)
     hostile.nonce = asked["nonce"]
-    # Mix-up attack: begun at acme's provider, returned as bolt's.
-    assert come_back(mine, bolt, asked["state"]).status_code == 401
-    assert come_back(mine, acme, "another").status_code == 401
-    assert come_back(mine, acme, "").status_code == 401
-    assert come_back(mine, acme, asked["state"], iss="https://elsewhere.example").status_code == 403
-    assert come_back(mine, acme, asked["state"], code="").status_code == 403
-    assert come_back(browser(), acme, asked["state"]).status_code == 401
+    # A mix-up attack: the sign-in begins at acme's provider, and the response claims to be from bolt's provider.
+    assert return_to_admit(mine, bolt, asked["state"]).status_code == 401
+    assert return_to_admit(mine, acme, "another").status_code == 401
+    assert return_to_admit(mine, acme, "").status_code == 401
+    assert return_to_admit(mine, acme, asked["state"], iss="https://elsewhere.example").status_code == 403
+    assert return_to_admit(mine, acme, asked["state"], code="").status_code == 403
+    assert return_to_admit(browser(), acme, asked["state"]).status_code == 401
     assert mine.refused("GET", "/me")[0] == 401
-    assert come_back(mine, acme, asked["state"], iss=hostile.issuer).status_code == 303
+    assert return_to_admit(mine, acme, asked["state"], iss=hostile.issuer).status_code == 303
     form = hostile.forms[-1]
     challenge = urlsafe_b64encode(sha256(form["code_verifier"].encode()).digest()).decode().rstrip("=")
     assert challenge == asked["code_challenge"]
 
 
-def test_endpoint_with_a_query_keeps_it(browser: MakeBrowser, set_up: SetUp, hostile: Hostile) -> None:
+def test_endpoint_with_a_query_keeps_it(browser: MakeBrowser, set_up: SetUp, hostile: HostileProvider) -> None:
     endpoint = f"{hostile.issuer}/authorize?tenant=a%26b&empty="
     hostile.discovery = {"authorization_endpoint": endpoint}
     asked = begin(browser(), set_up(MSP, hostile.issuer))
@@ -219,7 +236,9 @@ def test_endpoint_with_a_query_keeps_it(browser: MakeBrowser, set_up: SetUp, hos
     assert (asked["tenant"], asked["response_type"]) == ("a&b", "code")
 
 
-def test_provider_with_iss_support_must_send_it(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+def test_provider_with_iss_support_must_send_it(
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
+) -> None:
     hostile.discovery = {"authorization_response_iss_parameter_supported": True}
     assert by_hostile(browser(), set_up(MSP, hostile.issuer), hostile).status_code == 403
 
@@ -233,24 +252,24 @@ _WRONG_DISCOVERIES: tuple[dict[str, object], ...] = (
 )
 
 
-def test_provider_error_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+def test_provider_error_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     mine = browser()
     for discovery in _WRONG_DISCOVERIES:
         code_flow._metadata_cache.__init__()
-        # No back-off here.
+        # Without a delay after failures.
         code_flow._provider_limits.__init__()
         hostile.discovery = discovery
         answer = mine.ask("GET", f"/sign-on/{sign_on['id']}/begin")
         if answer.status_code == 303:
             asked = parse_qs(urlsplit(answer.headers["location"]).query)
-            answer = come_back(mine, sign_on, asked["state"][0])
+            answer = return_to_admit(mine, sign_on, asked["state"][0])
         assert (answer.status_code, answer.json()["code"]) == (503, "provider-unavailable"), discovery
-        # Strangers do not learn where and why.
+        # Anonymous callers learn neither the place nor the reason of the failure.
         assert answer.json()["detail"] == "The provider is unavailable or sent an invalid response.", discovery
 
 
-def test_redirect_to_another_site_is_rejected(browser: MakeBrowser, set_up: SetUp, hostile: Hostile) -> None:
+def test_redirect_to_another_site_is_rejected(browser: MakeBrowser, set_up: SetUp, hostile: HostileProvider) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     for to in [
         "https://elsewhere.example",
@@ -266,7 +285,7 @@ def test_redirect_to_another_site_is_rejected(browser: MakeBrowser, set_up: SetU
 
 
 def test_auto_join_rule_adds_a_member_only_there(
-    browser: MakeBrowser, set_up: SetUp, within: Within, field: Field, hostile: Hostile
+    browser: MakeBrowser, set_up: SetUp, within: Within, field: Field, hostile: HostileProvider
 ) -> None:
     joins = [
         {"role": "msp-technician", "group": "it", "tenants": ["alpha"]},
@@ -294,7 +313,7 @@ def test_auto_join_rule_adds_a_member_only_there(
 
 
 def test_subject_stays_bound_to_its_user_and_address(
-    browser: MakeBrowser, set_up: SetUp, ann, within: Within, field: Field, hostile: Hostile
+    browser: MakeBrowser, set_up: SetUp, ann, within: Within, field: Field, hostile: HostileProvider
 ) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     assert by_hostile(browser(), sign_on, hostile).status_code == 303
@@ -308,7 +327,7 @@ def test_subject_stays_bound_to_its_user_and_address(
         [member] = members.list_members(session, owner=field.acme)
         members.create_member(session, **whole(field.acme), email="boss@example.com", role="msp-admin")
         members.delete_member(session, **whole(field.acme), membership_id=member.membership.id)
-    # Signed out at once, although still a member elsewhere.
+    # The user is signed out at once, although still a member of another owner.
     assert mine.refused("GET", "/msps/acme/tenants") == (404, "msp-not-found")
     assert mine.good("GET", "/me/places")["items"] == []
     hostile.claims = {}
@@ -316,7 +335,7 @@ def test_subject_stays_bound_to_its_user_and_address(
 
 
 def test_provider_sign_in_does_not_replace_another_user(
-    browser: MakeBrowser, set_up: SetUp, ann, make_person, hostile: Hostile
+    browser: MakeBrowser, set_up: SetUp, ann, make_person, hostile: HostileProvider
 ) -> None:
     make_person("bob@example.com")
     sign_on, mine = set_up(MSP, hostile.issuer), browser()
@@ -328,7 +347,7 @@ def test_provider_sign_in_does_not_replace_another_user(
     assert mine.good("GET", "/me")["email"] == "bob@example.com"
     mine.good("POST", "/sign-out")
     assert by_hostile(mine, sign_on, hostile).status_code == 303
-    # For the same user it is allowed.
+    # The provider may sign in the user who is already signed in.
     assert by_hostile(mine, sign_on, hostile).status_code == 303
     assert mine.good("GET", "/me")["email"] == EMAIL
 
@@ -370,7 +389,7 @@ def test_owner_lists_and_ends_its_provider_sign_ins(browser, set_up, ann, hostil
 
 
 def test_sso_setup_needs_all_permissions_and_hides_the_secret(
-    client: httpx.Client, set_up: SetUp, hostile: Hostile, make_token: MakeToken, field: Field
+    client: httpx.Client, set_up: SetUp, hostile: HostileProvider, make_token: MakeToken, field: Field
 ) -> None:
     body = {"issuer": hostile.issuer, "client_id": "admit", "client_secret": "x"}
     few = {"Authorization": f"Bearer {make_token(field.acme, 'sign-on.manage', 'member.manage')}"}
@@ -394,7 +413,9 @@ def test_sso_setup_needs_all_permissions_and_hides_the_secret(
     )
 
 
-def test_client_secret_is_sent_as_the_standard_says(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+def test_client_secret_is_sent_as_rfc_6749_specifies(
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
+) -> None:
     by_hostile(browser(), set_up(MSP, hostile.issuer), hostile)
     kind, _, shown = hostile.forms[-1]["authorization"].partition(" ")
     client_id, secret = b64decode(shown).decode().split(":")

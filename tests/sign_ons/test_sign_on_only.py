@@ -1,4 +1,4 @@
-"""Members who must sign in through their organisation's provider, and cross-site attacks on the callback."""
+"""Members who must sign in through their organisation's provider, and cross-site attacks on its callback."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import MakeToken
 from tests.postgres import Database
 from tests.sign_in.conftest import EMAIL, Browser, code_of
-from tests.sign_ons.conftest import Hostile, SetUp, begin, by_hostile, come_back
+from tests.sign_ons.conftest import HostileProvider, SetUp, begin, by_hostile, return_to_admit
 
 MakeBrowser = Callable[[], Browser]
 MSP = "/msps/acme"
@@ -23,7 +23,7 @@ ONLY = {"two_factors": False, "sign_on_only": True}
 
 @pytest.fixture
 def ann(within: Within, field: Field, make_person) -> None:
-    """A user with a password, who manages members of acme, bolt and acme's tenant alpha."""
+    """A user with a password, who manages the members of acme, bolt and acme's tenant alpha."""
     make_person()
     make_person("bob@example.com")
     for owner, role in ((field.acme, "msp-admin"), (field.bolt, "msp-admin"), (field.alpha, "tenant-admin")):
@@ -33,15 +33,15 @@ def ann(within: Within, field: Field, make_person) -> None:
         members.create_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
 
 
-def come_in(mine: Browser, sign_on: dict, hostile: Hostile, place: str) -> None:
-    """Sign in through the provider, to the place."""
+def sign_in_through_provider(mine: Browser, sign_on: dict, hostile: HostileProvider, place: str) -> None:
+    """Sign in through the provider, for the page `place`."""
     assert by_hostile(mine, sign_on, hostile).status_code == 303
     mine.good("GET", "/me")
     mine.good("GET", place)
 
 
 def test_sso_only_takes_effect_after_one_successful_sign_in(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile, within: Within, field: Field
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider, within: Within, field: Field
 ) -> None:
     own = browser()
     own.sign_in()
@@ -50,11 +50,11 @@ def test_sso_only_takes_effect_after_one_successful_sign_in(
     sign_on = set_up(MSP, hostile.issuer)
     assert own.refused("PUT", RULES, ONLY) == (409, "sign-on-not-proven")
     mine = browser()
-    come_in(mine, sign_on, hostile, MSP)
-    # The newest settings must work, and the user must have signed in there.
+    sign_in_through_provider(mine, sign_on, hostile, MSP)
+    # The newest settings must work, and the user must have signed in with them.
     set_up(MSP, hostile.issuer, trusts_email=True)
     assert own.refused("PUT", RULES, ONLY) == (409, "sign-on-not-proven")
-    come_in(mine, sign_on, hostile, MSP)
+    sign_in_through_provider(mine, sign_on, hostile, MSP)
     assert own.good("PUT", RULES, ONLY)["sign_on_only"]
 
     for path in (MSP, f"{MSP}/members", "/tenants/bravo"):
@@ -63,29 +63,29 @@ def test_sso_only_takes_effect_after_one_successful_sign_in(
     # Grants of other owners are not affected.
     for path in ("/msps/bolt", "/tenants/alpha"):
         own.good("GET", path)
-    # The way back stays open.
+    # The user can still switch the rule off.
     assert mine.refused("DELETE", f"{MSP}/sign-on") == (409, "conflict")
     changed = {"issuer": "https://elsewhere.example", "client_id": "admit", "client_secret": "x"}
     assert mine.refused("PUT", f"{MSP}/sign-on", changed) == (409, "conflict")
-    # Bob has signed in with a password, so he is not a manager who could sign in by the provider.
+    # Bob has signed in with a password, so Bob is no manager who could sign in through the provider.
     with within(field.acme) as session:
         found = members.get_by_email(session, owner=field.acme, email=EMAIL)
         assert found is not None
     assert mine.refused("DELETE", f"{MSP}/members/{found.membership.id}") == (409, "last-manager")
-    # An older client omits it.
+    # An older client omits the field.
     assert mine.good("PUT", RULES, {"two_factors": False})["sign_on_only"]
     mine.good("PUT", RULES, {"two_factors": False, "sign_on_only": False})
     own.good("GET", MSP)
 
 
 def test_break_glass_account_signs_in_with_two_factors(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile, client: httpx.Client, make_token: MakeToken
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider, client: httpx.Client, make_token: MakeToken
 ) -> None:
     bob, mine = browser(), browser()
     bob.sign_in("bob@example.com")
     named = ONLY | {"local_account": "bob@example.com"}
     sign_on = set_up(MSP, hostile.issuer)
-    come_in(mine, sign_on, hostile, MSP)
+    sign_in_through_provider(mine, sign_on, hostile, MSP)
     bob.good("GET", MSP)
     for wrong in ("bob@example.com", "nobody@example.com"):
         refused = mine.ask("PUT", RULES, ONLY | {"local_account": wrong})
@@ -93,12 +93,12 @@ def test_break_glass_account_signs_in_with_two_factors(
     secret = bob.good("POST", "/me/totp")["secret"]
     bob.good("POST", "/me/totp/confirmation", {"code": code_of(secret)})
     assert mine.good("PUT", RULES, named)["local_account"] == "bob@example.com"
-    # Confirmed with the app, the sign-in has two factors.
+    # After the confirmation with the app, the sign-in has two factors.
     bob.good("GET", MSP)
     weak = browser()
     weak.sign_in()
     assert weak.refused("GET", MSP) == (403, "sign-on-needed")
-    # The MSP cannot lock out a platform operator.
+    # The MSP cannot lock an operator of the platform out.
     operator = {"Authorization": f"Bearer {make_token(Owner())}"}
     assert client.get("/v1/msps/acme", headers=operator).status_code == 200
     assert mine.good("PUT", RULES, ONLY | {"local_account": ""})["local_account"] is None
@@ -106,11 +106,11 @@ def test_break_glass_account_signs_in_with_two_factors(
 
 
 def test_tenant_rule_applies_only_to_its_own_members(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile, client: httpx.Client, make_token: MakeToken
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider, client: httpx.Client, make_token: MakeToken
 ) -> None:
     sign_on = set_up("/tenants/alpha", hostile.issuer)
     mine, bob = browser(), browser()
-    come_in(mine, sign_on, hostile, "/tenants/alpha")
+    sign_in_through_provider(mine, sign_on, hostile, "/tenants/alpha")
     mine.good("PUT", "/tenants/alpha/sign-in-rules", ONLY)
     bob.sign_in("bob@example.com")
     bob.good("GET", "/tenants/alpha")
@@ -119,8 +119,8 @@ def test_tenant_rule_applies_only_to_its_own_members(
     assert (platform.status_code, platform.json()["place"]) == (422, "sign_on_only")
 
 
-def test_attacker_callback_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
-    """Login CSRF: the attacker's callback URL, opened in a signed-out browser."""
+def test_attacker_callback_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider) -> None:
+    """Login CSRF: a signed-out browser opens the attacker's callback URL."""
     sign_on = set_up(MSP, hostile.issuer)
     attacker, fresh, waiting = browser(), browser(), browser()
     asked = begin(attacker, sign_on)
@@ -128,14 +128,14 @@ def test_attacker_callback_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, 
     begin(waiting, sign_on)
     for victim in (fresh, waiting):
         victim.headers["Sec-Fetch-Site"] = "cross-site"
-        answer = come_back(victim, sign_on, asked["state"])
+        answer = return_to_admit(victim, sign_on, asked["state"])
         assert (answer.status_code, answer.json()["code"]) == (401, "sign-on-not-begun")
         assert "admit" not in victim.cookies
         assert victim.refused("GET", "/me")[0] == 401
     assert not hostile.forms
 
 
-def test_cross_site_page_cannot_begin_a_sign_in(client: httpx.Client, set_up: SetUp, hostile: Hostile) -> None:
+def test_cross_site_page_cannot_begin_a_sign_in(client: httpx.Client, set_up: SetUp, hostile: HostileProvider) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     path = f"/v1/sign-on/{sign_on['id']}/begin?next=/x"
     for site in ("cross-site", "same-site"):
@@ -148,7 +148,9 @@ def test_cross_site_page_cannot_begin_a_sign_in(client: httpx.Client, set_up: Se
         assert client.get(path, headers={"Sec-Fetch-Site": site}).status_code == 303
 
 
-def test_state_cookie_is_bound_to_this_host(database: Database, tmp_path, set_up: SetUp, hostile: Hostile) -> None:
+def test_state_cookie_is_bound_to_this_host(
+    database: Database, tmp_path, set_up: SetUp, hostile: HostileProvider
+) -> None:
     sign_on = set_up(MSP, hostile.issuer)
     settings = settings_of_public(
         database,

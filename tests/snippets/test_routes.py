@@ -1,4 +1,4 @@
-"""Configuration snippets and the secret through the API."""
+"""Configuration snippets and the RADIUS secret in the API."""
 
 import httpx
 import pytest
@@ -21,7 +21,7 @@ ALPHA = "/v1/tenants/alpha"
 
 @pytest.fixture
 def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
-    """A platform with a cell whose secrets the API can open."""
+    """A platform with a cell whose secrets the API can decrypt."""
     with session_scope(PlatformScope(), engine=app_engine) as session:
         msp_id = msps.create_msp(session, actor=ACTOR, slug="acme").id
     return Platform(msp_id, make_cell(cell_engine, seal_with=SEALER.seal))

@@ -1,4 +1,4 @@
-"""Each template matches its reviewed (golden) output, and rules that apply to all."""
+"""The output of each snippet template equals its reviewed golden file, and follows rules for all templates."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parent / "golden"
 SECRET = "s3cretOfAcme"
 VALUES = SnippetValues("acme", "192.0.2.1", 21812, 21813, site="Main site", nas="sw-1", secret=SECRET)
 TEMPLATES = list(load_templates().values())
-# Characters that could continue a line of a shell, switch or configuration file.
+# Characters that could end a value in a shell, a switch or a configuration file.
 _SEPARATORS = "\n\r;|&`$\"'\\!#<>{}"
 
 
@@ -84,7 +84,7 @@ def test_host_is_an_address_or_a_name():
 
 @pytest.mark.parametrize("name", ["hostapd-wired", "hostapd-wireless"])
 def test_hostapd_parses_its_template(name: str, tmp_path: Path):
-    """It fails at the missing interface and not at a line."""
+    """`hostapd` reports the missing interface and no invalid line."""
     hostapd = shutil.which("hostapd") or "/usr/sbin/hostapd"
     file = tmp_path / "hostapd.conf"
     file.write_text(render(load_templates()[name], VALUES))

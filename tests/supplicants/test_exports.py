@@ -1,4 +1,4 @@
-"""Device setup files, read back by the parsers of their consumers."""
+"""Device setup files, read by the parsers of the programs that use them."""
 
 import plistlib
 import re
@@ -155,12 +155,12 @@ def test_network_manager_reads_its_keyfile(tmp_path: Path, ssid: str):
 def ssid_of(value: str) -> str:
     if re.fullmatch(r"(\d+;)+", value):
         return bytes(int(octet) for octet in value.split(";")[:-1]).decode()
-    # Once by the key file's rules, and once by those for semicolons.
+    # Escaped once for the key file, and once for its lists with semicolons.
     return value.replace("\\s", " ").replace("\\\\", "\\").replace("\\;", ";")
 
 
 def test_network_manager_rejects_invalid_files():
-    """Otherwise the test above would prove nothing."""
+    """Without this test, the test above would prove nothing."""
     keyfile = linux.render_network_manager(network(), identity="laptop", files=FILES).replace("eap=tls;", "eap=smoke;")
     with pytest.raises(AssertionError, match="eap"):
         offline(keyfile)
@@ -168,7 +168,7 @@ def test_network_manager_rejects_invalid_files():
 
 @pytest.mark.parametrize(("ssid", "before"), [("Office", []), ("", ["ap_scan=0", ""])])
 def test_wpa_supplicant_file_has_only_the_network(ssid: str, before: list[str]):
-    """Other settings, such as the control interface, stay those of the system."""
+    """Other settings, such as the control interface, remain those of the system."""
     lines = linux.render_wpa_supplicant(network(ssid), identity="laptop", files=FILES).splitlines()
     block = lines.index("network={")
     assert (lines[:block], lines[-1]) == (before, "}")

@@ -1,4 +1,4 @@
-"""An MSP with tenants that follow one template, in a cell that knows its dictionaries."""
+"""An MSP with tenants of one template, in a cell that knows its dictionaries."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ SLUGS = ("t0", "t1", "t2", "t3")
 
 
 def everything(_: TenantId) -> frozenset[Permission]:
-    """All parts at each tenant."""
+    """All parts of the template, applied at each tenant."""
     return frozenset(Permission)
 
 
@@ -130,7 +130,7 @@ class Field:
         cell_id: int = 1,
         nas: str = "",
     ) -> None:
-        """Log devices that try three times each."""
+        """Log authentications of devices that try three times each."""
         with self.owner.begin() as connection:
             connection.execute(
                 text(
@@ -159,7 +159,7 @@ class Field:
         return {slug: row.state for slug, row in self.rollout(rollout_id)[1].items()}
 
     def has(self, slug: str) -> set[str]:
-        """VLANs of the active policy."""
+        """The VLANs of the current policy."""
         with self.owner.connect() as connection:
             found = connection.scalars(
                 text(

@@ -1,4 +1,4 @@
-"""Rollouts with interruptions: of the job, of a tenant, or by another rollout."""
+"""Rollouts that are interrupted: by their job, by a tenant, or by another rollout."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +37,7 @@ def cancel_job(field: Field, rollout_id) -> None:
 
 
 def break_once(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], None]) -> None:
-    """Call `act` with the tenant's slug once, before a tenant is changed."""
+    """Call `act` with the tenant's slug once, before the rollout changes a tenant."""
     put = rollouts.apply_parts
 
     def put_parts(session, **given):
@@ -71,7 +71,7 @@ def test_cancelled_job_pauses_the_rollout_until_resumed(field: Field) -> None:
 
 
 def test_cancel_during_a_tenant_ends_after_that_tenant(field: Field, monkeypatch) -> None:
-    """The current tenant gets all of it or nothing, and the next one gets nothing."""
+    """The current tenant gets all changes or none, and the next tenant gets none."""
     rollout_id = field.roll_out(
         field.save(document(10)), RolloutStage(5, tenants=["t0", "t1", "t2"]), RolloutStage(1, share=100)
     )
@@ -98,7 +98,7 @@ def test_failed_job_pauses_the_rollout_with_a_reason(field: Field, monkeypatch) 
     found, _ = field.rollout(rollout_id)
     assert (found.state, found.detail) == ("stopped", "Its job failed: The error is in the worker's log.")
     monkeypatch.undo()
-    # The retried job changes nothing: the paused rollout is resumed like any other.
+    # A retry of the job changes nothing. The paused rollout must be resumed.
     with field.msp() as session:
         jobs.retry_job(session, actor=ACTOR, owner=Owner(field.msp_id), job_id=field.job(rollout_id).id)
     field.work()
@@ -108,7 +108,7 @@ def test_failed_job_pauses_the_rollout_with_a_reason(field: Field, monkeypatch) 
 
 
 def test_rollout_resumes_after_a_worker_death(field: Field, monkeypatch) -> None:
-    """After the job's lease expires, from the tenant in progress."""
+    """The rollout resumes after the lease of the job expires, with the tenant in progress."""
     rollout_id = field.roll_out(field.save(document(10)), RolloutStage(1, share=100))
     died: list[str] = []
 
@@ -128,13 +128,13 @@ def test_rollout_resumes_after_a_worker_death(field: Field, monkeypatch) -> None
 
 
 def test_killed_worker_applies_each_tenant_once(field: Field, database: Database) -> None:
-    """Killed before and after each commit, any number of times, because each run makes progress."""
+    """The worker is killed before and after each commit. Each run still makes progress."""
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
 
     def work() -> None:
         replace(field, app=make_engine(database.app_url), worker=make_engine(database.worker_url)).work()
 
-    # With fewer deaths the last of them is the fourth, after which a job fails.
+    # With fewer kills, the fourth kill is the last, after which a job fails.
     for _ in deaths(work, is_whole=True):
         field.pass_minutes(6)
         if (stopped := field.rollout(rollout_id)[0]).state == "stopped":
@@ -147,7 +147,7 @@ def test_killed_worker_applies_each_tenant_once(field: Field, database: Database
         assert [row.count for row in connection.execute(published)] == [1] * 4
 
 
-def test_old_job_does_nothing_beside_the_active_one(field: Field) -> None:
+def test_old_job_does_nothing_while_another_is_active(field: Field) -> None:
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
     field.work()
     before = field.job(rollout_id).id
@@ -202,7 +202,7 @@ def test_purged_tenant_leaves_the_rollout(field: Field) -> None:
 
 
 def test_suspended_tenant_is_updated_but_not_measured(field: Field) -> None:
-    """A suspended tenant rejects every device. After a resume it has the same version as the others."""
+    """A suspended tenant rejects every device. After it is resumed, it has the version of the other tenants."""
     field.hear("t0", rejected=1, permitted=39, seconds_ago=60)
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
     field.work()
@@ -218,7 +218,7 @@ def test_suspended_tenant_is_updated_but_not_measured(field: Field) -> None:
 
 
 def test_self_tests_do_not_count_as_rejections(field: Field) -> None:
-    """A self-test expects many rejections, and users often start one after a change."""
+    """A self-test expects many rejections, and users often start a self-test after a change."""
     field.hear("t0", rejected=0, permitted=20, seconds_ago=60)
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
     field.work()
@@ -234,7 +234,7 @@ def test_self_tests_do_not_count_as_rejections(field: Field) -> None:
 
 
 def test_two_rollouts_of_two_templates_run_in_turns(field: Field) -> None:
-    """Each has its own tenants, and one that stops does not stop the other."""
+    """Each rollout has its own tenants. A rollout that stops does not stop the other."""
     field.call(service.create_template, slug="shop")
     for slug in ("t2", "t3"):
         field.call(service.release_follower, slug="school", tenant=slug)
@@ -244,7 +244,7 @@ def test_two_rollouts_of_two_templates_run_in_turns(field: Field) -> None:
     field.save(document(30), slug="shop")
     school = field.roll_out(field.save(document(10)), RolloutStage(5, tenants=["t0"]), RolloutStage(5, share=100))
     shop = field.roll_out(1, RolloutStage(5, tenants=["t2"]), RolloutStage(5, share=100), slug="shop")
-    # One waits for its stage while the other runs.
+    # One rollout waits for its stage while the other runs.
     for rollout_id in (school, shop):
         assert run_next(
             {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER},
@@ -317,7 +317,7 @@ def test_failed_revert_does_not_block_other_rollouts(field: Field, monkeypatch) 
 
 
 def test_display_names_are_no_drift(field: Field) -> None:
-    """Drift compares slugs, which never change, and not names."""
+    """Drift compares slugs, which never change, and not display names."""
     field.roll_out(field.save(document(10, sites=[{"slug": "main", "name": "Main", "time_zone": "Europe/Berlin"}])))
     field.work()
     with field.tenant("t3") as (session, tenant_id):
@@ -330,7 +330,10 @@ def test_display_names_are_no_drift(field: Field) -> None:
 
 
 def test_moving_tenant_is_watched_in_both_cells(field: Field, cell_engine) -> None:
-    """Prepared when the rollout reaches it, switched while it is watched: rejections in the other cell count."""
+    """The move is prepared when the rollout reaches the tenant, and completed while the rollout watches it.
+
+    Rejections in the new cell count.
+    """
     sealer = SIGNING.sealer
     other = make_cell(cell_engine, name="cell-2", slots=1, first_port=28_000, seal_with=sealer.seal)
     with Session(field.owner) as session, session.begin():
@@ -363,7 +366,7 @@ def test_moving_tenant_is_watched_in_both_cells(field: Field, cell_engine) -> No
 
 @pytest.mark.parametrize("moves_at_the_end", [False, True])
 def test_last_stage_is_watched_to_its_end(field: Field, moves_at_the_end: bool) -> None:
-    """Also with 100 percent: it is not done earlier, and a regression in the last minute stops it."""
+    """This holds also for a stage with 100 percent. A regression in its last minute stops the rollout."""
     field.hear("t3", rejected=0, permitted=40, seconds_ago=60)
     rollout_id = field.roll_out(field.save(document(10)), RolloutStage(30, share=100))
     field.work()
@@ -379,13 +382,13 @@ def test_last_stage_is_watched_to_its_end(field: Field, moves_at_the_end: bool) 
 
 
 def test_tenant_with_too_few_devices_is_reported(field: Field) -> None:
-    """Nothing is proven and nothing stops. The rollout lists the tenants that it cannot judge."""
+    """Too few devices prove nothing and stop nothing. The rollout lists these tenants."""
     field.hear("t0", rejected=0, permitted=2, seconds_ago=60)
     field.hear("t1", rejected=0, permitted=40, seconds_ago=60)
     rollout_id = field.roll_out(field.save(document(10)), RolloutStage(5, share=100))
     field.work()
     field.pass_minutes(5)
-    # In the middle of the baseline, which ended when the tenants were updated, possibly some time ago.
+    # This time is in the middle of the baseline, which ended when the tenants were updated.
     field.hear("t0", rejected=2, permitted=0, seconds_ago=150)
     field.hear("t1", rejected=0, permitted=40, seconds_ago=150)
     field.work()

@@ -1,4 +1,4 @@
-"""Template rollouts: in stages, stopped on a regression, and reverted."""
+"""Rollouts of templates: in stages, stopped on a regression, and reverted."""
 
 from typing import Any
 
@@ -48,10 +48,10 @@ def test_each_stage_waits_for_the_previous_one(field: Field) -> None:
     ("before", "since", "moved"),
     [
         ((2, 38), (30, 10), True),
-        # Equally dangerous: now every device is accepted.
+        # A change that accepts every device is equally dangerous.
         ((30, 10), (2, 38), True),
         ((2, 38), (3, 37), False),
-        # Too few to prove anything, however bad they look.
+        # Too few devices to prove a regression, for any result.
         ((0, 2), (2, 0), False),
         ((2, 38), (0, 0), False),
     ],
@@ -103,7 +103,7 @@ def test_stopped_rollout_is_resumed_or_reverted(field: Field) -> None:
         field.pass_minutes(6)
     assert field.rollout(rollout_id)[0].state == "done"
     assert field.has("t3") == {"20"}
-    # A user changes a part meanwhile, and that change stays.
+    # A user changes a part meanwhile, and this change remains.
     with field.tenant("t1") as (session, tenant_id):
         given = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "office"}
         policies.save_draft(session, **given, document=policy(77))
@@ -124,7 +124,7 @@ def test_stopped_rollout_is_resumed_or_reverted(field: Field) -> None:
 
 
 def test_incompatible_tenant_stops_the_rollout_unchanged(field: Field) -> None:
-    """For example its own replay gate, or a site whose NASes do not support the policy. Here the group is missing."""
+    """Examples are a tenant's own review, or NASes that do not support the policy. Here the group is missing."""
     number = field.save(document(10, endpoint_groups=["others"]))
     rollout_id = field.roll_out(number)
     field.work()
@@ -167,7 +167,7 @@ def test_template_group_cannot_be_renamed_in_a_tenant(field: Field) -> None:
         rename("t1", ENDPOINT_GROUPS, "own")
     field.call(service.release_follower, slug="school", tenant="t1")
     rename("t1", ENDPOINT_GROUPS, "own")
-    # A saved version that was not rolled out belongs to no tenant.
+    # A saved version that was not rolled out applies to no tenant.
     field.save(document(10, endpoint_groups=["printers", "own-2"]))
     with field.tenant("t0") as (session, tenant_id):
         ENDPOINT_GROUPS.rename(session, actor=ACTOR, tenant_id=tenant_id, name="own-2", new_name="other")

@@ -1,4 +1,4 @@
-"""Row-level security of templates, without the service's filters."""
+"""Row-level security of templates, tested without the service's filters."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""The test for a changed rejection rate, checked against naive counting."""
+"""The statistical test of a changed rejection rate, compared with naive counting."""
 
 from itertools import combinations
 from math import comb
@@ -11,7 +11,7 @@ from nac.onboarding.templates.reject_rates import DeviceCounts, compute_p_value,
 
 
 def naive(before: DeviceCounts, since: DeviceCounts) -> float:
-    """Sum over all arrangements of rejected devices that are at least as unlikely as the observed one."""
+    """The sum over all arrangements of rejected devices that are at most as likely as the observed arrangement."""
     everyone = before.all + since.all
     rejected = before.rejected + since.rejected
     ways: dict[int, int] = {}
@@ -36,7 +36,7 @@ def test_probability_matches_counting(a: int, b: int, c: int, d: int) -> None:
         ((0, 20), (5, 5), True),
         ((0, 3), (3, 3), False),
         ((0, 0), (50, 50), False),
-        # Significant, but too small to matter.
+        # A significant change, but too small to matter.
         ((1000, 100_000), (3000, 100_000), False),
         ((1000, 100_000), (8000, 100_000), True),
     ],

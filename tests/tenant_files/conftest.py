@@ -1,4 +1,4 @@
-"""A cell with dictionaries, against which policies of files are checked."""
+"""A cell with dictionaries, which validate the policies of imported files."""
 
 import pytest
 from sqlalchemy import Engine

@@ -1,4 +1,4 @@
-"""Any tenant survives export, import and a second export unchanged, except for ids and times."""
+"""Any tenant remains unchanged by export, import and a second export, except for ids and times."""
 
 import io
 import json
@@ -60,22 +60,22 @@ _TENANTS = st.fixed_dictionaries(
 )
 
 
-class _TakenBack(Exception):
+class _RolledBack(Exception):
     pass
 
 
-def fill(session: Session, tenant_id: TenantId, told: Mapping[str, Any]) -> None:
+def fill(session: Session, tenant_id: TenantId, example: Mapping[str, Any]) -> None:
     who: dict[str, Any] = {"actor": ACTOR, "tenant_id": tenant_id}
-    for name in told["groups"]:
+    for name in example["groups"]:
         ENDPOINT_GROUPS.create(session, **who, name=name)
-    for number, each in enumerate(told["endpoints"]):
-        endpoints.create_endpoint(session, **who, **each, groups=told["groups"][:number], allow_random=True)
-    site = site_settings.update_site(session, **who, slug="main", time_zone=told["zone"])
-    for identifier in told["identifiers"]:
+    for number, each in enumerate(example["endpoints"]):
+        endpoints.create_endpoint(session, **who, **each, groups=example["groups"][:number], allow_random=True)
+    site = site_settings.update_site(session, **who, slug="main", time_zone=example["zone"])
+    for identifier in example["identifiers"]:
         nases.create_nas(
             session, **who, site_id=site.id, name=identifier, identifier=identifier, seal=SEALER.seal, vendor=""
         )
-    tenants.update_silence(session, **who, days=told["days"])
+    tenants.update_silence(session, **who, days=example["days"])
 
 
 def written(session: Session, tenant_id: TenantId) -> io.BytesIO:
@@ -85,7 +85,7 @@ def written(session: Session, tenant_id: TenantId) -> io.BytesIO:
 
 
 def read(source: io.BytesIO, renamed_by: TenantId | None = None) -> dict[str, Any]:
-    """Read its contents, with ids mapped by `renamed_by`."""
+    """The contents of the file, with ids mapped by `renamed_by`."""
     file = TenantFile(source, passphrase=PASSPHRASE)
     found: dict[str, Any] = {"settings": file.settings()}
     for table in tables.content_tables():
@@ -107,16 +107,16 @@ def _plain(row: Mapping[str, Any], renamed_by: TenantId | None) -> dict[str, Any
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(told=_TENANTS)
+@given(example=_TENANTS)
 def test_export_import_export_changes_nothing(
-    app_engine: Engine, platform: Platform, alpha: Certified, told: Mapping[str, Any]
+    app_engine: Engine, platform: Platform, alpha: Certified, example: Mapping[str, Any]
 ) -> None:
     try:
         with session_scope(PlatformScope(), engine=app_engine) as session:
             enter_tenant(session, alpha.tenant_id)
             slot = cells.require_slot(session, tenant_id=alpha.tenant_id)
             slot.secret_sealed = SEALER.seal(b"a-radius-secret-of-the-slot", cells.slot_secret_context(slot))
-            fill(session, alpha.tenant_id, told)
+            fill(session, alpha.tenant_id, example)
             first = written(session, alpha.tenant_id)
             copy = import_tenant(
                 session,
@@ -128,9 +128,9 @@ def test_export_import_export_changes_nothing(
                 passphrase=PASSPHRASE,
             ).tenant
             second = written(session, TenantId(copy.id))
-            raise _TakenBack
-    except _TakenBack:
+            raise _RolledBack
+    except _RolledBack:
         pass
     before, after = read(first, TenantId(copy.id)), read(second)
     assert json.dumps(after, default=str) == json.dumps(before, default=str)
-    assert len(after["endpoints"]) == len(told["endpoints"])
+    assert len(after["endpoints"]) == len(example["endpoints"])

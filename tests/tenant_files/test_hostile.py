@@ -1,4 +1,4 @@
-"""Crafted files: rejected with a sentence, and nothing is stored."""
+"""Crafted files are rejected with a sentence, and nothing is stored."""
 
 import base64
 import hashlib
@@ -52,7 +52,7 @@ def packed(parts: Parts, *, twice: str = "") -> io.BytesIO:
 
 
 def resigned(parts: Parts) -> Parts:
-    """Re-sign a file as a holder of the passphrase can: checksums, counts and signature match the contents."""
+    """Sign a changed file as a holder of the passphrase can: checksums, counts and signature match the contents."""
     manifest = json.loads(parts["manifest.json"])
     for name, told in manifest["files"].items():
         content = parts[name]
@@ -217,7 +217,7 @@ def test_zip_bomb_is_not_unpacked(parts: Parts) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("bytes", -5), ("bytes", -2), ("rows", -1), ("bytes", True)])
 def test_invalid_lengths_are_rejected_before_unpacking(parts: Parts, name: str, value: int) -> None:
-    """zipfile reads a negative length as "everything", however large."""
+    """Python's zipfile treats a negative length as "read everything"."""
     liar = json.loads(parts["manifest.json"]) | {"secrets": None}
     liar["files"]["tables/users.jsonl"][name] = value
     bomb = parts | {"manifest.json": json.dumps(liar).encode(), "tables/users.jsonl": b"\n" * (8 << 20)}
@@ -226,7 +226,7 @@ def test_invalid_lengths_are_rejected_before_unpacking(parts: Parts, name: str, 
 
 
 def test_endless_entry_list_is_not_read() -> None:
-    """14 MB of it unpack to 150 MB, and a file may have 500."""
+    """14 MB of entries unpack to 150 MB, and a file may have 500 MB."""
     entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", *(20, 0, 20, 0), *[0] * 7, *(1, 0, 0, 0, 0, 0, 0)) + b"a"
     listed = entry * 100_000
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 100_000 & 0xFFFF, 100_000 & 0xFFFF, len(listed), 0, 0)
@@ -242,7 +242,7 @@ def test_row_of_unbounded_values_is_rejected(app_engine: Engine, platform: Platf
 
 @pytest.mark.long
 def test_large_rows_take_bounded_memory(app_engine: Engine, platform: Platform, parts: Parts) -> None:
-    """Each certificate renews the next one; 48 MiB hold only a few."""
+    """Each certificate renews the next certificate. The limit of 48 MiB is enough for a few of them."""
     (first,) = map(json.loads, parts["tables/certificates.jsonl"].splitlines())
     ids = [str(uuid4()) for _ in range(48)]
     rows = [
@@ -267,7 +267,7 @@ def test_large_rows_take_bounded_memory(app_engine: Engine, platform: Platform, 
     finally:
         tracemalloc.stop()
     assert done.rows["certificates"] == 48
-    # The passphrase key takes 64 MiB, but not of Python's memory.
+    # The key derivation uses 64 MiB, which Python does not count.
     assert peak < 32 << 20
 
 
@@ -302,7 +302,7 @@ def test_altered_bytes_are_harmless_or_rejected(whole: bytes, data: st.DataObjec
 def test_tls_versions_are_imported_as_a_range(
     app_engine: Engine, owner_engine: Engine, platform: Platform, parts: Parts
 ) -> None:
-    """The first is the lowest that radiusd accepts, the last the highest."""
+    """The first version is the lowest that radiusd accepts, and the last version is the highest."""
     settings = json.loads(parts["manifest.json"])["settings"] | {"tls_versions": ["1.3", "1.2", "1.3"]}
     done = imported(app_engine, platform, packed(with_manifest(settings=settings)(parts)))
     with Session(owner_engine) as session:

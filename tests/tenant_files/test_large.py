@@ -1,4 +1,7 @@
-"""A tenant of very many rows, whose import is slow enough for autovacuum to run: the cost per row stays the same."""
+"""A tenant with very many rows.
+
+Its import is slow enough for autovacuum to run, and the cost per row remains constant.
+"""
 
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from tests.factories.tenancy import ACTOR, Platform
 from tests.tenant_files.test_round_trip import exported
 
 _ROWS = 2_000
-# By all indexes of the table, in this transaction.
+# Rows read by all indexes of the table, in this transaction.
 _FETCHED = text(
     "SELECT sum(pg_stat_get_xact_tuples_returned(indexrelid)) FROM pg_index WHERE indrelid = 'endpoints'::regclass"
 )

@@ -1,4 +1,4 @@
-"""Expired deletions: first a file is written, then everything except the audit log is deleted."""
+"""Deletion of tenants after their deadline. Admit writes a file first, then deletes everything except the audit log."""
 
 import threading
 from contextlib import suppress
@@ -147,7 +147,7 @@ def test_each_deletion_of_a_tenant_has_its_own_file(
 
 
 def test_concurrent_hold_and_purge_do_not_deadlock(app_engine: Engine, owner_engine: Engine, full: TenantId) -> None:
-    """Each holds its first lock and then wants the other's."""
+    """Each transaction holds its first lock and then waits for the lock of the other."""
     delete(app_engine, full, days=0)
     refused: list[Exception] = []
 
@@ -175,7 +175,7 @@ def test_concurrent_hold_and_purge_do_not_deadlock(app_engine: Engine, owner_eng
 def test_killed_purge_completes_with_an_intact_file(
     database, app_engine, owner_engine, platform, full, tmp_path, monkeypatch
 ) -> None:
-    """Killed before and after each of its commits."""
+    """The purge is killed before and after each of its commits."""
     monkeypatch.setattr(tenant_purge, "BATCH_ROWS", 1)
     delete(app_engine, full, days=0)
     before = contents_of(owner_engine, full)
@@ -203,7 +203,7 @@ def test_killed_purge_completes_with_an_intact_file(
 
 
 def test_second_worker_deletes_no_file(app_engine, worker_engine, platform, full, tmp_path, monkeypatch) -> None:
-    """It starts while the first one writes, and dies in the middle of a file."""
+    """The second worker starts while the first worker writes, and is killed in the middle of a file."""
     delete(app_engine, full, days=0)
     write_tenant, begun = tenant_purge.write_tenant, []
 
@@ -230,7 +230,7 @@ def test_second_worker_deletes_no_file(app_engine, worker_engine, platform, full
         ]
 
 
-def test_blocked_purges_do_not_delay_others(app_engine, worker_engine, full, bravo, tmp_path, monkeypatch) -> None:
+def test_blocked_purges_delay_no_other_tenant(app_engine, worker_engine, full, bravo, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(tenant_purge, "_TENANTS_PER_TURN", 1)
     delete(app_engine, full, days=-2)
     delete(app_engine, bravo.tenant_id, days=-1)

@@ -1,4 +1,4 @@
-"""Everything in a tenant's file is restored, for every table."""
+"""An import restores everything in a tenant's file, for every table."""
 
 import io
 import re
@@ -42,7 +42,7 @@ def imported(app_engine: Engine, platform: Platform, source: io.BytesIO, **chang
 
 @pytest.fixture
 def full(dictionary, alpha: Certified, owner_engine: Engine) -> TenantId:
-    """Fill every table with a row, through the services or from the schema."""
+    """A tenant with a row in every table, written by the services or generated from the schema."""
     with Session(owner_engine) as session, session.begin():
         for slot in session.execute(select(Base.metadata.tables["slots"])).mappings().all():
             sealed = SEALER.seal(b"a-radius-secret-of-the-slot", f"slot:{slot['id']}")
@@ -70,7 +70,7 @@ def _add_row(session: Session, table: Table, tenant_id: TenantId) -> None:
 
 
 def _seal_rows(session: Session, table: Table, tenant_id: TenantId) -> None:
-    """Values from the factory are not sealed."""
+    """Seal the values of the factory, which are not sealed."""
     for name, sealed_column in tables.sealed_columns(table).items():
         for row in session.execute(select(table).where(table.c.tenant_id == tenant_id)).mappings().all():
             context = sealed_column.context(tenant_id, row.get("id"))
@@ -94,7 +94,7 @@ def _opens(sealed: bytes, context: str) -> bool:
 
 
 def contents_of(engine: Engine, tenant_id: TenantId, *, renamed_by: TenantId | None = None) -> dict[str, list[Any]]:
-    """Return every row of every table that is not excluded; ids mapped by `renamed_by`."""
+    """Every row of every exported table, with ids mapped by `renamed_by`."""
     found: dict[str, list[Any]] = {}
     with Session(engine) as session:
         for table in tables.content_tables():
@@ -118,13 +118,13 @@ def _plain(table: Table, row: dict[str, Any], tenant_id: TenantId, renamed_by: T
 
 
 def test_every_tenant_table_is_exported_or_excluded() -> None:
-    """A new table is reported here: declare its `tenant_file` on the model."""
+    """The test fails for a new table. Declare `tenant_file` on its model."""
     tenant_tables = {name for name, table in Base.metadata.tables.items() if "tenant_id" in table.columns}
     assert tenant_tables == {*tables.CONTENT_TABLES, *tables.LOG_TABLES, *tables.EXCLUDED_TABLES}
 
 
 def test_every_secret_and_setting_is_listed() -> None:
-    """A new column of a tenant is reported here: export it, or add it to those of the installation."""
+    """The test fails for a new column of a tenant. Export the column, or add it to those of the installation."""
     for table in tables.content_tables():
         sealed = {column.name for column in table.columns if column.name.endswith("_sealed")}
         assert sealed == tables.sealed_columns(table).keys(), table.name
@@ -173,7 +173,7 @@ def test_file_without_passphrase_has_no_secrets(
 def test_values_that_the_api_rejects_are_rejected_in_files(
     app_engine: Engine, owner_engine: Engine, platform: Platform, full: TenantId
 ) -> None:
-    """An older version with fewer checks, or direct database access, may have written them."""
+    """An older version with fewer checks, or direct access to the database, may have written such values."""
     rule = {"id": "r", "name": "R", "when": {"attribute": "endpoint.gruop", "operator": "equals", "value": "x"}}
     document = {"rules": [rule | {"then": {"verdict": "permit"}}]}
     wrong: dict[str, tuple[dict[str, Any], str]] = {

@@ -1,4 +1,4 @@
-"""A tenant is created or moved by a process that is killed before or after one of its commits."""
+"""A process that creates or moves a tenant is killed before or after one of its commits."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -51,7 +51,7 @@ def repair(tenant_id: TenantId, worker_engine: Engine, owner_engine: Engine) -> 
             server_renewal.execute_renewal(one, found, now=now, **given)
 
 
-def deaths_of_making(platform: Platform, database: Database) -> Iterator[str]:
+def killed_creations(platform: Platform, database: Database) -> Iterator[str]:
     """The slug of each tenant whose creation was killed."""
     for at in range(1, 20):
         for when in (BEFORE, AFTER):
@@ -71,7 +71,7 @@ def test_interrupted_creation_leaves_no_tenant_or_completes(
     roomy: Platform, database: Database, app_engine: Engine, worker_engine: Engine, owner_engine: Engine
 ) -> None:
     seen = []
-    for slug in deaths_of_making(roomy, database):
+    for slug in killed_creations(roomy, database):
         with Session(owner_engine) as session:
             tenant_id = session.scalar(select(Tenant.id).where(Tenant.slug == slug))
         seen.append(tenant_id is not None)
@@ -83,7 +83,7 @@ def test_interrupted_creation_leaves_no_tenant_or_completes(
             kinds = select(CertificateAuthority.kind).where(CertificateAuthority.status == "active")
             assert sorted(session.scalars(kinds)) == ["issuing", "root"], slug
             assert session.scalars(select(Certificate.profile).where(Certificate.status == "valid")).all(), slug
-    # Before its first commit nothing exists.
+    # Before the first commit, no row exists.
     assert (seen[0], all(seen[1:]), len(seen) > 3) == (False, True, True)
 
 

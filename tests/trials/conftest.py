@@ -1,4 +1,4 @@
-"""The API of an installation with trials, and the mails in its outbox."""
+"""The API of an installation that offers trials, and the mails in its outbox."""
 
 import json
 import re
@@ -28,13 +28,13 @@ PASSWORD = "a few words of ann"
 
 
 class Mails:
-    """Mails waiting to be sent, opened."""
+    """Unsealed mails in the outbox."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def all(self) -> list[tuple[str, str, dict]]:
-        """(template, recipient, values) in the order of creation."""
+        """The mails as (template, recipient, values) in order of creation."""
         with session_scope(PlatformScope(), engine=self._engine) as session:
             rows = session.scalars(select(Mail).order_by(Mail.created_at, Mail.key)).all()
         return [
@@ -62,7 +62,7 @@ def mails(worker_engine: Engine) -> Mails:
 @pytest.fixture
 @snapshotted
 def cell(cell_engine: Engine) -> None:
-    """A cell that has registered and died: policies can be written, nothing responds."""
+    """A cell that has registered and was killed. Policies can be written, but nothing responds."""
     give_dictionary(cell_engine, make_cell(cell_engine, slots=4, seal_with=SIGNING.sealer.seal))
 
 
@@ -95,7 +95,7 @@ def keeper(offering: Settings) -> TrialEnvironment:
 
 @pytest.fixture
 def trial(api: httpx.Client, mails: Mails) -> str:
-    """The slug of Ann's tenant."""
+    """The slug of the tenant of the user Ann."""
     assert api.post("/v1/sign-up", json=ANN).status_code == 202
     answer = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD, "name": "Ann"})
     assert answer.status_code == 201, answer.text

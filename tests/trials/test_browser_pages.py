@@ -1,4 +1,4 @@
-"""A browser gets an error page with a sentence and a link; a program gets a problem."""
+"""A browser gets an error page with a sentence and a link. A program gets a problem document."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 
 
 def page_parts(answer: httpx.Response) -> tuple[int, str, list[str]]:
-    """Return the status, the sentence and the link."""
+    """The status, the sentence and the link of an error page."""
     assert answer.headers["content-type"] == "text/html; charset=utf-8", answer.text
     assert answer.headers["content-security-policy"]
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -104,7 +104,7 @@ def test_retry_link_stays_on_this_site(database: Database, tmp_path: Path, path:
         ("*/*", False),
     ],
 )
-def test_page_is_sent_only_if_html_is_accepted(start: Start, accept: str, is_page: bool) -> None:
+def test_error_page_is_sent_only_if_html_is_accepted(start: Start, accept: str, is_page: bool) -> None:
     answer = start.api.get("/nowhere", headers={"Accept": accept})
     assert answer.headers["content-type"].startswith("text/html" if is_page else "application/problem+json")
 

@@ -1,4 +1,4 @@
-"""`/second-factor`: a user who must have two factors adds an app, with forms only."""
+"""`/second-factor`: a user who must have two factors adds an authenticator app, with forms only."""
 
 import re
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Lifecycle of a trial: reminders, limits, end, deletion, conversion."""
+"""The lifecycle of a trial: reminders, limits, end, deletion and conversion to a paid tenant."""
 
 from datetime import datetime, timedelta
 
@@ -131,7 +131,7 @@ def test_too_many_authentications_warn_then_suspend(tenant_id, keeper, mails, ap
         lifecycle.process_trials(keeper, now=now + timedelta(hours=hours), engine=worker_engine)
     assert mails.templates().count("trial-limit") == 1
     assert _status(tenant_id, app_engine) == "active"
-    # The counted day has moved along: as if traffic had continued.
+    # The day of the count has moved, as if the traffic had continued.
     with session_scope(PlatformScope(), engine=app_engine) as session:
         service.require_trial(session, tenant_id=tenant_id).over_since = now - _DAY
     lifecycle.process_trials(keeper, now=now, engine=worker_engine)
@@ -176,12 +176,12 @@ def test_trial_shows_the_slug_of_its_tenant(trial: str, tenant_id: TenantId, api
     late = api.post(f"/v1/trials/{tenant_id}/extend", json={"days": 3}, headers=match)
     assert (late.status_code, late.json()["code"]) == (412, "has-changed")
     match["If-Match"] = extended.headers["etag"]
-    # A conversion needs no body.
+    # A conversion needs no request body.
     assert api.post(f"/v1/trials/{tenant_id}/convert", headers=match).json()["state"] == "converted"
 
 
 def test_killed_conversion_is_done_or_not(tenant_id, keeper, mails, database, app_engine, worker_engine):
-    """With its mail and audit entry. A retry reports it or completes it."""
+    """The conversion includes its mail and audit entry. A retry reports or completes it."""
     lifecycle.process_trials(keeper, now=_ends_at(tenant_id, app_engine), engine=worker_engine)
     told = mails.templates()
 

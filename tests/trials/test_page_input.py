@@ -1,4 +1,4 @@
-"""Invalid input to pages, which their forms never send, gets an error page with a sentence."""
+"""Invalid input that the forms of the pages never send. The response is an error page with a sentence."""
 
 import re
 from typing import Final
@@ -61,7 +61,7 @@ def test_invalid_characters_in_an_address_show_the_form_again(api: httpx.Client)
 
 
 def test_get_on_a_form_action_gets_an_error_page(api: httpx.Client) -> None:
-    """A user opens the URL of the form again after an error."""
+    """After an error, a user opens the URL of the form again."""
     shown = api.get("/sign-in/totp")
     assert (shown.status_code, shown.headers["allow"]) == (405, "POST")
     _require_page(shown)

@@ -19,7 +19,7 @@ def test_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
     assert 'value="&lt;b&gt;"' in unlike.text
     ready = api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD, "name": "Ann"})
     assert ready.status_code == 303, ready.text
-    # Browsers send it only over TLS.
+    # Browsers send the cookie only over TLS.
     api.headers["Cookie"] = f"__Host-admit={api.cookies['__Host-admit']}"
     start = api.get(ready.headers["location"])
     assert "The self-test sends requests to your ports" in start.text

@@ -1,4 +1,4 @@
-"""Sign-up from an address to a tenant, and its protection against strangers."""
+"""Sign-up from a mail address to a tenant, and its protection against attackers."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -146,7 +146,7 @@ def confirm_some(app_engine: Engine, number: int, domain: str) -> None:
         for each in range(number):
             row = SignUp(id=uuid4(), email=f"{each}@{domain}", domain=domain, organisation="x", state="done")
             row.expires_at = row.confirmed_at = utc_now()
-            # Not the source address of the test.
+            # The source address differs from the address of the test.
             row.from_address = "192.0.2.1"
             session.add(row)
 
@@ -234,8 +234,8 @@ def test_sign_up_is_disabled_without_trials(database: Database, tmp_path):
         assert client.get("/sign-up").status_code == 404
 
 
-def test_worker_completes_what_the_api_could_not(api, mails, keeper, app_engine, worker_engine, monkeypatch):
-    """Each step fails once. Completed steps stay, and run once."""
+def test_worker_completes_an_unfinished_sign_up(api, mails, keeper, app_engine, worker_engine, monkeypatch):
+    """Each step fails once. Completed steps remain, and run once."""
     api.post("/v1/sign-up", json=ANN)
     steps = ("create_tenant_authorities", "assign_standard_policy", "_ensure_admin", "_finish_sign_up")
     kept = {name: getattr(provisioning, name) for name in steps}
@@ -266,7 +266,7 @@ def _keep(keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine) -
 
 
 def test_killed_sign_up_is_completed(api, mails, keeper, database, app_engine, owner_engine, monkeypatch):
-    """Killed before and after each commit: one complete tenant, one mail, one self-test."""
+    """The API is killed before and after each commit. The result is one complete tenant, one mail and one self-test."""
     api.post("/v1/sign-up", json=ANN)
     with monkeypatch.context() as patch:
         patch.setattr(provisioning, "provision_trial", _fail)
@@ -281,7 +281,7 @@ def test_killed_sign_up_is_completed(api, mails, keeper, database, app_engine, o
         )
 
     for _ in deaths(finish):
-        # A minute later the pending certificate is abandoned.
+        # A minute later, the worker cancels the pending certificate.
         with owner_engine.begin() as connection:
             for table in (Certificate, AuthorityIntent):
                 connection.execute(update(table).values(created_at=table.created_at - timedelta(minutes=2)))
@@ -311,7 +311,7 @@ def _fail(*_: object, **__: object) -> str:
 def test_broken_sign_up_does_not_block_other_trials(
     api: httpx.Client, mails: Mails, keeper: TrialEnvironment, worker_engine: Engine, app_engine: Engine, monkeypatch
 ):
-    """For any error in its data or in our code."""
+    """This holds for any error in the data of the sign-up or in Admit's code."""
     api.post("/v1/sign-up", json=ANN)
     api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
     other = {"email": "bob@bolt.example", "organisation": "Bolt"}

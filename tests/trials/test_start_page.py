@@ -38,7 +38,7 @@ class Start:
     def __init__(self, api: httpx.Client, slug: str) -> None:
         self.api, self.slug, self.path = api, slug, f"/start/{slug}"
         assert api.post("/sign-in", data={"email": ANN["email"], "password": PASSWORD}).status_code == 303
-        # Browsers send it only over TLS.
+        # Browsers send the cookie only over TLS.
         api.headers["Cookie"] = f"__Host-admit={api.cookies['__Host-admit']}"
         found = re.search('name="csrf_token" value="([^"]+)"', api.get("/").text)
         assert found
@@ -50,7 +50,7 @@ class Start:
 
 @pytest.fixture
 def start(api: httpx.Client, trial: str, monkeypatch: pytest.MonkeyPatch) -> Start:
-    # The cell of these tests is dead.
+    # The cell of these tests is dead, so no test waits for its confirmation.
     monkeypatch.setattr(change, "_LIVE_TIMEOUT_SECONDS", 0.05)
     return Start(api, trial)
 

@@ -1,4 +1,4 @@
-"""Row-level security of trials, which belong to the platform."""
+"""Row-level security of trials, which are rows of the platform."""
 
 from datetime import timedelta
 

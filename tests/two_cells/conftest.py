@@ -1,4 +1,4 @@
-"""Two running cells shared by all files here. Each test has its own tenants, and the database is never emptied."""
+"""Two running cells that all files here share. Each test has its own tenants, and the database is never emptied."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -11,9 +11,9 @@ from tests.agent.cell_process import RunningCell, RunningTenant, running_cell, r
 from tests.postgres import Cluster, Database, Engines
 from tests.redis_server import RedisServer
 
-# These tests replace radiusd, which restarts conversations in progress. Tests that need one run before.
+# Tests that replace radiusd, which restarts pending conversations. Tests with long conversations run before them.
 _EXCHANGING = ("test_moving", "test_moving_faults", "test_secret_rotation", "test_unsigned")
-# Enough for a tenant of every test. New tenants go to the cell with more free slots, the first one.
+# Enough slots for a tenant of every test. New tenants go to the first cell, which has more free slots.
 _SLOTS, _SLOTS_OF_OTHER = 40, 16
 _numbers = count(1)
 
@@ -57,7 +57,7 @@ def started_cells(
 
 @pytest.fixture
 def cells(started_cells: tuple[RunningCell, RunningCell]) -> tuple[RunningCell, RunningCell]:
-    """Both cells run, whatever the previous test did."""
+    """The two running cells, repaired after any earlier test."""
     for cell in started_cells:
         cell.ensure_started()
     return started_cells

@@ -1,4 +1,4 @@
-"""The steps to move a tenant between two cells, and the responses its NASes get."""
+"""The steps that move a tenant between two cells, and the responses to the tenant's NASes."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ MAC = "00:00:5e:00:53:01"
 
 
 class MoveSteps:
-    """The operator's steps, and the responses the tenant's NASes get."""
+    """The steps of the operator, and the responses to the tenant's NASes."""
 
     def __init__(self, cell: RunningCell, tenant: RunningTenant) -> None:
         self.tenant = tenant
@@ -44,7 +44,7 @@ class MoveSteps:
         return answer is not None and answer.code == "Access-Accept"
 
     def account(self, server: RadiusServer, status: str, session_id: str, *, seconds: int = 5) -> bool:
-        """Sends accounting once. Returns whether it was acknowledged."""
+        """Send an accounting request once. Returns whether it was acknowledged."""
         told = (
             ("User-Name", MAC),
             ("Calling-Station-Id", MAC),

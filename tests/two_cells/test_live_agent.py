@@ -1,4 +1,4 @@
-"""A real agent and radiusd: `admit watch` shows device activity, whatever happens to Redis."""
+"""A real agent and radiusd: `admit watch` shows the activity of devices, even during an outage of Redis."""
 
 import json
 import os
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.early
 
 
 class Watch:
-    """`./admit watch`, with the lines of its standard output and error."""
+    """`./admit watch`, with the lines of its standard output and standard error."""
 
     def __init__(self, environment, tenant, *options):
-        # A background process inherits ignored Ctrl-C from the shell, so restore it.
+        # A background process of the shell ignores SIGINT, so restore the default.
         command = ["env", "--default-signal=INT", sys.executable, "-P", "-m", "cli", "watch", "-t", tenant, *options]
         self.process = subprocess.Popen(
             command, env=environment, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -43,7 +43,7 @@ class Watch:
         until(lambda: len(self.events) >= number, f"{number} events: {self.events} {self.notes}")
 
     def end(self):
-        """Ctrl-C."""
+        """Send SIGINT, as Ctrl-C does."""
         self.process.send_signal(signal.SIGINT)
         status = self.process.wait(20)
         for reader in self._readers:
@@ -92,13 +92,13 @@ def test_watch_shows_device_activity(cell, add_tenant, database, redis_server):
     for watch in watches:
         watch.wait_note("Reconnected")
 
-    def is_heard_again():
+    def is_received_again():
         with RadiusClient() as client:
             client.ask(mab_request(target, "02aa00000003", BENCH_NAS.attributes(), expected=ACCESS_REJECT))
         return len(watches[0].events) > 3
 
-    until(is_heard_again, "the agent has found Redis again, too")
-    # A waiter for the current journal is notified when it is stored.
+    until(is_received_again, "the agent has found Redis again, too")
+    # A client that waits for the current journal is notified when the journal is stored.
     with psycopg.connect(database.owner_url, autocommit=True) as owner:
         (now,) = owner.execute("SELECT now()").fetchone()
         stored = "SELECT shipped_until > %s FROM cells"

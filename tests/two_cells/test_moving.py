@@ -1,4 +1,4 @@
-"""A tenant moves from one real cell to another and back: both agents, both radiusds, one database."""
+"""A tenant moves between two real cells and back, with two agents, two radiusds and one database."""
 
 import time
 
@@ -65,9 +65,9 @@ def test_moved_tenant_keeps_sessions_and_accounting(cells, add_tenant, app_engin
     until(lambda: subject.count(ended) == 1, "the session of the one cell is ended in the other")
     assert subject.count(select(func.count()).select_from(RadiusSession)) == 1
 
-    # The new cell was configured with the tenant's data, including secrets of single NASes.
+    # The new cell has the tenant's configuration, including the secrets of single NASes.
     assert other.radiusds == served
-    # The way back is equally quick.
+    # The move back takes equally little time.
     subject.step(moves.cancel_move)
     tenant.wait_live()
     assert subject.is_admitted(before)

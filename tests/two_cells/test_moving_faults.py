@@ -1,4 +1,4 @@
-"""A tenant moves while cells are killed or lose the database: one cell answers, and no accounting is lost."""
+"""A tenant moves while cells are killed or lose the database. One cell answers, and no accounting is lost."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ def subject(cells, tenant: RunningTenant) -> MoveSteps:
 
 @pytest.fixture
 def set_aside(owner_engine):
-    """The number of records by cell and by hand-over state."""
+    """The number of records that are set aside, by cell and by state of the hand-over."""
 
     def count() -> dict[tuple[int, bool], int]:
         query = select(QuarantinedRecord.cell_id, QuarantinedRecord.handed_over, func.count())
@@ -56,7 +56,7 @@ def set_aside(owner_engine):
 
 @contextmanager
 def cut_off(database: Database) -> Iterator[None]:
-    """Only the cells lose PostgreSQL."""
+    """Disconnect only the cells from PostgreSQL."""
     name = sql.Identifier(database.name)
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
         connection.execute(sql.SQL("REVOKE CONNECT ON DATABASE {} FROM admit_cell").format(name))
@@ -72,8 +72,9 @@ def cut_off(database: Database) -> Iterator[None]:
 
 @pytest.mark.long
 def test_unshipped_records_are_shipped_by_the_tenants_cell(cells, subject, tenant, set_aside) -> None:
-    """The old agent stops shipping before the switch, and the new one before it takes over the records. Then the
-    move is reverted, and made again with both of the old cell's processes killed.
+    """The old agent stops shipping before the switch. The new agent stops before it takes over the records.
+
+    Then the operator reverts the move, and repeats it with the old cell's two processes killed.
     """
     one, other = cells
     before = tenant.server
@@ -87,7 +88,7 @@ def test_unshipped_records_are_shipped_by_the_tenants_cell(cells, subject, tenan
     subject.switch()
     tenant.wait_live()
     assert subject.is_admitted(after)
-    # The new cell reports them before anyone knows their start.
+    # The new cell reports records of sessions whose start is not yet stored.
     assert subject.account(after, "Stop", "untold-0")
     until(lambda: subject.count(_ACCOUNTED) == 1, "the new cell ships")
     other.kill(with_radiusd=False)
@@ -131,7 +132,7 @@ def test_disconnected_cells_never_both_answer(database, subject, tenant) -> None
     until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
     with cut_off(database):
         subject.switch()
-        # Neither cell has received it.
+        # Neither cell has received the change.
         assert subject.is_admitted(before)
         assert not subject.is_admitted(after)
         assert subject.account(before, "Start", "cut")
@@ -152,7 +153,7 @@ def test_disconnected_cells_never_both_answer(database, subject, tenant) -> None
 
 @pytest.fixture
 def silence(owner_engine):
-    """The cell's agent last reported two minutes ago."""
+    """Set the last report of the cell's agent to two minutes ago."""
 
     def silence(name: str) -> None:
         with owner_engine.begin() as connection:
@@ -206,7 +207,7 @@ def test_silent_old_cell_is_left_only_with_force(cells, subject, tenant, silence
     subject.step(moves.switch_move, sealer=subject.sealer, although_silent=True)
     tenant.wait_live()
     assert subject.is_admitted(after)
-    # The error says that the cell has not confirmed.
+    # The error states that the cell has not confirmed.
     assert subject.is_admitted(before)
     one.start()
     until(lambda: not subject.is_admitted(before), "the cell before answers no more")

@@ -1,4 +1,4 @@
-"""A tenant created through the API is live when the response arrives: the next packet admits a device."""
+"""A tenant created in the API is live when the response arrives. The next packet admits a device."""
 
 import time
 from datetime import timedelta

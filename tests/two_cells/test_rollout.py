@@ -1,4 +1,4 @@
-"""A rollout at a real cell rejects devices, stops, and is rolled back."""
+"""A rollout at a real cell rejects devices, stops, and is reverted."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ _OPEN = {"rules": [{"id": "known", "name": "Known", "when": _KNOWN, "then": {"ve
 
 
 def ask_all(tenant: RunningTenant) -> set[str]:
-    """The responses to all devices."""
+    """The responses to the requests of all devices."""
     tenant.wait_live()
     answers = set()
     for mac in _MACS:

@@ -46,7 +46,7 @@ class Office:
         return made.token.reveal()
 
     def admits(self, device: Device) -> bool:
-        """eapol_test's result for the device with its current signing certificate."""
+        """The result of eapol_test for the device with its current certificate."""
         authorities = [
             certificate for certificate in self.scep.authorities() if certificate.issuer == certificate.subject
         ]
@@ -107,5 +107,5 @@ def test_enrolled_and_renewed_certificates_are_admitted(office: Office):
     successor.identity = reply.certificate(enrolled)
     office.tenant.wait_live()
     assert office.admits(successor)
-    # The previous one stays valid until it expires or is revoked.
+    # The previous certificate remains valid until it expires or is revoked.
     assert office.admits(enrolled)

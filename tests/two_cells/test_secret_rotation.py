@@ -1,4 +1,4 @@
-"""Rotation of a tenant's secret in a real cell: agent, radiusd, database, and NASes of two tenants."""
+"""Rotation of a tenant's secret in a real cell with its agent, radiusd and database, and NASes of two tenants."""
 
 import os
 import signal
@@ -108,7 +108,7 @@ def test_rotation_survives_a_crash_and_is_cancelled(cell, add_tenant):
     next_second()
     assert not is_answered(subject.new, tries=2)
     assert is_answered(alpha.server, tries=3)
-    # The agent's health check of radiusd needs none of the tenant's secrets.
+    # The agent's health check of radiusd uses no secret of the tenant.
     os.kill(int(cell.radiusds[-1]), signal.SIGKILL)
     until(lambda: len(cell.radiusds) > len(served) + 1, "another radiusd serves")
     assert is_answered(alpha.server, tries=3)
@@ -116,7 +116,10 @@ def test_rotation_survives_a_crash_and_is_cancelled(cell, add_tenant):
 
 @pytest.mark.long
 def test_rotation_follows_a_tenant_that_moves(cell, add_tenant):
-    """Begun when the other cell was already prepared. The move waits until that cell accepts both secrets."""
+    """The rotation begins when the other cell is already prepared.
+
+    The move waits until that cell accepts the two secrets.
+    """
     alpha = add_tenant()
     subject, move = Rotating(cell, alpha), MoveSteps(cell, alpha)
     after = move.at(move.step(moves.prepare_move, cell="cell-2", sealer=move.sealer).after)
@@ -134,7 +137,7 @@ def test_rotation_follows_a_tenant_that_moves(cell, add_tenant):
     next_second()
     assert is_answered(replace(after, secret=NEW), tries=3)
     assert not is_answered(after, tries=2)
-    # After moving back, the new secret still works.
+    # After the move back, the new secret still works.
     move.step(moves.cancel_move)
     alpha.wait_live()
     assert is_answered(subject.new, tries=3)

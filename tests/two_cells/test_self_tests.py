@@ -1,4 +1,4 @@
-"""Self-tests with a part that dies midway: a worker's processes, an agent or a radiusd. All parts are real."""
+"""Self-tests in which a part is killed: the processes of a worker, an agent or a radiusd. All parts are real."""
 
 import os
 import signal
@@ -50,7 +50,7 @@ def run(acme: RunningTenant, cell: RunningCell, engine: Engine) -> SelfTest:
     return found(acme, test_id)
 
 
-def nothing_is_left(acme: RunningTenant, query: Query) -> None:
+def assert_nothing_is_left(acme: RunningTenant, query: Query) -> None:
     left = "SELECT DISTINCT status FROM certificates WHERE tenant_id = %s AND profile = 'eap-client-self-test'"
     assert query(left, acme.id) == [("revoked",)]
     for table in ("endpoints", "endpoint_sightings", "policy_hits", "sessions", "accounting_log"):
@@ -63,7 +63,7 @@ def nothing_is_left(acme: RunningTenant, query: Query) -> None:
 def test_self_test_of_a_killed_worker_is_run_once_by_the_next(
     cell, acme, database, redis_server, worker_engine, query, tmp_path, monkeypatch
 ) -> None:
-    """During its conversations: its certificate is valid, and devices were answered."""
+    """The worker is killed during the conversations. The certificate is valid, and devices have been answered."""
     settings = {
         "MASTER_KEY_FILE": str(cell.folder / "master.key"),
         "RADIUS_HOST": LOOPBACK,
@@ -75,21 +75,21 @@ def test_self_test_of_a_killed_worker_is_run_once_by_the_next(
     own = "FROM certificates WHERE tenant_id = %s AND common_name LIKE '%%-good' AND status = 'valid'"
     with psycopg.connect(database.superuser_url) as other, worker(database, redis_server, tmp_path) as process:
         until(lambda: query(f"SELECT 1 {own}", acme.id), "a good certificate", seconds=_PATIENCE)
-        # The killed worker can then no longer revoke it.
+        # The killed worker cannot revoke the certificate any more.
         assert other.execute(f"SELECT 1 {own} FOR UPDATE".encode(), [acme.id]).fetchall() == [(1,)]
         until(lambda: query(_LOGGED, acme.id), "an answer", seconds=_PATIENCE)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert found(acme, test_id).state == "running"
     assert query(f"SELECT 1 {own}", acme.id) == [(1,)]
-    # The dead worker's lease has expired.
+    # The lease of the killed worker has expired.
     query("UPDATE self_tests SET due_at = now() WHERE id = %s", test_id)
     assert runner.run_waiting(SelfTestPlatform(cell.signing, LOOPBACK, 0), engine=worker_engine) == 1
     row = found(acme, test_id)
     assert (row.state, row.error, row.passed, row.attempts) == ("done", "", True, 2), row.board
     assert runner.run_waiting(SelfTestPlatform(cell.signing, LOOPBACK, 0), engine=worker_engine) == 0
     until(lambda: len(query(_LOGGED, acme.id)) == 2, "both runs are logged under names of their own")
-    nothing_is_left(acme, query)
+    assert_nothing_is_left(acme, query)
 
 
 @pytest.mark.long
@@ -97,7 +97,10 @@ def test_self_test_of_a_killed_worker_is_run_once_by_the_next(
 def test_self_test_reports_a_killed_cell_and_the_next_passes(
     cell, acme, worker_engine, query, monkeypatch, with_radiusd
 ) -> None:
-    """Right before the device requests. Only radiusd still answers, and the next agent ships its journal."""
+    """The cell's agent is killed directly before the device requests.
+
+    Only radiusd still answers, and the next agent ships its journal.
+    """
     try_ = runner._SelfTestRun._try
     monkeypatch.setattr(actions, "_SILENCE_SECONDS", 0.5)
 
@@ -129,4 +132,4 @@ def test_self_test_reports_a_killed_cell_and_the_next_passes(
     assert (again.state, again.error, again.passed) == ("done", "", True), again.board
     if not with_radiusd:
         until(lambda: len(query(_LOGGED, acme.id)) == 2, "what was answered without an agent is logged")
-    nothing_is_left(acme, query)
+    assert_nothing_is_left(acme, query)

@@ -1,4 +1,4 @@
-"""From the sign-up form to a connected device, with the real parts: API, outbox, mail server, cell, radiusd."""
+"""From the sign-up form to a connected device with real parts: API, outbox, mail server, cell and radiusd."""
 
 import re
 import time
@@ -62,7 +62,7 @@ def _open_mail(cell: RunningCell, engine: Engine, mailbox: Mailbox) -> str:
 
 
 def _self_test(browser: httpx.Client, cell: RunningCell, app_engine: Engine, worker_engine: Engine, slug: str) -> dict:
-    """The sign-up requested it. Here the worker runs it."""
+    """The sign-up requested the self-test. Here the worker runs it."""
     _sign_in(browser, app_engine, slug)
     runner.run_waiting(runner.SelfTestPlatform(cell.signing, LOOPBACK, 0), engine=worker_engine)
     (found,) = browser.get(f"/v1/tenants/{slug}/self-tests").json()["items"]
@@ -73,7 +73,7 @@ def _self_test(browser: httpx.Client, cell: RunningCell, app_engine: Engine, wor
 
 
 def _sign_in(browser: httpx.Client, engine: Engine, slug: str) -> None:
-    """With a token of the tenant's administrator."""
+    """Sign in with a token of the tenant's administrator."""
     with session_scope(PlatformScope(), engine=engine) as session:
         tenant_id = tenants.require_by_slug(session, slug=slug).id
     with session_scope(TenantScope(tenant_id), engine=engine) as session:

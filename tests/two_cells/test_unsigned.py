@@ -42,7 +42,7 @@ class Switch:
                 return False
 
     def alarm(self) -> str:
-        """The tenant's alarm text, "" for none."""
+        """The text of the tenant's alarm, "" without an alarm."""
         with session_scope(PlatformScope(), engine=self.tenant.engine) as session:
             alarms = session.scalars(select(Cell.alarms).where(Cell.name == "cell-1")).one()
         return next((each["detail"] for each in alarms if each["code"] == f"unsigned-requests:{self.tenant.slug}"), "")

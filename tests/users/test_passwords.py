@@ -1,4 +1,4 @@
-"""Imported password hashes are never more expensive than our own."""
+"""Imported password hashes never cost more to verify than Admit's own hashes."""
 
 import pytest
 

@@ -51,14 +51,14 @@ def test_nt_hash_is_stored_sealed_only_on_request(session: Session, owner_ids: d
     plain = users.create_user(session, **owner_ids, name="ann", password="password")
     assert plain.nt_hash_sealed is None
     user = users.create_user(session, **owner_ids, name="ben", password="password", seal_for_mschap=seal)
-    # The well-known hash of "password".
+    # The published NT hash of "password".
     assert user.nt_hash_sealed == seal(b"8846f7eaee8fb117ad06bdd830b7586c", f"user-nt-hash:{user.id}")
     assert [entry.after["mschap"] for entry in audit.list_entries(session) if entry.target == "ben"] == [True]
 
 
 @pytest.mark.parametrize(
     ("password", "digest"),
-    # RFC 2759 9.2, and the output of openssl dgst -md4 for non-ASCII characters in UTF-16.
+    # RFC 2759 9.2, and the output of openssl dgst -md4 for characters beyond ASCII in UTF-16.
     [("clientPass", "44ebba8d5312b8d611474411f56989ae"), ("pässwörd ☕", "da9beb067c0e1a9f007f3247fb1830c2")],
 )
 def test_nt_hash_matches_the_rfc(password: str, digest: str) -> None:

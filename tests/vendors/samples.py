@@ -1,9 +1,9 @@
-"""For every vendor and neutral key: a valid value and its expected output, written by hand. None: unsupported."""
+"""A valid value of each neutral key for every vendor, and its expected output. None means unsupported."""
 
 from nac.engine.vendors import DownloadableAcl, Results
 
 PASSPHRASE, SSID = "correct horse battery", "IoT"
-# The output of `wpa_passphrase IoT "correct horse battery"` of wpa_supplicant.
+# The output of `wpa_passphrase IoT "correct horse battery"` (wpa_supplicant).
 PMK = "e4b2d76d53c696564750d4eb4f8f9bff5ece7fd8c4f15f0aef991068c356c638"
 
 _TUNNEL = [("Tunnel-Type", "VLAN"), ("Tunnel-Medium-Type", "IEEE-802")]
@@ -12,7 +12,7 @@ _BY_ID = [*_TUNNEL, ("Tunnel-Private-Group-Id", "40")]
 _IP_RULES = ("permit in ip from any to 192.0.2.0/24", "deny in ip from any to any")
 _FILTER_RULES = [("NAS-Filter-Rule", rule) for rule in _IP_RULES]
 
-# Results by key, in the row of each vendor.
+# Results by key. Each row is one vendor.
 COMMON = {
     "session_timeout": (Results(session_timeout=3600), [("Session-Timeout", "3600")]),
     "reauthenticate": (

@@ -1,4 +1,4 @@
-"""Vendor files: every error with its path, and inheritance."""
+"""Vendor files: every error with its path, and the inheritance of defaults."""
 
 import pytest
 

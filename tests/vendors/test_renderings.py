@@ -1,4 +1,4 @@
-"""Every vendor and neutral key: rendered as specified, encoded by radiusd's library, decoded by pyrad."""
+"""Every vendor and neutral key: rendered as specified, encoded by radiusd's library, and decoded by pyrad."""
 
 import io
 import struct
@@ -33,7 +33,7 @@ each = pytest.mark.parametrize(("vendor", "key", "results", "expected"), ROWS)
 each_possible = pytest.mark.parametrize(
     ("vendor", "key", "results", "expected"), [row for row in ROWS if row.values[3] is not None]
 )
-# In pyrad's own definitions, so that an error in FreeRADIUS' dictionaries or in ours would show.
+# In pyrad's own definitions, so that an error in the dictionaries of FreeRADIUS or Admit is detected.
 PYRAD = PyradDictionary(
     io.StringIO(
         """
@@ -89,11 +89,11 @@ END-VENDOR Ruckus
     )
 )
 _SECRET = b"secret"
-# Octets that pyrad does not decode: a tag and a three-octet number, or a tag and text.
+# Octets that pyrad does not decode: a tag and a number of three octets, or a tag and text.
 _TUNNEL_NUMBERS = {b"\x01\x00\x00\x0d": "VLAN", b"\x01\x00\x00\x06": "IEEE-802"}
 
 
-def made(vendor: str, results: Results) -> list[ReplyAttribute]:
+def rendered(vendor: str, results: Results) -> list[ReplyAttribute]:
     rendering = find_vendor(vendor).render(results)
     secret = [template.fill_passphrase(PASSPHRASE, SSID) for template in rendering.passphrase]
     return [item.attribute for item in rendering.attributes] + secret
@@ -113,12 +113,12 @@ def test_key_is_rendered_as_the_vendor_documents(vendor, key, results, expected)
         assert (rendering.attributes, rendering.passphrase) == ((), ())
     else:
         assert rendering.refusals == ()
-        assert [(item.attribute, item.value) for item in made(vendor, results)] == expected
+        assert [(item.attribute, item.value) for item in rendered(vendor, results)] == expected
 
 
 @each_possible
 def test_radiusd_accepts_the_rendered_reply(dictionary, radiusd, vendor, key, results, expected):
-    for item in made(vendor, results):
+    for item in rendered(vendor, results):
         dictionary.check(item.attribute, item.value, item.tag)
         octets = radiusd.encode(item.attribute, item.value, item.tag)
         assert len(octets) == dictionary.encoded_bytes(item.attribute, item.value, item.tag)
@@ -126,7 +126,7 @@ def test_radiusd_accepts_the_rendered_reply(dictionary, radiusd, vendor, key, re
 
 @each_possible
 def test_another_decoder_reads_the_same_values(radiusd, vendor, key, results, expected):
-    items = made(vendor, results)
+    items = rendered(vendor, results)
     body = b"".join(radiusd.encode_pair(item.pair()[2], item.attribute, item.tag) for item in items)
     header = struct.pack("!BBH16s", 2, 7, 20 + len(body), radiusd.request_vector())
     reply = Packet(packet=header + body, dict=PYRAD, secret=_SECRET)
@@ -194,8 +194,10 @@ def test_entries_in_another_vendor_syntax_are_rejected():
 
 def test_entries_may_differ_by_vendor():
     acl = DownloadableAcl("x", (), (("cisco", ("permit ip any any",)), ("aruba", ("permit in ip from any to any",))))
-    assert [item.value for item in made("cisco", Results(downloadable_acl=acl))] == ["ip:inacl#10=permit ip any any"]
-    assert [item.value for item in made("aruba", Results(downloadable_acl=acl))] == ["permit in ip from any to any"]
+    assert [item.value for item in rendered("cisco", Results(downloadable_acl=acl))] == [
+        "ip:inacl#10=permit ip any any"
+    ]
+    assert [item.value for item in rendered("aruba", Results(downloadable_acl=acl))] == ["permit in ip from any to any"]
     (refusal,) = refusals("juniper", downloadable_acl=acl)
     assert refusal.why == "Juniper switches: the ACL has no entries for this vendor"
 
@@ -223,7 +225,7 @@ def test_list_begun_by_a_key_is_appended_to():
         ("Cisco-AVPair", "+=", "subscriber:service-name=phones"),
         ("Cisco-AVPair", "+=", "device-traffic-class=voice"),
     )
-    # Without a first entry the operator is unchanged.
+    # Without a first entry, the operator does not change.
     assert find_vendor("aruba").render(Results(reply=reply)).pairs()[0][1] == ":="
 
 

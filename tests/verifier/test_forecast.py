@@ -1,4 +1,4 @@
-"""Which responses the verifier delays, because radiusd would not delay the reject."""
+"""Responses that the verifier delays, because radiusd would not delay the reject."""
 
 import pytest
 
@@ -45,24 +45,24 @@ def request(name="zoe", mac="02-00-00-00-00-01", **more):
     return tuple(piece.encode() for piece in encode_pairs(tuple(pairs.items())))
 
 
-def is_held(forecast, answer, pairs, arrived_at=10.0):
+def is_delayed(forecast, answer, pairs, arrived_at=10.0):
     login = Login(1, bytes(16), 0, b"", b"", (), pairs)
     return forecast.is_reject(login, answer, arrived_at, arrived_at + DELAY_SECONDS)
 
 
 @pytest.mark.parametrize(("answer", "held"), [(STAFF, False), (GUEST, True), (WRONG, True)])
-def test_policy_and_password_decide(forecast, answer, held):
-    assert is_held(forecast, answer, request()) == held
+def test_policy_and_password_determine_the_delay(forecast, answer, held):
+    assert is_delayed(forecast, answer, request()) == held
 
 
 @pytest.mark.parametrize(("answer", "held"), [(STAFF, False), (GUEST, False), (WRONG, True)])
-def test_inside_a_tunnel_only_the_password_decides(forecast, answer, held):
-    assert is_held(forecast, answer, ()) == held
+def test_only_the_password_counts_inside_a_tunnel(forecast, answer, held):
+    assert is_delayed(forecast, answer, ()) == held
 
 
 @pytest.mark.parametrize("pairs", [(b"-",), (b"AAAA",), (b"x" * 200,), request(**{"Admit-Slot": "x"})])
 def test_unreadable_request_is_delayed(forecast, pairs):
-    assert is_held(forecast, STAFF, pairs)
+    assert is_delayed(forecast, STAFF, pairs)
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_unreadable_request_is_delayed(forecast, pairs):
     ],
 )
 def test_correct_password_is_delayed_while_a_wrong_one_is(forecast, other, held):
-    is_held(forecast, WRONG, request(), arrived_at=10.0)
-    assert is_held(forecast, STAFF, other, arrived_at=10.9) == held
-    assert not is_held(forecast, STAFF, other, arrived_at=11.1)
+    is_delayed(forecast, WRONG, request(), arrived_at=10.0)
+    assert is_delayed(forecast, STAFF, other, arrived_at=10.9) == held
+    assert not is_delayed(forecast, STAFF, other, arrived_at=11.1)
 
 
 def test_attributes_round_trip_to_the_verifier():

@@ -1,4 +1,4 @@
-"""Requests from radiusd are parsed. Any other packet is dropped."""
+"""Packets that the verifier receives. It parses requests of radiusd and drops any other packet."""
 
 import os
 

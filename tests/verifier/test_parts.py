@@ -1,4 +1,4 @@
-"""Unit tests of the cache, the circuit breaker and the gate."""
+"""The cache, the circuit breaker and the gate of the verifier."""
 
 import asyncio
 
@@ -79,7 +79,7 @@ class TestBreaker:
             assert breaker.enter()
             breaker.failed()
 
-    def test_opens_after_consecutive_failures(self, breaker):
+    def test_breaker_opens_after_consecutive_failures(self, breaker):
         self.fail(breaker, 2)
         assert breaker.enter()
         breaker.succeeded()
@@ -87,7 +87,7 @@ class TestBreaker:
         assert breaker.is_open
         assert not breaker.enter()
 
-    def test_one_login_probes_after_the_pause_and_closes_it(self, breaker, clock):
+    def test_one_login_after_the_pause_closes_the_breaker(self, breaker, clock):
         self.fail(breaker, 3)
         clock.now += 15
         assert breaker.enter()
@@ -96,7 +96,7 @@ class TestBreaker:
         assert breaker.enter()
         assert not breaker.is_open
 
-    def test_failed_probe_opens_it_again(self, breaker, clock):
+    def test_failed_probe_opens_the_breaker_again(self, breaker, clock):
         self.fail(breaker, 3)
         clock.now += 15
         assert breaker.enter()
@@ -115,7 +115,7 @@ class TestBreaker:
 
 
 class TestGate:
-    def test_admits_up_to_the_limit_and_rejects_the_rest(self):
+    def test_gate_admits_up_to_the_limit(self):
         async def run():
             gate = Gate(inside=2, waiting=1)
             release = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The time at which a response is sent."""
+"""The time at which the verifier sends a response."""
 
 import asyncio
 import os
@@ -13,8 +13,8 @@ SECRET = b"a-secret-of-the-tests"
 RADIUSD = ("127.0.0.1", 40000)
 
 
-class Sent:
-    """Replaces a transport: the sent packets by kind and number."""
+class RecordingTransport:
+    """Replaces a transport, and records the sent packets by kind and number."""
 
     def __init__(self):
         self.packets: list[tuple[int, int]] = []
@@ -31,7 +31,7 @@ class Sent:
         return self.packets
 
 
-def question(number, name):
+def request(number, name):
     attributes = encode_attribute(USER_NAME, name) + encode_attribute(NAS_IDENTIFIER, "slot_7")
     return packet.make_access_request(number, bytes([number]) * 16, attributes, SECRET, b"open sesame")
 
@@ -44,7 +44,7 @@ async def verify(slot, name, password):
 
 def run(*questions, delay):
     async def answered():
-        server, sent = VerifierServer(SECRET, verify, reject_delay_seconds=delay), Sent()
+        server, sent = VerifierServer(SECRET, verify, reject_delay_seconds=delay), RecordingTransport()
         server.connection_made(sent)
         for datagram in questions:
             server.datagram_received(datagram, RADIUSD)
@@ -55,23 +55,23 @@ def run(*questions, delay):
 
 
 def test_reject_is_delayed_and_accept_is_not():
-    packets, _ = run(question(1, b"bert"), question(2, b"anna"), delay=0.2)
+    packets, _ = run(request(1, b"bert"), request(2, b"anna"), delay=0.2)
     assert packets == [(ACCESS_ACCEPT, 2), (ACCESS_REJECT, 1)]
 
 
 def test_correct_password_with_too_many_groups_is_delayed():
-    packets, counters = run(question(1, b"bert"), question(2, b"grace"), delay=0.2)
+    packets, counters = run(request(1, b"bert"), request(2, b"grace"), delay=0.2)
     assert packets == [(ACCESS_REJECT, 1), (ACCESS_REJECT, 2)]
     assert counters == {"rejects_wrong-password": 1, "rejects_too-many-groups": 1}
 
 
 def test_without_a_delay_responses_keep_the_request_order():
-    packets, _ = run(question(1, b"bert"), question(2, b"anna"), delay=0)
+    packets, _ = run(request(1, b"bert"), request(2, b"anna"), delay=0)
     assert packets == [(ACCESS_REJECT, 1), (ACCESS_ACCEPT, 2)]
 
 
 def test_repeated_request_during_the_delay_is_verified_once():
-    repeated = question(1, b"bert")
+    repeated = request(1, b"bert")
     packets, counters = run(repeated, repeated, repeated, delay=0.2)
     assert packets == [(ACCESS_REJECT, 1)]
     assert counters == {"rejects_wrong-password": 1}
@@ -79,5 +79,5 @@ def test_repeated_request_during_the_delay_is_verified_once():
 
 def test_number_of_delayed_rejects_is_limited(monkeypatch):
     monkeypatch.setattr(server_module, "MAX_HELD", 1)
-    packets, _ = run(question(1, b"bert"), question(2, b"carl"), delay=0.2)
+    packets, _ = run(request(1, b"bert"), request(2, b"carl"), delay=0.2)
     assert packets == [(ACCESS_REJECT, 2), (ACCESS_REJECT, 1)]

@@ -1,4 +1,4 @@
-"""Identity sources at run time: created, changed and removed while logins wait."""
+"""Identity sources in a running verifier: created, changed and removed while logins wait."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ TENANT = 1
 
 
 class Source:
-    """Closes slowly, like a source with connections."""
+    """A source that takes time to close, as a source with connections does."""
 
     settings = under_test.LdapSettings(urls=("ldaps://corp.example",), base_dn="dc=corp")
 
@@ -66,7 +66,7 @@ def test_concurrent_logins_after_a_change_share_one_source(sources, made):
 
 
 def test_login_during_a_change_and_a_cleanup_is_served(sources, made):
-    """The source to clean up may have been replaced by then."""
+    """A new source may have replaced the source that is being closed."""
 
     async def play():
         for source_id in ("1", "2"):

@@ -1,4 +1,4 @@
-"""A verifier in a thread of this process, which answers as the test says. Also: the process that an agent runs."""
+"""Verifiers for tests: a thread of this process whose responses a test sets, and the process that an agent runs."""
 
 import asyncio
 import socket
@@ -21,11 +21,11 @@ T = TypeVar("T")
 class RunningVerifier:
     loop: asyncio.AbstractEventLoop
     server: VerifierServer
-    # Every login checked: slot, name, password.
+    # Every verified login: slot, name, password.
     asked: list[tuple[int, bytes, bytes]] = field(default_factory=list)
 
     def call(self, function: Callable[[], T]) -> T:
-        """In the verifier's own thread."""
+        """Call a function in the verifier's own thread."""
         done: asyncio.Future[T] = asyncio.run_coroutine_threadsafe(_later(function), self.loop)
         return done.result(10)
 
@@ -68,7 +68,7 @@ def always(answer: VerificationResult) -> VerifyLogin:
 
 @contextmanager
 def kept_verifier(paths: CellPaths, port: int, alarms: Alarms, **options) -> Iterator[VerifierProcess]:
-    """The verifier's own process, as the agent runs it."""
+    """The process of a verifier, run as the agent runs it."""
     process = VerifierProcess(port, paths, alarms, **options)
     stop = threading.Event()
     thread = threading.Thread(target=process.run, args=(stop,))

@@ -1,4 +1,4 @@
-"""One Admit for the tests of all folders here. It is stopped after them."""
+"""One installation of Admit for the tests of all folders here. It is stopped after them."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,8 +15,9 @@ _DEVICES = 20
 
 @pytest.fixture(scope="package", autouse=True)
 def network() -> Iterator[Namespace | None]:
-    """The network namespace of all tests here and their processes: its loopback interface is private. None without
-    privileges.
+    """The network namespace of all tests here and of their processes, with a private loopback interface.
+
+    None without the privileges to create it.
     """
     if not is_root():
         yield None
@@ -31,7 +32,10 @@ def network() -> Iterator[Namespace | None]:
 
 @pytest.fixture(scope="package")
 def started_instance(network: Namespace | None) -> Iterator[Instance]:
-    """A whole Admit, started like an installation. It may be broken: each folder's `instance` is repaired first."""
+    """A complete Admit, started like an installation.
+
+    A test may break it, so each folder's `instance` is repaired first.
+    """
     instance = Instance()
     try:
         instance.give_cell_its_own_disk(CELL_DISK_BYTES)
@@ -49,7 +53,7 @@ def made_tenants(started_instance: Instance) -> tuple[ProvisionedTenant, Provisi
 
 
 def make_tenants(instance: Instance) -> Callable[[str, int], ProvisionedTenant]:
-    """Provisions through the product's services. Returns when the cell serves the tenant."""
+    """Create tenants through the services of Admit. Returns when the cell serves the tenant."""
     maker = BenchTenants(instance.installation, instance.home, print)
 
     def make(slug: str, number: int) -> ProvisionedTenant:

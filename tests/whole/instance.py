@@ -1,6 +1,6 @@
-"""A whole Admit of the tests' own, started by `./admit up` in a temporary directory: every process is a real one.
+"""A complete Admit that `./admit up` starts in a temporary directory. Every process is real.
 
-Nothing of it is left when it is closed, and that is asserted.
+Closing it asserts that no process or file remains.
 """
 
 import json
@@ -30,15 +30,15 @@ from tests.polling import until
 from tests.ports import free_row
 
 PROCESSES = ("postgres", "redis", "agent", "api", "public", "enrolment", "worker")
-# One for each tenant that a test makes, in the long forms too, and a few that are free.
+# One slot for each tenant that a test creates, including the long tests, and a few free slots.
 SLOTS = 16
-# Minutes of load without PostgreSQL fit.
+# Enough for minutes of load without PostgreSQL.
 CELL_DISK_BYTES = 256 << 20
 
 
 class Instance:
     def __init__(self) -> None:
-        # Short, since sockets lie below it (unix(7)), and open to the account that the processes run as.
+        # A short path, because sockets lie below it (unix(7)). The accounts of the processes can enter it.
         self.home = Path(tempfile.mkdtemp(prefix="admit-f-"))
         self.home.chmod(0o755)
         self.var = self.home / "var"
@@ -49,12 +49,12 @@ class Instance:
             "ADMIT_CELL_SLOTS": str(SLOTS),
         }
 
-    # Commands.
+    # -- commands
 
     def admit(
         self, *arguments: str, path: str = "", text: str = "", **identity: Unpack[RunAs]
     ) -> subprocess.CompletedProcess[str]:
-        """`./admit`; with `path`, programs are looked for there first."""
+        """Run `./admit`. With `path`, programs are searched there first."""
         environment = self._environment
         if path:
             environment = environment | {"PATH": f"{path}:{environment['PATH']}"}
@@ -70,7 +70,10 @@ class Instance:
         )
 
     def give_cell_its_own_disk(self, size_bytes: int) -> None:
-        """Before the first `up`: a small disk for all that the cell keeps, which can be filled. Only root may."""
+        """Create a small disk for all files of the cell, which a test can fill.
+
+        Call it as root, before the first `up`.
+        """
         if not is_root():
             return
         owner = require_account("agent")
@@ -84,7 +87,7 @@ class Instance:
             self.mounts.append(cell)
 
     def take_disk_away(self) -> None:
-        """When nothing runs any more; what is on it is lost."""
+        """Unmount the cell's disk when no process runs. Its contents are lost."""
         while self.mounts:
             subprocess.run(["umount", self.mounts.pop()], check=True)
 
@@ -94,7 +97,7 @@ class Instance:
 
     def up(self) -> None:
         done = self.try_up()
-        # After a purge the passwords in them are new.
+        # After a purge, the settings contain new passwords.
         vars(self).pop("settings", None)
         assert done.returncode == 0, f"./admit up: {done.stdout}{done.stderr}\n{self.last_lines()}"
 
@@ -104,7 +107,7 @@ class Instance:
         self.wait_until_well()
 
     def close(self) -> None:
-        """Ends every process and removes every file; AssertionError where a process is left."""
+        """End every process and remove every file. Raises AssertionError if a process remains."""
         if "installation" in vars(self):
             self.installation.close()
         was_arranged = (self.var / "layout.json").exists()
@@ -124,11 +127,11 @@ class Instance:
             shutil.rmtree(self.home)
 
     def processes(self) -> list[procfs.Process]:
-        """Every process that has this instance's directory in its environment, its command line or as its folder."""
+        """Every process that has this instance's directory in its environment or command line, or as its folder."""
         mark = os.fsencode(self.home)
-        return [process for process in procfs.list_processes() if _bears(process.pid, mark)]
+        return [process for process in procfs.list_processes() if _refers_to(process.pid, mark)]
 
-    # Properties.
+    # -- properties
 
     @cached_property
     def layout(self) -> Layout:
@@ -159,7 +162,7 @@ class Instance:
         return int((self.status().get("counters") or {}).get(name, 0))
 
     def alarm(self, code: str) -> str:
-        """The detail of a standing alarm, "" where it does not stand."""
+        """The detail of a current alarm, "" without this alarm."""
         return next((alarm["detail"] for alarm in self.status().get("alarms", ()) if alarm["code"] == code), "")
 
     def alarm_codes(self) -> set[str]:
@@ -172,10 +175,13 @@ class Instance:
         logs = sorted(self.var.glob("log/*.log")) + sorted(self.var.glob("cells/*/*.log"))
         return "\n".join(f"--- {log.name}\n" + log.read_text(errors="replace")[-2000:] for log in logs)
 
-    # Faults.
+    # -- faults
 
     def pid(self, name: str) -> int:
-        """Of a supervised process, of `radiusd` or of `supervisord`; ProcessLookupError where it does not run."""
+        """The process id of a supervised process, of `radiusd` or of `supervisord`.
+
+        Raises ProcessLookupError if it does not run.
+        """
         if name == "radiusd":
             pid = int(json.loads(self.cell.running.read_text())["pid"])
         elif name == "supervisord":
@@ -188,7 +194,7 @@ class Instance:
         return pid
 
     def kill(self, name: str) -> int:
-        """SIGKILL; returns the pid that it had."""
+        """Send SIGKILL. Returns the process id of the killed process."""
         pid = self.pid(name)
         os.kill(pid, signal.SIGKILL)
         until(lambda: not procfs.is_running(pid), f"the end of {name}")
@@ -196,13 +202,13 @@ class Instance:
 
     @contextmanager
     def frozen(self, name: str) -> Iterator[None]:
-        """The process and its children stand still (SIGSTOP): connections to it hang instead of failing."""
+        """Freeze the process and its children (SIGSTOP). Connections to it hang instead of failing."""
         with frozen(self.pid(name)):
             yield
 
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
-        """Stopped as an administrator would; started again at the end."""
+        """Stop the process as an administrator does, and start it at the end of the block."""
         self._supervisorctl("stop", name)
         try:
             yield
@@ -215,10 +221,13 @@ class Instance:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=self.home)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    # Data.
+    # -- data
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """As the cluster's superuser, whom row-level security does not bind; committed at once."""
+        """Run SQL as the superuser of the cluster, to whom row-level security does not apply.
+
+        It is committed at once.
+        """
         with self.connect() as connection:
             cursor = connection.execute(sql.encode(), parameters)
             return cursor.fetchall() if cursor.description else []
@@ -241,7 +250,7 @@ def layout_of(var: Path) -> Layout:
 
 
 def complaints(layout: Layout, settings: Settings) -> dict[str, str]:
-    """Errors by process, as in `./admit status`. Empty if everything is healthy."""
+    """Errors by process, as in `./admit status`. Empty if every process is healthy."""
     states = Supervisor(layout).states()
     found = {name: "not running" for name in PROCESSES if name not in states or states[name].state != "RUNNING"}
     for name in PROCESSES:
@@ -252,7 +261,7 @@ def complaints(layout: Layout, settings: Settings) -> dict[str, str]:
     return found
 
 
-def _bears(pid: int, mark: bytes) -> bool:
+def _refers_to(pid: int, mark: bytes) -> bool:
     place = procfs.PROC / str(pid)
     try:
         if mark in (place / "environ").read_bytes() or mark in (place / "cmdline").read_bytes():

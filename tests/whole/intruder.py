@@ -1,7 +1,7 @@
-"""Runs with the user and groups of a process and lists what an attacker in that process can reach.
+"""Lists the resources that an attacker in a process can reach, with the user and groups of that process.
 
-Searches whatever it can read for passwords, and tries each of them as each role of the database and each user of Redis.
-Reads its orders on standard input and writes what it reached on standard output, as JSON.
+It searches every readable file for passwords, and tries each password with each database role and each Redis user.
+Input and output are JSON on standard input and standard output.
 """
 
 import json
@@ -22,7 +22,7 @@ _LARGEST_BYTES = 1 << 20
 
 
 def _content(path: Path) -> bytes | None:
-    """None where it cannot be read."""
+    """The content of a file, None if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(_LARGEST_BYTES)
@@ -40,9 +40,9 @@ def _is_writable(path: str) -> bool:
     return os.access(path, mode, effective_ids=True)
 
 
-def _looks_into(pids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """The processes whose environment, or memory, can be read, with the former."""
-    # A process that has its own group back is as good as any other of its user (ptrace(2)).
+def _readable_processes(pids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """The processes whose environment or memory can be read, with their environment."""
+    # A process that has regained its own group can do what any process of its user can (ptrace(2)).
     os.setegid(os.getgid())
     for pid in pids:
         environment = _content(Path(f"/proc/{pid}/environ"))
@@ -81,7 +81,7 @@ def _is_queue_user(socket: str, user: str, passwords: Iterable[str]) -> bool:
 def intrude(orders: dict[str, Any]) -> dict[str, list[str]]:
     files = _files(orders["paths"])
     writes = [path for path in orders["paths"] if _is_writable(path)]
-    looks_into = dict(_looks_into(orders["pids"]))
+    looks_into = dict(_readable_processes(orders["pids"]))
     searched = [orders["environment"].encode(), *files.values(), *looks_into.values()]
     passwords = ["none", *sorted({found.decode() for each in searched for found in _PASSWORD.findall(each)})]
     return {

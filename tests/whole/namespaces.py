@@ -1,7 +1,7 @@
-"""Two network namespaces with one cable between them; nothing outside them is touched.
+"""Two network namespaces with one cable between them, isolated from the host.
 
-They have no names: the kernel takes a namespace away, and its interfaces with it, once no process is left in it. The
-daemons that `start` starts end with this process, however that ends, so nothing has to be cleaned up by hand.
+They have no names: the kernel removes a namespace and its interfaces when its last process ends. Daemons that `start`
+runs end with this process, so no cleanup is necessary.
 """
 
 import ctypes
@@ -17,10 +17,10 @@ _OURS = Path("/proc/thread-self/ns/net")
 
 
 class Namespace:
-    """A network namespace with a loopback interface of its own."""
+    """A network namespace with its own loopback interface."""
 
     def __init__(self) -> None:
-        # Ends when its standard input does.
+        # The process ends when its standard input is closed.
         self._holder = subprocess.Popen(
             ["unshare", "--net", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -29,7 +29,7 @@ class Namespace:
         assert self._holder.stderr
         self._holder.stdin.write(b"\n")
         self._holder.stdin.flush()
-        # An answer comes once `unshare` has become `cat`.
+        # The first output comes when `unshare` has started `cat`.
         if not self._holder.stdout.readline():
             said = self._holder.stderr.read().decode()
             self.close()
@@ -41,12 +41,15 @@ class Namespace:
 
     @property
     def pid(self) -> int:
-        """Of the process that holds it."""
+        """The process id of the process that holds the namespace."""
         return self._holder.pid
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """This thread, and what it starts, is in the namespace; sockets that it has stay where they are (setns(2))."""
+        """Move this thread, and the processes that it starts, into the namespace.
+
+        Existing sockets stay outside (setns(2)).
+        """
         before = os.open(_OURS, os.O_RDONLY)
         try:
             _enter(Path(f"/proc/{self.pid}/ns/net"))
@@ -56,14 +59,14 @@ class Namespace:
             os.close(before)
 
     def run(self, *command: str) -> str:
-        """Runs it in the namespace; what it printed."""
+        """Run a command in the namespace. Returns its output."""
         with self.entered():
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
         assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def start(self, command: Sequence[str | Path], log: Path) -> subprocess.Popen[bytes]:
-        """A process in the namespace that does not outlive this one."""
+        """Start a process in the namespace that ends with this process."""
         with self.entered(), log.open("wb") as output:
             return subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *command],
@@ -84,7 +87,7 @@ def _enter(namespace: Path) -> None:
 
 
 class Cable:
-    """Joins an interface of one namespace to one of another; it can be pulled."""
+    """Joins an interface of one namespace to an interface of another. The test can pull the cable."""
 
     def __init__(self, left: Namespace, left_name: str, right: Namespace, right_name: str) -> None:
         self._left, self._left_name = left, left_name
@@ -97,7 +100,7 @@ class Cable:
         self._left.run("ip", "link", "set", self._left_name, "up")
 
     def pull(self) -> None:
-        """Both ends lose their carrier."""
+        """Take both ends of the cable down, so that they lose their carrier."""
         self._left.run("ip", "link", "set", self._left_name, "down")
 
     def remove(self) -> None:

@@ -1,4 +1,4 @@
-"""One NAS of a tenant, for single packets: those that are well formed and those that are not."""
+"""Single packets of one NAS of a tenant, well-formed and malformed."""
 
 import os
 import select
@@ -12,18 +12,18 @@ from loadtest.workloads import BENCH_NAS, START, AccountingRequest, calling_stat
 from nac.kit import radius_packet as packet
 from nac.kit.radius_packet import encode_attribute
 
-# For an answer on a busy machine; silence is proved by the counters, so it needs no long wait.
+# The wait for a response on a busy machine. Counters prove silence, so no test waits long for it.
 ANSWER_SECONDS = 10.0
 SILENCE_SECONDS = 0.3
 
 
 class NasPackets:
     def __init__(self, made: ProvisionedTenant, *, secret: bytes = b"", address: str = "127.0.0.1") -> None:
-        """`secret` in place of the tenant's; `address` is the NAS's own."""
+        """Create the NAS with its own `address`. `secret` replaces the secret of the tenant."""
         self.made = made
         self.secret = secret if secret else made.target.secret
         self._sockets = {}
-        # In turn: the answer to a request that was given up must not be taken for another's.
+        # Identifiers in sequence, so that a late response is not assigned to another request.
         self._ids = count(os.urandom(1)[0])
         for acct, port in ((False, made.target.auth_port), (True, made.target.acct_port)):
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -60,18 +60,18 @@ class NasPackets:
         self._sockets[acct].send(datagram)
 
     def is_silent(self) -> bool:
-        """Whether no answer at all has come to anything that was sent."""
+        """Whether no packet got a response."""
         return not select.select(list(self._sockets.values()), [], [], SILENCE_SECONDS)[0]
 
     def exchange(self, datagram: bytes, *, acct: bool = False, seconds: float = ANSWER_SECONDS) -> bytes:
-        """The verified answer, empty where none comes."""
+        """The verified response, empty without a response."""
         sock = self._sockets[acct]
         sock.settimeout(seconds)
         try:
             sock.send(datagram)
             while True:
                 reply = sock.recv(4096)
-                # Of an earlier request: an answer that was given up.
+                # A response to an earlier request, which had timed out.
                 if reply[1] == datagram[1]:
                     break
         except (TimeoutError, ConnectionRefusedError):
@@ -80,7 +80,7 @@ class NasPackets:
         return reply
 
     def verdict(self, mac: str = "") -> int:
-        """Code of the answer to a MAC authentication, 0 for silence."""
+        """The code of the response to a MAC authentication, 0 without a response."""
         reply = self.exchange(self.mab_packet(mac))
         return reply[0] if reply else 0
 

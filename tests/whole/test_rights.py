@@ -1,7 +1,6 @@
-"""Access rights: each process is taken over in turn and must reach exactly the resources in the table.
+"""Access rights: an attacker in each process reaches exactly the resources in the table.
 
-The processes are those that run, not those of the table: a new one without a row here fails. So does a file of a kind
-that the table does not know.
+The test examines the running processes, so a new process without a row fails. A file of an unknown kind fails too.
 """
 
 import json
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.skipif(
     not is_root(), reason="as a plain user all processes have one account: docs/internals/processes.md"
 )
 
-# World-readable files.
+# Files that every user can read.
 PUBLIC = {"", "enrolment certificates"}
 # Files below var/.
 KINDS = {
@@ -54,8 +53,8 @@ ROLES = {role for rights in (OPERATOR, *RIGHTS.values()) for role in rights.data
 
 
 @dataclass(frozen=True)
-class May:
-    """The reachable resources by kind, and processes by name."""
+class AllowedAccess:
+    """The resources that a process may reach by kind, and the processes that it may reach by name."""
 
     roles: set[str] = field(default_factory=set)
     queue_users: set[str] = field(default_factory=set)
@@ -71,69 +70,69 @@ class Identity:
     ids: tuple[str, ...]
 
 
-# Another user of the machine.
+# A stranger: another user of the machine.
 STRANGER = Identity("stranger", ("65534", "65534", "65534", "65534", ""))
 
 TABLE = {
-    # The superuser's role is root's; who has the data needs none.
-    "postgres": May(reads={"data", "sockets"}, writes={"data", "sockets"}),
-    # It holds hashes of passwords and what is queued.
-    "redis": May(reads={"queue"}, writes={"queue", "sockets"}),
-    "agent": May(
+    # Only root may use the superuser's role. A process that owns the data does not need the role.
+    "postgres": AllowedAccess(reads={"data", "sockets"}, writes={"data", "sockets"}),
+    # The file contains hashes of passwords and queued messages.
+    "redis": AllowedAccess(reads={"queue"}, writes={"queue", "sockets"}),
+    "agent": AllowedAccess(
         roles={"admit_cell"},
         queue_users={"agent"},
         reads={"cell", "master key"},
         writes={"cell", "sockets"},
         looks_into={"radiusd", "verifier"},
     ),
-    "radiusd": May(reads={"cell"}, writes={"cell", "sockets"}, looks_into={"verifier"}),
-    "verifier": May(reads={"cell"}, writes={"cell", "sockets"}, looks_into={"radiusd"}),
-    "api": May(
+    "radiusd": AllowedAccess(reads={"cell"}, writes={"cell", "sockets"}, looks_into={"verifier"}),
+    "verifier": AllowedAccess(reads={"cell"}, writes={"cell", "sockets"}, looks_into={"radiusd"}),
+    "api": AllowedAccess(
         roles={"admit_app"}, queue_users={"api"}, reads={"master key", "operator key", "exports"}, writes={"sockets"}
     ),
-    "public": May(roles={"admit_public"}, queue_users={"public"}, reads={"master key"}, writes={"sockets"}),
-    "enrolment": May(
+    "public": AllowedAccess(roles={"admit_public"}, queue_users={"public"}, reads={"master key"}, writes={"sockets"}),
+    "enrolment": AllowedAccess(
         roles={"admit_public"},
         queue_users={"enrolment"},
         reads={"master key", "enrolment keys"},
         writes={"sockets", "enrolment keys", "enrolment certificates"},
     ),
-    "mailbox": May(reads={"mail"}, writes={"mail"}),
-    "worker": May(
+    "mailbox": AllowedAccess(reads={"mail"}, writes={"mail"}),
+    "worker": AllowedAccess(
         roles={"admit_app", "admit_worker"},
         queue_users={"worker"},
         reads={"master key", "exports", "schedule"},
         writes={"exports", "schedule", "sockets"},
     ),
-    STRANGER.name: May(),
+    STRANGER.name: AllowedAccess(),
 }
 
 
 @pytest.fixture(scope="module")
-def well(started_instance: Instance) -> Instance:
+def healthy_instance(started_instance: Instance) -> Instance:
     started_instance.ensure_well()
     return started_instance
 
 
 @pytest.fixture(scope="module")
-def running(well: Instance) -> dict[int, Identity]:
-    """Every process but the supervisor, which is root, by pid."""
-    supervisor = well.pid("supervisord")
-    found = {each.pid: identity_of(each) for each in well.processes() if each.pid != supervisor}
+def running(healthy_instance: Instance) -> dict[int, Identity]:
+    """Every process by its id, except the supervisor, which is root."""
+    supervisor = healthy_instance.pid("supervisord")
+    found = {each.pid: identity_of(each) for each in healthy_instance.processes() if each.pid != supervisor}
     return {pid: identity for pid, identity in found.items() if identity}
 
 
 @pytest.fixture(scope="module")
-def reached(well: Instance, running: dict[int, Identity]) -> dict[str, May]:
-    """By name of the process."""
+def reachable_resources(healthy_instance: Instance, running: dict[int, Identity]) -> dict[str, AllowedAccess]:
+    """The reachable resources, by name of the process."""
     one_of_each = {identity.name: pid for pid, identity in running.items()} | {STRANGER.name: 0}
-    with marked(well), ThreadPoolExecutor(4) as threads:
-        tried = threads.map(lambda pid: take_over(well, pid, running), one_of_each.values())
+    with instance_with_files(healthy_instance), ThreadPoolExecutor(4) as threads:
+        tried = threads.map(lambda pid: take_over(healthy_instance, pid, running), one_of_each.values())
         return dict(zip(one_of_each, tried, strict=True))
 
 
 def identity_of(process: procfs.Process) -> Identity | None:
-    """None where it has ended."""
+    """The identity of a process, None if it has ended."""
     place = procfs.PROC / str(process.pid)
     try:
         lines = (place / "status").read_text().splitlines()
@@ -153,8 +152,8 @@ def identity_of(process: procfs.Process) -> Identity | None:
 
 
 @contextmanager
-def marked(instance: Instance) -> Iterator[None]:
-    """A file in each folder that may be empty, as its process would write it."""
+def instance_with_files(instance: Instance) -> Iterator[None]:
+    """An instance with a file in each folder that may be empty, written as its process would."""
     files = {instance.settings.export_dir / "probe": 0o640, instance.settings.mailbox_dir / "probe": 0o600}
     for file, mode in files.items():
         file.write_text("")
@@ -166,8 +165,8 @@ def marked(instance: Instance) -> Iterator[None]:
         file.unlink()
 
 
-def take_over(instance: Instance, pid: int, running: dict[int, Identity]) -> May:
-    """`pid` is 0 for the stranger."""
+def take_over(instance: Instance, pid: int, running: dict[int, Identity]) -> AllowedAccess:
+    """Run the attacker in this process. `pid` 0 means a stranger."""
     taken = running.get(pid, STRANGER)
     uid, euid, gid, egid, groups = taken.ids
     identity = [f"--ruid={uid}", f"--euid={euid}", f"--rgid={gid}", f"--egid={egid}"]
@@ -178,7 +177,7 @@ def take_over(instance: Instance, pid: int, running: dict[int, Identity]) -> May
         "roles": ["postgres", *sorted(ROLES)],
         "queue_users": ["default", "operator", *RIGHTS],
         "environment": (procfs.PROC / str(pid) / "environ").read_bytes().decode(errors="replace") if pid else "",
-        # Its own are itself.
+        # The processes of this name are the attacker itself.
         "pids": [str(each) for each, other in running.items() if other.name != taken.name],
         "paths": paths_of(instance),
     }
@@ -193,7 +192,7 @@ def take_over(instance: Instance, pid: int, running: dict[int, Identity]) -> May
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    return May(
+    return AllowedAccess(
         roles=set(told["roles"]),
         queue_users=set(told["queue_users"]),
         reads={kind_of(instance, path) for path in told["reads"]} - PUBLIC,
@@ -203,7 +202,7 @@ def take_over(instance: Instance, pid: int, running: dict[int, Identity]) -> May
 
 
 def paths_of(instance: Instance) -> list[str]:
-    """All that is below var/, as root sees it, and the cell's TLS sessions."""
+    """Every path below var/, as root reads them, and the TLS sessions of the cell."""
     return [
         os.path.join(folder, name)
         for root in (instance.var, instance.cell.sessions)
@@ -223,20 +222,20 @@ def kind_of(instance: Instance, path: str) -> str:
 
 def test_every_running_process_has_a_row(running: dict[int, Identity]):
     assert {identity.name for identity in running.values()} == set(TABLE) - {STRANGER.name}
-    # And each of a name the same rights.
+    # Processes of one name have equal rights.
     assert len(set(running.values())) == len(TABLE) - 1
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_compromised_process_reaches_only_its_own_resources(reached: dict[str, May], name: str):
-    assert reached[name] == TABLE[name]
+def test_compromised_process_reaches_only_its_own_resources(reachable_resources: dict[str, AllowedAccess], name: str):
+    assert reachable_resources[name] == TABLE[name]
 
 
-def test_every_file_is_of_a_known_kind(well: Instance):
-    assert {kind_of(well, path) for path in paths_of(well)} == set(KINDS.values())
+def test_every_file_is_of_a_known_kind(healthy_instance: Instance):
+    assert {kind_of(healthy_instance, path) for path in paths_of(healthy_instance)} == set(KINDS.values())
 
 
-def test_environment_holds_no_password_of_another(well: Instance, running: dict[int, Identity]):
+def test_environment_holds_no_password_of_another(healthy_instance: Instance, running: dict[int, Identity]):
     for pid, identity in running.items():
         environment = (procfs.PROC / str(pid) / "environ").read_bytes()
         urls = set(re.findall(rb"(?:postgresql|unix)://([a-z_-]+):", environment))
@@ -245,28 +244,30 @@ def test_environment_holds_no_password_of_another(well: Instance, running: dict[
         assert urls <= {each.encode() for each in allowed}, identity.name
 
 
-def test_single_user_installation_is_migrated(well: Instance):
-    """As earlier versions left it: one system user for all, its files beside the master key, and every role trusted."""
+def test_single_user_installation_is_migrated(healthy_instance: Instance):
+    """Earlier versions used one system user, files next to the master key, and no passwords of roles."""
     for role in ROLES:
-        well.query(f"ALTER ROLE {role} PASSWORD NULL")
-    assert well.admit("down").returncode == 0
+        healthy_instance.query(f"ALTER ROLE {role} PASSWORD NULL")
+    assert healthy_instance.admit("down").returncode == 0
     one = require_account("postgres")
-    for folder, folders, files in os.walk(well.var):
+    for folder, folders, files in os.walk(healthy_instance.var):
         for name in {*folders, *files} - {"admit.env", "layout.json", "lock", "passwords.seed"}:
             os.chown(os.path.join(folder, name), one.uid, one.gid, follow_symlinks=False)
-    chown_tree(well.cell.sessions, one)
-    keys = well.layout.keys
+    chown_tree(healthy_instance.cell.sessions, one)
+    keys = healthy_instance.layout.keys
     for path in (keys / "enrolment").iterdir():
         path.rename(keys / path.name)
     shutil.rmtree(keys / "enrolment")
     (keys / "master.key").chmod(0o600)
-    places = {"run": str(well.layout.run), "postgres": str(well.layout.postgres)}
+    places = {"run": str(healthy_instance.layout.run), "postgres": str(healthy_instance.layout.postgres)}
     arrangement = json.dumps(places | {"database_account": one.name, "account": one.name})
-    (well.var / "layout.json").write_text(arrangement)
-    well.up()
-    assert well.complaints() == {}
+    (healthy_instance.var / "layout.json").write_text(arrangement)
+    healthy_instance.up()
+    assert healthy_instance.complaints() == {}
     left = {
-        kind_of(well, path) for path in paths_of(well) if os.lstat(path).st_uid == one.uid and not os.path.islink(path)
+        kind_of(healthy_instance, path)
+        for path in paths_of(healthy_instance)
+        if os.lstat(path).st_uid == one.uid and not os.path.islink(path)
     }
     assert left == {"data", "sockets"}
     authority = keys / "enrolment" / "enrolment-ca.pem"

@@ -1,5 +1,7 @@
-"""The whole installation, started and stopped as a person does. Its end is the last of all tests of this folder:
-none of these is `early`."""
+"""The complete installation, started and stopped as a user does.
+
+The test that stops it is the last of this folder, because none of these tests is `early`.
+"""
 
 import json
 import os
@@ -31,7 +33,7 @@ def processes(instance: Instance) -> dict[str, dict[str, object]]:
 
 
 def pids(instance: Instance) -> dict[str, int]:
-    """Of the supervised processes that run."""
+    """The process ids of the supervised processes that run."""
     return {name: state.pid for name, state in instance.states().items() if state.pid}
 
 
@@ -117,7 +119,7 @@ def test_modified_demo_does_not_fail_the_start(up: Instance):
     assert "Admit is running. These checks of the demo differ" in started.stdout
     assert "./admit demo --reset" in started.stdout
     up.admit("tenant", "resume", "alpha")
-    # Restarts every process, because the demo allows trials. The next test expects none.
+    # The call restarts every process, because the demo allows trials. The next test expects no trials.
     up.up()
 
 

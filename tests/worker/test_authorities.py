@@ -1,4 +1,4 @@
-"""The worker's job for external authorities: a tenant with a hanging server delays only itself."""
+"""The worker's job for external authorities. A tenant with a hanging server delays only its own fetches."""
 
 import socket
 import time
@@ -49,14 +49,17 @@ def publisher(tmp_path: Path) -> Iterator[Publisher]:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A server that accepts every connection and never answers."""
+    """A server that accepts every connection and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/corp.crl"
 
 
 @pytest.fixture
 def trusts(app_engine: Engine, platform: Platform) -> Callable[[str, str], Callable[[], int | None]]:
-    """A tenant whose authority publishes at an address. Returns a function for the number of its current CRL."""
+    """Function that creates a tenant whose authority publishes a CRL at an address.
+
+    Returns a function for the number of the tenant's current CRL.
+    """
 
     def trusts(slug: str, url: str) -> Callable[[], int | None]:
         tenant_id = make_tenant(app_engine, platform, slug).id
@@ -87,7 +90,7 @@ def test_hanging_server_delays_only_its_own_tenant(
 def test_long_run_is_not_started_twice(
     publisher: Publisher, worker_engine: Engine, trusts: Callable[[str, str], Callable[[], int | None]]
 ) -> None:
-    """Otherwise all worker processes would wait for it, and no CRLs would be published."""
+    """Otherwise all worker processes would wait for the long run, and no CRLs would be published."""
     number = trusts("alpha", publisher.url("/corp.crl"))
     with session_scope(PlatformScope(), engine=worker_engine) as session:
         assert external_status.try_lock_refresh(session)

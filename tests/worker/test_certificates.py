@@ -1,4 +1,4 @@
-"""The worker's job for CRLs and OCSP, as the job itself, on a real database."""
+"""The worker's job for CRLs and OCSP signers, run as a job on a real database."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -33,14 +33,14 @@ def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def _lists(engine: Engine, tenant: Certified) -> dict[str, tuple[int, bool]]:
-    """By kind of authority: its CRL number and whether there is a CRL."""
+    """For each kind of authority: the CRL number and whether a CRL exists."""
     kinds = {row.id: row.kind for row in (tenant.authorities.root, tenant.authorities.issuing)}
     with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
         rows = session.scalars(select(RevocationList)).all()
         return {kinds[row.authority_id]: (row.number, row.crl_der is not None) for row in rows}
 
 
-def test_job_creates_what_each_tenant_lacks_only_once(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_job_creates_missing_crls_and_signers_only_once(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     for _ in range(2):
         publish()
         for tenant in (alpha, bravo):
@@ -65,7 +65,7 @@ def test_unfinished_intent_is_abandoned_and_logged(
     for tenant in (alpha, bravo):
         with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
             statuses = session.scalars(select(Certificate.status).order_by(Certificate.status)).all()
-            # It is on the next CRL.
+            # The certificate is on the next CRL.
             assert len(session.scalars(select(RevocationWork)).all()) == 1
         assert statuses == ["abandoned", "valid"]
 

@@ -1,4 +1,4 @@
-"""One query lists the jobs with work to do, usually none."""
+"""One query lists the jobs that have work to do, usually none."""
 
 from collections.abc import Iterator
 from typing import LiteralString
@@ -27,7 +27,7 @@ from worker.jobs import (
 )
 
 _TENANT = "(SELECT id FROM tenants)"
-# For each job: a change that makes it due, and a near miss.
+# For each job: a change that makes the job due, and a near miss.
 CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
     "an entry of the audit log": (
         audit.seal,
@@ -150,7 +150,7 @@ def quiet(app_engine: Engine, worker_engine: Engine, platform: Platform, databas
 
 
 def execute(database: Database, sql: LiteralString) -> None:
-    """Without foreign keys and triggers: only each queue's own rows count."""
+    """Execute SQL without foreign keys and triggers, so that only the rows of each queue count."""
     with psycopg.connect(database.superuser_url) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute(sql)
@@ -189,7 +189,7 @@ def test_locked_or_broken_table_delays_no_other_queue(quiet: Database) -> None:
     with psycopg.connect(quiet.superuser_url, autocommit=True) as owner:
         owner.execute(broken.format("due_at", "due_at_x"))
         try:
-            # The job is listed and reports the error.
+            # The job is listed and reports the error itself.
             assert waiting() == sorted([sign_in.write_mails.name, mail.send.name])
         finally:
             owner.execute(broken.format("due_at_x", "due_at"))

@@ -1,4 +1,4 @@
-"""Feeds with a real worker that dies during delivery."""
+"""Delivery to feeds by a real worker that is killed."""
 
 import os
 import signal
@@ -56,7 +56,8 @@ def test_worker_killed_during_delivery_loses_nothing(
             SyslogSettings(host="localhost", port=siem.port, ca_certificate=LOCALHOST.certificate, kinds=KINDS),
         )
         acme.log(*names)
-        # The webhook accepted one batch, and the next one hangs. Syslog has sent and waits for the connection's end.
+        # The webhook accepted one batch, and the next batch hangs. Syslog has sent, and waits for the end of the
+        # connection.
         hook.answers = [hook.usual, hook.slow]
         with worker(database, redis_server, tmp_path) as process:
             wait_for(lambda: len(hook.requests) >= 2, tmp_path)
@@ -72,7 +73,7 @@ def test_worker_killed_during_delivery_loses_nothing(
             first = last_heartbeat(redis_server)
             wait_for(lambda: last_heartbeat(redis_server) > first, tmp_path, seconds=20)
             wait_for(lambda: acme.state("silent") == "failing", tmp_path)
-    # Of the webhook's address.
+    # The value is the webhook's address.
     assert "of-the-receiver" not in (tmp_path / "worker.log").read_text()
     # Duplicates have equal ids.
     assert len(set(hook.ids)) == len(set(siem.ids)) == len(names) + 1

@@ -1,4 +1,4 @@
-"""PostgreSQL hangs: jobs end within the worker's deadline and run again once it recovers."""
+"""PostgreSQL hangs: jobs end within the worker's deadline and run again when PostgreSQL continues."""
 
 import signal
 import time
@@ -16,12 +16,12 @@ from tests.forked_processes import run_forked
 from tests.postgres import Cluster, Database
 
 _DEADLINE_SECONDS = 1
-# A new connection may take as long in the second attempt, and a busy machine adds delay.
+# A new connection may take equally long in the second attempt. A busy machine adds delay.
 _MARGIN_SECONDS = 10
 
 
 def _statement_deadline() -> Callable[[], object]:
-    """A job bounded by its process's engine."""
+    """A job whose time the engine of its process limits."""
     from worker import app
     from worker.jobs.endpoints import enrich
 
@@ -73,5 +73,5 @@ def test_job_ends_while_database_hangs(
 
 
 def _give_up(number: int, frame: FrameType | None) -> None:
-    """Resume the server for other tests."""
+    """Resume PostgreSQL for other tests."""
     raise AssertionError("the job still waits")

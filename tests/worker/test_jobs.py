@@ -1,4 +1,4 @@
-"""Background jobs run once, whatever dies: real worker, Redis and PostgreSQL."""
+"""Background jobs run once with a real worker, Redis and PostgreSQL, of which each may be killed."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ from tests.worker.test_worker import wait_for, worker
 
 pytestmark = pytest.mark.early
 
-# The worker has low priority on the machine, below other tests.
+# The worker has low priority on the machine, lower than other tests.
 _PATIENCE = 240
 Query = Callable[..., list[tuple[Any, ...]]]
 
@@ -63,7 +63,7 @@ def client(
 
 
 def put_endpoints(client: httpx.Client, number: int) -> UUID:
-    """As a background job."""
+    """Write endpoints as a background job."""
     items = [{"mac": f"02f0{each:08x}", "name": f"device {each}"} for each in range(number)]
     given = {"operation": "put", "items": items, "allow_random": True}
     answer = client.post("/v1/tenants/alpha/endpoints/bulk", json=given, timeout=60)
@@ -96,7 +96,10 @@ def test_job_waits_for_redis_and_then_runs(
 def test_import_of_a_killed_worker_runs_once_in_the_next(
     client: httpx.Client, database: Database, redis_server: RedisServer, query: Query, tmp_path: Path
 ) -> None:
-    """All its processes die in the middle of 10,000 rows. Nothing stays of them, and then all rows exist."""
+    """All processes of the worker are killed after half of 10,000 rows.
+
+    None of these rows remains. Then all rows are stored.
+    """
     query("DELETE FROM endpoints")
     assert client.post("/v1/tenants/alpha/endpoints", json={"mac": "00:00:5e:00:53:01"}).status_code == 201
     job_id = put_endpoints(client, 10_000)
@@ -107,7 +110,7 @@ def test_import_of_a_killed_worker_runs_once_in_the_next(
         )
         return query(waiting) != []
 
-    # Another transaction is adding a row of the middle, so the import waits there.
+    # Another transaction adds a row of the middle, so the import waits at this row.
     same = """
 INSERT INTO endpoints
 SELECT (jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid(), 'mac', '02:f0:00:00:13:88'))).*
@@ -121,7 +124,7 @@ FROM endpoints e
     wait_for(lambda: not waits(), tmp_path)
     assert query("SELECT count(*) FROM endpoints") == [(1,)]
     assert query("SELECT state FROM jobs WHERE id = %s", job_id) == [("running",)]
-    # The dead worker's lease has expired.
+    # The lease of the killed worker has expired.
     query("UPDATE jobs SET due_at = now() WHERE id = %s", job_id)
     with worker(database, redis_server, tmp_path):
         wait_for(
@@ -153,7 +156,7 @@ def test_retry_and_lost_message_run_the_job(client, database, redis_server, work
         failing = put_endpoints(client, 1_001)
         wait_for(lambda: query("SELECT 1 FROM jobs WHERE failures = 1") != [], tmp_path, seconds=_PATIENCE)
         query("ALTER TABLE endpoints_away RENAME TO endpoints")
-        # Only the message of Celery's retry can run it in time.
+        # Only the message of Celery's retry can run the job in time.
         query("UPDATE jobs SET due_at = now() + interval '1 hour'")
         wait_for(lambda: query("SELECT 1 FROM jobs WHERE state = 'done'") != [], tmp_path, seconds=_PATIENCE)
     assert query("SELECT id, takes, failures FROM jobs") == [(failing, 2, 1)]

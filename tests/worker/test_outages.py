@@ -1,4 +1,4 @@
-"""A database outage does not fill the log. Other failures are logged in full."""
+"""An outage of the database does not fill the log. Other failures are logged completely."""
 
 import logging
 from collections.abc import Callable

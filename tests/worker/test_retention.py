@@ -1,4 +1,4 @@
-"""Retention and exports with a real worker, as started by beat."""
+"""Retention and exports with a real worker, started by beat."""
 
 import gzip
 import json
@@ -78,13 +78,13 @@ def test_jobs_take_their_settings_from_the_environment(
             enforce()
             with psycopg.connect(database.owner_url) as connection:
                 assert connection.execute("SELECT count(*) FROM auth_log").fetchone() == (left,)
-        # A nearly full database, as `./admit status` shows it.
+        # An almost full database, as `./admit status` reports it.
         for most, told in (("1", ["database-nearly-full"]), ("0", [])):
             monkeypatch.setenv("ADMIT_DATABASE_MAX_BYTES", most)
             enforce()
             publish()
             assert [alarm["code"] for alarm in read_platform_alarms(load_settings())] == told
-        # Files are also kept while the clock is not trusted.
+        # Files also remain while the clock is not trusted.
         stray.mkdir(parents=True)
         with psycopg.connect(database.owner_url) as connection:
             connection.execute("UPDATE retention_clock SET doubted_until = now() + interval '1 day'")

@@ -1,4 +1,4 @@
-"""Stored SCEP transactions are deleted with age."""
+"""Stored SCEP transactions are deleted by age."""
 
 from datetime import timedelta
 
@@ -42,5 +42,5 @@ def test_old_transactions_are_deleted_and_certificates_kept(
     for tenant in (alpha, bravo):
         with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
             assert session.scalars(select(ScepTransaction.transaction_id)).all() == [str(young)]
-            # Both, and the server's.
+            # The two certificates and the server certificate.
             assert len(session.scalars(select(Certificate.id)).all()) == 3

@@ -1,4 +1,4 @@
-"""Every message names a task that the worker has."""
+"""Every message contains the name of a task that the worker has."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A real worker process with beat, a real Redis, a real PostgreSQL."""
+"""A real worker process with beat, a real Redis and a real PostgreSQL."""
 
 import os
 import signal
@@ -84,7 +84,7 @@ def partitions(database: Database) -> list[str]:
 
 
 def insert_change(database: Database, *, days_ago: int) -> None:
-    """A change that no cell waits for: this database has no cell."""
+    """Insert a change for which no cell waits, because this database has no cell."""
     with psycopg.connect(database.owner_url) as connection:
         connection.execute(
             "INSERT INTO replica_changes (at, noun, key) VALUES (now() - make_interval(days => %s), 'endpoint', 'x')",
@@ -121,7 +121,7 @@ def drop_partitions(database: Database) -> None:
 
 
 def backends(database: Database) -> list[int]:
-    """Process ids of the worker's PostgreSQL backends, once it has used its connections."""
+    """Process ids of the worker's PostgreSQL server processes, when it has used its connections."""
     with psycopg.connect(database.superuser_url) as connection:
         rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'admit-worker'").fetchall()
     assert rows
@@ -141,11 +141,11 @@ def test_started_worker_creates_partitions_and_deletes_old_rows(
     insert_log_of_purged_tenant(database)
     started = epoch_seconds()
     with worker(database, redis_server, tmp_path) as process:
-        # Both at once at its start, long before beat's first run for the partitions.
+        # The worker runs these jobs at its start, long before beat's first run for the partitions.
         wait_for(lambda: last_heartbeat(redis_server) >= started, tmp_path)
-        # From yesterday to a week ahead, for two tables.
+        # Partitions from yesterday to a week ahead, for two tables.
         wait_for(lambda: len(partitions(database)) == 2 * 9, tmp_path)
-        # The old part of the change feed is deleted, the new part stays.
+        # The old part of the change feed is deleted, and the new part remains.
         wait_for(lambda: changes(database) == 1, tmp_path)
         wait_for(lambda: auth_log_rows(database) == 0, tmp_path)
         wait_for(lambda: set(nicenesses([process.pid, *backends(database)])) == {NICENESS}, tmp_path)
@@ -159,7 +159,7 @@ def test_worker_survives_a_redis_outage(database: Database, redis_server: RedisS
         wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
         redis_server.stop()
         time.sleep(2)
-        # Empty again: nothing was on disk.
+        # Redis is empty, because its contents were not on disk.
         redis_server.start()
         wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path, seconds=45)
         assert process.poll() is None
@@ -170,12 +170,12 @@ def test_beat_ends_with_its_killed_worker(database: Database, redis_server: Redi
         wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
         os.kill(process.pid, signal.SIGKILL)
         process.wait(PATIENCE_SECONDS)
-        # Its process group has everything that it started.
+        # The process group of the worker contains every process that it started.
         wait_for(lambda: not running_in_group(process.pid), tmp_path)
 
 
 def running_in_group(group: int) -> list[int]:
-    """Processes except zombies."""
+    """Processes of the group except zombies."""
     stats = [path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()]
     return [int(parent) for state, parent, of, *_ in stats if int(of) == group and state != "Z"]
 
@@ -218,7 +218,7 @@ def test_worker_creates_seen_endpoints_and_deletes_old_ones(
     with worker(database, redis_server, tmp_path):
         see("00:1b:a9:00:00:01")
         wait_for(lambda: vendors() == brothers, tmp_path)
-        # Again, only by beat's schedule.
+        # Only beat's schedule runs the second deletion.
         see("b8:27:eb:00:00:01")
         wait_for(lambda: vendors() == brothers | {"b8:27:eb:00:00:01": "Raspberry Pi Foundation"}, tmp_path)
 
@@ -239,11 +239,11 @@ def test_worker_renews_expiring_certificates_and_warns_once(
         connection.execute(
             "UPDATE certificates SET not_before = now() - interval '780 days', not_after = now() + interval '40 days'"
         )
-        # The issuing authority would expire before a device's certificate, so it is replaced first.
+        # The issuing authority would expire before a device's certificate, so the worker replaces it first.
         connection.execute(
             "UPDATE certificate_authorities SET not_after = now() + interval '100 days' WHERE kind = 'issuing'"
         )
-        # An error at one tenant does not stop the others.
+        # An error at one tenant does not stop the job for other tenants.
         connection.execute(
             "UPDATE certificate_authorities SET key_sealed = 'damaged' WHERE tenant_id = %s", [broken.tenant_id]
         )
@@ -263,7 +263,7 @@ def test_worker_renews_expiring_certificates_and_warns_once(
         wait_for(lambda: str(broken.tenant_id) in (tmp_path / "worker.log").read_text(), tmp_path)
         wait_for(lambda: found(renewed) == 1 and found(warned) == 1, tmp_path)
         wait_for(lambda: logged in (tmp_path / "worker.log").read_text(), tmp_path)
-    # Finished work is not repeated.
+    # The job does not repeat completed work.
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
     set_process_engine(worker_engine)
     try:
@@ -275,7 +275,7 @@ def test_worker_renews_expiring_certificates_and_warns_once(
 
 
 def test_killed_processes_are_replaced(database: Database, redis_server: RedisServer, tmp_path: Path) -> None:
-    """One of them is beat, which schedules everything."""
+    """One of the killed processes is beat, which schedules every job."""
     with worker(database, redis_server, tmp_path) as process:
         wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

@@ -1,4 +1,4 @@
-"""The API in front of two MSPs, with an actor that has all permissions in one of them."""
+"""The API with two MSPs. The client has all permissions in one of the MSPs."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -35,7 +35,7 @@ def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
 
 @pytest.fixture
 def make_token(app_engine: Engine) -> MakeToken:
-    """Create a token of this owner with these permissions, or with all that apply to it."""
+    """Create a token of this owner with these permissions, or with all permissions of such an owner."""
 
     def make(owner: Owner, *permissions: str) -> str:
         scope = PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
@@ -80,7 +80,7 @@ def api(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[httpx.Client]:
     """A client that acts as the administrator of the MSP."""
-    # A busy machine would end searches early.
+    # On a busy machine, searches would end early at the default time limit.
     monkeypatch.setattr(log_search, "BUDGET_SECONDS", 20.0)
     standing(give_dictionary, cell_engine, platform.cell_id)
     own = {"ADMIT_EXPORT_DIR": str(tmp_path / "exports"), "ADMIT_OUTBOUND_NETWORKS": outbound_networks}

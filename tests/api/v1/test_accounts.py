@@ -63,7 +63,7 @@ def test_technician_has_only_the_chosen_tenants(api: httpx.Client) -> None:
     path = f"/v1/msps/acme/members/{member['id']}"
     assert api.patch(path, json={"role": "help-desk"}).json()["tenants"] == member["tenants"]
     (now,) = api.get("/v1/msps/acme/members").json()["items"]
-    # The tenants stay the same: omitted fields are not changed.
+    # Omitted fields are not changed, so the tenants are unchanged.
     assert (now["role"], now["tenants"]) == ("help-desk", member["tenants"])
     assert api.patch(path, json={"role": "help-desk", "tenants": None}).json()["tenants"] is None
     assert api.delete(path).status_code == 204

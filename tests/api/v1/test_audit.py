@@ -1,4 +1,4 @@
-"""Audit log through the API: filters and pages, limited to the chains the caller may read."""
+"""The audit log in the API: filters and pages, limited to the owners whose entries the caller may read."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ WHERE = {"alpha": "/v1/tenants/alpha/audit", "msp": "/v1/msps/acme/audit", "plat
 
 @pytest.fixture
 def owners(app_engine: Engine, platform: Platform, tenant_id: TenantId) -> dict[str, Owner]:
-    """Two tenants of one MSP, one of another, the MSPs, and the platform."""
+    """Two tenants of one MSP, a tenant of another MSP, the two MSPs, and the platform."""
     with session_scope(PlatformScope(), engine=app_engine) as session:
         other = MspId(msps.create_msp(session, actor=ACTOR, slug="other", name="Other").id)
     bravo = make_tenant(app_engine, platform, "bravo").id
@@ -38,7 +38,7 @@ def owners(app_engine: Engine, platform: Platform, tenant_id: TenantId) -> dict[
 
 @pytest.fixture
 def write(owner_engine: Engine, owners: dict[str, Owner]):
-    """Write an entry of one owner, some minutes ago."""
+    """Function that writes an entry of one owner, some minutes ago."""
     with owner_engine.begin() as connection:
         msp_of = dict(connection.execute(text("SELECT id, msp_id FROM tenants")).all())
 
@@ -64,7 +64,7 @@ def write(owner_engine: Engine, owners: dict[str, Owner]):
 
 @pytest.fixture
 def tokens(make_token, owners: dict[str, Owner]) -> dict[str, dict[str, str]]:
-    """Tokens of auditors, who have read access to the audit log only."""
+    """Tokens of auditors, who have only read access to the audit log."""
     return {name: {"Authorization": f"Bearer {make_token(owner, 'audit.read')}"} for name, owner in owners.items()}
 
 
@@ -106,7 +106,7 @@ def test_filters_match_entries_in_each_chain(api: httpx.Client, write, tokens, w
 
 
 def test_owner_reads_its_log_and_those_below(api: httpx.Client, write, tokens) -> None:
-    """A tenant reads its own entries, an MSP also those of its tenants, the platform reads all."""
+    """A tenant reads its own entries, an MSP also its tenants' entries, and the platform all entries."""
     for number, name in enumerate(("alpha", "bravo", "foreign", "msp", "other", "platform")):
         write(name, "abfmop"[number], number)
     assert listed(api, WHERE["alpha"], tokens["alpha"]) == "a"
@@ -114,7 +114,7 @@ def test_owner_reads_its_log_and_those_below(api: httpx.Client, write, tokens) -
     assert listed(api, WHERE["msp"], tokens["msp"]) == "abm"
     assert listed(api, "/v1/msps/other/audit", tokens["other"]) == "fo"
     assert listed(api, WHERE["platform"], tokens["platform"]) == "abfmop"
-    # A caller with access to the parent can read a tenant's log.
+    # A caller with access to the parent can read the log of a tenant.
     assert listed(api, WHERE["alpha"], tokens["msp"]) == "a"
     newest = {}
     for name, where in (("alpha", WHERE["alpha"]), ("bravo", "/v1/tenants/bravo/audit"), ("msp", WHERE["msp"])):
@@ -151,9 +151,9 @@ def test_pages_list_each_entry_once_despite_equal_times(api: httpx.Client, write
         pages.append("".join(each["target"] for each in answer.json()["items"]))
         after = answer.json()["next"]
         if after:
-            # Entries written meanwhile are newer and on no later page.
+            # Entries written meanwhile are newer, and appear on no later page.
             write(where, "x", -1, actor="person:bob")
-    # Entries of the same time are listed newest first.
+    # Entries of equal time are listed newest first.
     assert pages == ["cb", "af", "ed", "g"]
 
 
@@ -175,13 +175,13 @@ def test_sparse_matches_are_searched_in_steps(api: httpx.Client, write, tokens, 
 
 
 def test_concurrent_writes_repeat_no_entries(api: httpx.Client, write, tokens, monkeypatch) -> None:
-    """Writes happen between any two statements of a page."""
+    """Another connection writes entries between any two statements of a page."""
     monkeypatch.setattr(queries, "MAX_SCANNED_ROWS", 3)
     for number, target in enumerate("abcdefgh", -100):
         write("msp", target, number, actor="person:bob")
     disturbed = False
 
-    def disturb(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+    def write_entry_meanwhile(_connection: object, _cursor: object, statement: str, *_: object) -> None:
         nonlocal disturbed
         if "FROM audit_log" not in statement or disturbed:
             return
@@ -190,7 +190,7 @@ def test_concurrent_writes_repeat_no_entries(api: httpx.Client, write, tokens, m
         write("msp", "y", -200, actor="person:bob")
 
     engine = get_process_engine()
-    event.listen(engine, "after_cursor_execute", disturb)
+    event.listen(engine, "after_cursor_execute", write_entry_meanwhile)
     try:
         found, after = "", ""
         while after is not None:
@@ -199,21 +199,21 @@ def test_concurrent_writes_repeat_no_entries(api: httpx.Client, write, tokens, m
             found += "".join(each["target"] for each in answer["items"])
             after = answer["next"]
     finally:
-        event.remove(engine, "after_cursor_execute", disturb)
+        event.remove(engine, "after_cursor_execute", write_entry_meanwhile)
     assert disturbed
     assert found == "abcdefgh"
 
 
 def test_invalid_parameters_are_rejected_with_their_path(api: httpx.Client, tokens) -> None:
-    def made_up(key: object) -> str:
+    def forged_cursor(key: object) -> str:
         return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
 
     for wanted in (
         {"after": "%%%"},
-        {"after": made_up("yesterday|1")},
-        {"after": made_up("2026-01-01T00:00:00+00:00")},
-        {"after": made_up("0001-01-01T00:00:00+14:00|1")},
-        {"after": made_up(["2026", 1])},
+        {"after": forged_cursor("yesterday|1")},
+        {"after": forged_cursor("2026-01-01T00:00:00+00:00")},
+        {"after": forged_cursor("0001-01-01T00:00:00+14:00|1")},
+        {"after": forged_cursor(["2026", 1])},
         {"address": "nowhere"},
         {"since": "2026-01-01T00:00:00"},
         {"limit": 0},
@@ -224,6 +224,6 @@ def test_invalid_parameters_are_rejected_with_their_path(api: httpx.Client, toke
         assert answer.status_code == 422, (wanted, answer.text)
         (name,) = wanted
         assert name in answer.text or "query" in answer.text
-    large = {"after": made_up(f"2026-01-01T00:00:00+00:00|{9 * 10**30}")}
+    large = {"after": forged_cursor(f"2026-01-01T00:00:00+00:00|{9 * 10**30}")}
     assert api.get(WHERE["alpha"], params=large, headers=tokens["alpha"]).status_code in (200, 422)
     assert api.get(f"{WHERE['alpha']}/{2**63}", headers=tokens["alpha"]).status_code == 422

@@ -40,7 +40,7 @@ def pem(certificate: x509.Certificate) -> str:
 
 
 def test_own_authorities_are_listed_with_status_urls(api: httpx.Client) -> None:
-    # Both have the same time, so their order is undefined.
+    # The two authorities have equal times, so their order is undefined.
     items = sorted(api.get(AUTHORITIES).json()["items"], key=lambda each: each["kind"], reverse=True)
     assert [(each["kind"], each["status"], each["signs_here"]) for each in items] == [
         ("root", "active", True),
@@ -109,7 +109,7 @@ def test_external_authority_is_added_refreshed_and_deleted(api: httpx.Client, ow
     path = f"{AUTHORITIES}/{row['id']}"
     shown = api.get(path)
     assert shown.json()["ocsp"]["certificates"] == 0
-    # In base64, and already trusted.
+    # The upload is in base64, and its authority is already trusted.
     again = upload(api, base64.b64encode(root.public_bytes(Encoding.DER)).decode())
     assert [each["id"] for each in again.json()["items"]] == [row["id"]]
     changed = api.patch(path, json={"ocsp_url": "http://ocsp.acme.example"})
@@ -118,7 +118,7 @@ def test_external_authority_is_added_refreshed_and_deleted(api: httpx.Client, ow
     assert stale.status_code == 412
     with owner_engine.begin() as connection:
         connection.execute(update(StatusSource).values(crl_checked_at=utc_now(), crl_failure="It does not answer."))
-    # A list fetched by the worker does not change the ETag.
+    # When the worker fetches a CRL, the ETag does not change.
     tag = changed.headers["etag"]
     assert api.get(path, headers={"If-None-Match": tag}).json()["sources"]["crl_failure"] == "It does not answer."
     set_ = api.patch(path, json={"crl_url": "http://crl.acme.example/other.crl"}, headers={"If-Match": tag})
@@ -172,7 +172,7 @@ def test_invalid_upload_is_rejected_as_a_whole(api: httpx.Client, content: str, 
     assert {each["kind"] for each in api.get(AUTHORITIES).json()["items"]} == {"root", "issuing"}
 
 
-def test_profiles_key_store_and_expiring_are_served(api: httpx.Client) -> None:
+def test_profiles_key_store_and_expiring_ones_are_listed(api: httpx.Client) -> None:
     profiles = {each["name"]: each for each in api.get(f"{HERE}/certificate-profiles").json()["items"]}
     assert profiles["eap-client-device"]["usages"] == ["client-auth"]
     path = f"{HERE}/certificate-profiles/eap-client-device"

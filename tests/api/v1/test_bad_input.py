@@ -1,4 +1,4 @@
-"""Invalid and hostile input gets its own 4xx with a clear message, and never a 5xx."""
+"""Invalid and hostile input gets a 4xx response with a clear message, and never a 5xx response."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ def test_empty_body_is_accepted(api: httpx.Client) -> None:
             assert api.request("GET", path, content=content, headers=headers).status_code == 200
             assert api.post(f"{path}/block", content=content, headers=headers).status_code == 200
             assert api.request("DELETE", path, content=content, headers=headers).status_code == 204
-            # Method and path errors take precedence.
+            # Errors of the method and the path take precedence.
             assert api.request("DELETE", ENDPOINTS, content=b'{"a": 1}', headers=JSON).status_code == 405
             assert api.request("DELETE", "/v1/nothing", content=b'{"a": 1}', headers=JSON).status_code == 404
 
@@ -141,12 +141,12 @@ def test_non_ascii_idempotency_key_is_rejected(api: httpx.Client) -> None:
 def test_missing_body_times_out(monkeypatch: pytest.MonkeyPatch, api: httpx.Client) -> None:
     monkeypatch.setattr(json_input, "BODY_TIMEOUT_SECONDS", 0.1)
 
-    def hesitates() -> Iterator[bytes]:
+    def slow_body() -> Iterator[bytes]:
         yield b"{"
         time.sleep(0.5)
         yield b"}"
 
-    answer = api.post(ENDPOINTS, content=hesitates(), headers=JSON)
+    answer = api.post(ENDPOINTS, content=slow_body(), headers=JSON)
     assert (answer.status_code, answer.json()["code"]) == (408, "body-too-slow")
 
 
@@ -199,7 +199,7 @@ def test_arbitrary_json_is_accepted_or_rejected(body: bytes) -> None:
         json.loads(body)
 
 
-def _mebibytes_held(check: bytes) -> float:
+def _mebibytes_used(check: bytes) -> float:
     tracemalloc.start()
     with suppress(InvalidInput):
         check_json(check)
@@ -227,7 +227,7 @@ _LARGE = 4 * 2**20
     ids=lambda body: body[:8].decode(),
 )
 def test_body_memory_is_bounded(body: bytes) -> None:
-    assert _mebibytes_held(body) < 128
+    assert _mebibytes_used(body) < 128
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_many_errors_are_counted_up_to_a_limit(api: httpx.Client) -> None:
 
 
 def test_slow_large_bodies_have_bounded_memory() -> None:
-    """The senders are not authenticated yet."""
+    """The senders are not yet authenticated."""
     large = 16 * 1024 * 1024
     answers: list[dict[str, Any]] = []
 

@@ -1,4 +1,4 @@
-"""Bulk operations through the API: all or nothing, in the request or as a job."""
+"""Bulk operations of the API: all rows or none, during the request or as a job."""
 
 import re
 from collections.abc import Callable
@@ -96,14 +96,14 @@ def test_every_invalid_row_is_listed_and_nothing_stored(api: httpx.Client) -> No
         "items[4].valid_until",
     ]
     assert_sentences(told["mistakes"])
-    # Named like the path of an error.
+    # A name that resembles the path of an error.
     assert told["mistakes"][1]["detail"] == "Another row already has this address. See items[0]."
     assert any("private address" in each.get("remedy", "") for each in told["mistakes"])
     assert api.get(f"{TENANT}/endpoints").json()["items"] == []
 
 
 def assert_sentences(mistakes: list[dict[str, str]]) -> None:
-    """Check that each message says what is wrong and what to do, without shell commands."""
+    """Check that each message names the error and the remedy, without shell commands."""
     for each in mistakes:
         said = f"{each['detail']} {each['remedy']}"
         assert re.fullmatch(r"['A-Z0-9(].*\.", each["detail"]), said
@@ -168,7 +168,7 @@ def test_large_bulk_is_a_job_with_a_location(
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         assert session.scalar(select(func.count()).select_from(Endpoint)) == 10_000
     assert audited(app_engine, tenant_id)["endpoint.add"] == 10_000
-    # Sending all of it again is an error in each row, and nothing changes.
+    # When the client sends all rows again, each row has an error, and nothing changes.
     other = api.post(BULK, json=body).json()
     assert work()
     failed = api.get(f"{JOBS}/{other['id']}").json()
@@ -219,7 +219,7 @@ def test_nases_are_created_and_updated_in_bulk(api: httpx.Client) -> None:
         f"{nases}/bulk", json={"operation": "put", "items": [{"name": "x", "site": "nowhere"}, *items[1:2]]}
     )
     assert [each["place"] for each in wrong.json()["mistakes"]] == ["items[0].site", "items[1]"], wrong.text
-    # A NAS secret needs an address. The row has none, but the NAS does.
+    # A NAS with a secret needs an address. The row has no address, but the stored NAS has one.
     done = api.post(f"{nases}/bulk", json={"operation": "put", "items": items, "existing": "update"})
     assert done.status_code == 200, done.text
     assert {name: count for name, count in done.json().items() if count} == {"added": 1, "changed": 1, "unchanged": 1}
@@ -270,7 +270,7 @@ def test_number_of_groups_is_limited(api: httpx.Client, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(("good", "told"), [(0, 201), (200, 1)])
 def test_many_invalid_rows_are_reported_in_part(api: httpx.Client, good: int, told: int) -> None:
-    """Writing out 400,000 errors blocked the event loop, and all other requests, for a second."""
+    """Writing 400,000 errors into one response would block the event loop, and all other requests, for a second."""
     wrong = dict.fromkeys(map("field-{}".format, range(40)), 0)
     body = {"operation": "put", "items": items(good) + items(10_000 - good, **wrong)}
     with pytest.raises(ValidationError) as refused:

@@ -1,4 +1,4 @@
-"""Certificates through the API: issued, downloaded once, renewed, revoked; and invalid requests."""
+"""Certificates in the API: issued, downloaded once, renewed and revoked, and invalid requests."""
 
 import base64
 from contextlib import suppress
@@ -154,7 +154,7 @@ def test_page_queries_do_not_grow_with_the_list(api: httpx.Client) -> None:
     assert costs[0] == costs[1] <= 7, costs
     rest = api.get(CERTIFICATES, params={"after": page["next"]}).json()["items"]
     serials = [each["serial"] for each in (*page["items"], *rest)]
-    # Includes the server certificate that the tenant was created with.
+    # Includes the server certificate that was issued with the tenant.
     assert (len(serials), serials) == (5, sorted(serials))
 
 
@@ -178,7 +178,7 @@ def test_interrupted_change_is_reported_then_retried(api: httpx.Client, database
     headers = {"Idempotency-Key": "k"}
     made = api.post(CERTIFICATES, json={"name": "laptop-1"}, headers=headers)
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
-        # As the commit of the intent left it.
+        # The state of the certificate after the commit of the intent.
         connection.execute("UPDATE idempotency_keys SET status = NULL, headers = NULL, body_sealed = NULL")
         waits = api.post(CERTIFICATES, json={"name": "laptop-1"}, headers=headers)
         assert (waits.status_code, waits.json()["code"]) == (409, "still-under-way")
@@ -205,7 +205,7 @@ def test_invalid_request_is_rejected_and_leaves_nothing(api: httpx.Client) -> No
         {"name": "x", "endpoint": "\0"},
     ):
         if body == {"name": "x", "profile": "radsec-server"}:
-            # Its name is not a host name.
+            # The name of the certificate is not a host name.
             body = {"name": "not a host", "profile": "radsec-server"}
         answer = api.post(CERTIFICATES, json=body)
         assert answer.status_code in (404, 422), answer.text
@@ -225,7 +225,7 @@ def test_unknown_serials_are_not_found(api: httpx.Client) -> None:
 
 
 _REQUEST = request_pem()
-# JSON with half of a surrogate pair is rejected earlier.
+# The API rejects JSON with half of a surrogate pair earlier.
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
@@ -254,7 +254,7 @@ def test_arbitrary_alternative_names_are_valid_or_rejected(texts: list[str]) -> 
 def test_certificates_of_another_tenant_are_not_found(
     api: httpx.Client, alpha: Certified, app_engine: Engine, platform: Platform
 ) -> None:
-    """A tenant of the same MSP, whose administrator has all permissions in both."""
+    """The other tenant belongs to the caller's MSP. The caller has all permissions in the two tenants."""
     make_tenant(app_engine, platform, "bravo")
     foreign, unknown = alpha.authorities.server.serial.hex(), "7" * 32
     path = f"/v1/tenants/bravo/certificates/{foreign}"

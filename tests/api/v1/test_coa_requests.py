@@ -1,4 +1,4 @@
-"""CoA requests and re-evaluation of sessions, through the API."""
+"""CoA requests and re-evaluation of sessions in the API."""
 
 import httpx
 import pytest
@@ -86,7 +86,7 @@ def test_redecision_is_started_shown_approved_and_cancelled(api: httpx.Client, o
         assert (refused.status_code, refused.json()["code"]) == (412, "has-changed")
     approved = api.post(f"{path}/approve", headers={"If-Match": seen.headers["etag"]})
     assert (approved.json()["state"], approved.json()["waits_for"]) == ("sending", None)
-    # Progress of the sending does not block a cancel.
+    # Requests that are already sent do not block a cancellation.
     with Session(owner_engine) as session, session.begin():
         session.execute(update(Redecision).values(unchanged=7))
     assert api.get(path, headers={"If-None-Match": approved.headers["etag"]}).status_code == 200

@@ -1,4 +1,4 @@
-"""The device inbox and the findings of a device, through the API."""
+"""The inbox of new devices and the findings of a device, in the API."""
 
 import httpx
 import pytest
@@ -35,7 +35,7 @@ def discovered(app_engine: Engine, owner_engine: Engine, tenant_id: TenantId) ->
         connection.execute(EndpointEvidence.__table__.insert(), told)
 
 
-def test_inbox_shows_what_decisions_use(api: httpx.Client) -> None:
+def test_inbox_shows_the_facts_that_decisions_use(api: httpx.Client) -> None:
     items = api.get(f"{ENDPOINTS}/inbox").json()["items"]
     assert [each["mac"] for each in items] == ["00:00:5e:00:53:01", "02:00:5e:00:53:02"]
     assert (items[0]["port"], items[0]["times"], items[0]["vendor"]) == ("Gi1/0/7", 3, "Axis")

@@ -48,7 +48,7 @@ def test_next_page_starts_after_the_previous_one(api: httpx.Client) -> None:
         seen += [each["mac"] for each in page["items"]]
         after, pages = page["next"], pages + 1
     assert (seen, pages) == (macs, 3)
-    # The last row is returned and no cursor follows it.
+    # The page has the last row, and no cursor.
     assert api.get(ENDPOINTS, params={"limit": 7}).json()["next"] is None
     assert api.get(ENDPOINTS, params={"status": "blocked"}).json()["items"] == []
 

@@ -1,4 +1,4 @@
-"""Enrolment through the API: one-time secrets and links, SCEP, and device setup."""
+"""Enrolment in the API: one-time secrets and links, SCEP, and device setup."""
 
 import base64
 

@@ -1,4 +1,7 @@
-"""A weak permission must not have the effect of a strong one. Each case is a past or possible attack."""
+"""A caller with weak permissions must not get the effect of a strong permission.
+
+Each case is an attack.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +41,7 @@ As = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def as_msp(make_token: MakeToken, platform: Platform) -> As:
-    """Headers of an MSP token with only these permissions."""
+    """Headers of an MSP token that has only these permissions."""
     return lambda *held: {"Authorization": f"Bearer {make_token(Owner(platform.msp_id), *held)}"}
 
 
@@ -54,7 +57,7 @@ def _is_refused(answer: httpx.Response, *missing: str) -> bool:
 
 @pytest.fixture
 def school(api: httpx.Client) -> None:
-    """A template whose first version admits everything."""
+    """A template whose first version admits every device."""
     assert api.post("/v1/msps/acme/templates", json={"slug": "school"}).status_code == 201
     assert api.post(f"{SCHOOL}/versions", json={"document": _ADMITS_ALL}).status_code == 201
 
@@ -65,7 +68,7 @@ def test_template_token_cannot_attach_tenants(api: httpx.Client, as_msp: As) -> 
     refused = api.put(f"{SCHOOL}/tenants/alpha", json={}, headers=weak)
     assert _is_refused(refused, "policy.manage", "policy.publish", "site.manage"), refused.text
     assert api.get(f"{SCHOOL}/tenants").json()["items"] == []
-    # Overridden parts do not reach the tenant.
+    # The overridden parts of the template do not reach the tenant.
     kept = {"overrides": ["policy:open", "site:main"]}
     assert api.put(f"{SCHOOL}/tenants/alpha", json=kept, headers=weak).status_code == 200
     assert _is_refused(api.put(f"{SCHOOL}/tenants/alpha", json={}, headers=weak), "policy.publish")
@@ -113,7 +116,7 @@ def test_overrides_cannot_be_removed_during_a_rollout(api: httpx.Client, as_msp:
     assert api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES}, headers=weak).status_code == 201
     harmless = {"document": {"settings": {"silent_days": 5}}}
     assert api.post(f"{SCHOOL}/versions", json=harmless, headers=weak).status_code == 201
-    # The newest version needs only tenant.manage; the one in progress would bring the rest.
+    # The newest version needs only tenant.manage, but the version being rolled out needs more.
     refused = api.put(f"{SCHOOL}/tenants/alpha", json={}, headers=as_msp(*_TEMPLATES, "tenant.manage"))
     assert _is_refused(refused, "policy.publish"), refused.text
 
@@ -148,7 +151,7 @@ def test_site_name_and_creation_need_no_policy_publish(api: httpx.Client, as_ten
     own = as_tenant("site.manage")
     assert api.patch(f"{ALPHA}/sites/main", json={"name": "Head office"}, headers=own).status_code == 200
     assert api.post(f"{ALPHA}/sites", json={"slug": "lab"}, headers=own).json()["monitor"] is False
-    # There is no way to set it unnoticed.
+    # The creation of a site does not accept this setting.
     assert api.post(f"{ALPHA}/sites", json={"slug": "lab2", "monitor": True}, headers=own).status_code == 422
 
 
@@ -165,7 +168,7 @@ def test_token_with_more_permissions_cannot_be_revoked(api: httpx.Client, as_ten
 
 
 @pytest.mark.parametrize("place", ["/v1/tenants/alpha", "/v1/msps/acme"])
-def test_sign_in_rules_need_all_permissions(api: httpx.Client, as_tenant: As, as_msp: As, place: str) -> None:
+def test_changing_sign_in_rules_needs_all_permissions(api: httpx.Client, as_tenant: As, as_msp: As, place: str) -> None:
     weak = (as_tenant if "tenants" in place else as_msp)("member.manage", "member.read")
     refused = api.put(f"{place}/sign-in-rules", json={"two_factors": True}, headers=weak)
     assert _is_refused(refused, "policy.publish", "token.manage"), refused.text
@@ -204,7 +207,7 @@ def test_feed_is_limited_to_its_creator_permissions(api: httpx.Client, as_tenant
     assert api.get(f"{ALPHA}/feeds").json()["items"] == []
     assert api.post(f"{ALPHA}/feeds", json=feed("alarms", "alarm"), headers=weak).status_code == 201
     assert api.post(f"{ALPHA}/feeds", json=feed("log", "authentication")).status_code == 201
-    # Neither more kinds nor another receiver.
+    # The caller can add neither more kinds nor another receiver.
     for slug, change in (("alarms", {"kinds": ["audit"]}), ("log", {"url": "https://evil.example/"})):
         assert _is_refused(api.patch(f"{ALPHA}/feeds/{slug}", json=change, headers=weak)), slug
     assert api.patch(f"{ALPHA}/feeds/log", json={"name": "siem"}, headers=weak).status_code == 200
@@ -234,7 +237,7 @@ def test_tenant_file_needs_the_permissions_of_its_feeds(api: httpx.Client, as_ms
 
 @pytest.fixture
 def jobs_with_device_data(app_engine: Engine, tenant_id: TenantId, api: httpx.Client) -> None:
-    """Jobs with device data: a finished replay, and a failed publication and import."""
+    """Jobs that contain device data: a finished replay, a failed publication and a failed import."""
     result = {"differences": [{"examples": [{"mac": "00005e005301"}]}]}
     problem = {"code": "refused", "title": "Refused.", "detail": "00005e005301"}
     for needs, told in (

@@ -1,4 +1,4 @@
-"""Feeds through the API: sealed values are never returned."""
+"""Feeds in the API. It never returns sealed values."""
 
 import httpx
 import pytest
@@ -127,7 +127,7 @@ def test_invalid_feed_is_not_created(api: httpx.Client) -> None:
     ],
 )
 def test_blocked_address_is_rejected_on_save(api: httpx.Client, host: str) -> None:
-    """With the same rules as the sender."""
+    """The API applies the rules of the sender."""
     plain = host.strip("[]")
     of_syslog = {"name": "logs", "kind": "syslog", "settings": {"host": plain}}
     of_webhook = {"name": "hook", "kind": "webhook", "settings": {"url": f"https://{host}/in"}}

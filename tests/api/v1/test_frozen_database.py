@@ -1,4 +1,4 @@
-"""PostgreSQL freezes under 64 clients: each process answers in time, and recovers afterwards."""
+"""PostgreSQL freezes under 64 clients. Each process responds in time, and recovers afterwards."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -75,7 +75,7 @@ def asking(client: httpx.Client, asks: Sequence[Ask]) -> Iterator[list[Answer]]:
 
 
 def freeze(cluster: Cluster, client: httpx.Client, asks: Sequence[Ask], *, is_warm: bool) -> list[Answer]:
-    """Freeze PostgreSQL: during requests if `is_warm`, otherwise when the first ones open connections."""
+    """Freeze PostgreSQL: during requests if `is_warm`, otherwise when the first requests open connections."""
     with ExitStack() as stack:
         if not is_warm:
             stack.enter_context(cluster.frozen())
@@ -134,8 +134,8 @@ def test_api_reports_a_frozen_database_in_time(
 def test_api_recovers_from_a_freeze_in_transactions(
     database, cluster, tenant_id, msp_token, tmp_path, monkeypatch
 ) -> None:
-    """Each transaction has written something and waits for a lock."""
-    # One token stands in for many owners.
+    """Each transaction has written a row and waits for a lock."""
+    # One token represents many owners.
     monkeypatch.setattr("api.thread_limits.MAX_OWNER_REQUESTS", MAX_CONNECTIONS)
     app = create_app(settings_of_public(database, tmp_path))
     with serve_app(app, http=HttpWithFiles) as client, ThreadPoolExecutor(MAX_CONNECTIONS) as clients:
@@ -159,10 +159,10 @@ def get(path: str) -> Ask:
 
 
 def ask_status(authority: CertificateAuthority) -> Ask:
-    """An OCSP request. The response `tryLater` counts as 503."""
+    """Send an OCSP request. The response `tryLater` counts as 503."""
 
     def ask(client: httpx.Client, number: int) -> httpx.Response:
-        # Requests with a nonce are never answered from the cache.
+        # Responses to requests with a nonce never come from the cache.
         asked = question(authority, 1 + number, nonce=number.to_bytes(16))
         answer = client.post(f"/ocsp/{authority.id}", content=asked)
         if answer.status_code != HTTPStatus.OK:

@@ -1,4 +1,4 @@
-"""Directories and providers through the API, one of them a real directory."""
+"""Directories and other identity providers in the API. One is a real directory."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,38 +18,42 @@ SOURCES = "/v1/tenants/alpha/identity-sources"
 
 
 @pytest.fixture
-def near(database: Database, tmp_path: Path, api: httpx.Client) -> Iterator[httpx.Client]:
-    """The API of a platform that allows sources on loopback, where the tests run theirs."""
+def api_with_loopback_sources(database: Database, tmp_path: Path, api: httpx.Client) -> Iterator[httpx.Client]:
+    """The API of a platform that allows sources on loopback, where the tests run their directory."""
     with serve_app(create_app(replace(settings_of_public(database, tmp_path), outbound_reach=HERE))) as client:
         client.headers["Authorization"] = api.headers["Authorization"]
         yield client
 
 
-def test_source_is_created_tested_updated_and_deleted(near: httpx.Client, document: dict[str, object]) -> None:
-    made = near.post(SOURCES, json={"name": "corp", "kind": "ldap", "settings": document, "secret": SERVICE_PASSWORD})
+def test_source_is_created_tested_updated_and_deleted(
+    api_with_loopback_sources: httpx.Client, document: dict[str, object]
+) -> None:
+    made = api_with_loopback_sources.post(
+        SOURCES, json={"name": "corp", "kind": "ldap", "settings": document, "secret": SERVICE_PASSWORD}
+    )
     assert made.status_code == 201, made.text
     assert (made.json()["secret"], made.json()["position"], made.json()["enabled"]) == ("set", 100, True)
     address = f"{SOURCES}/corp"
-    right = near.post(f"{address}/test", json={"user": ANNA, "password": ANNAS_PASSWORD})
+    right = api_with_loopback_sources.post(f"{address}/test", json={"user": ANNA, "password": ANNAS_PASSWORD})
     assert right.status_code == 200, right.text
     assert (right.json()["verified"], right.json()["name"]) == (True, ANNA)
     assert right.json()["steps"]
-    wrong = near.post(f"{address}/test", json={"user": ANNA, "password": "guessed"}).json()
+    wrong = api_with_loopback_sources.post(f"{address}/test", json={"user": ANNA, "password": "guessed"}).json()
     assert (wrong["verified"], bool(wrong["reason"]), bool(wrong["advice"])) == (False, True, True)
-    read = near.get(address)
-    changed = near.patch(address, json={"enabled": False, "settings": {"waiting": 3}})
+    read = api_with_loopback_sources.get(address)
+    changed = api_with_loopback_sources.patch(address, json={"enabled": False, "settings": {"waiting": 3}})
     assert (changed.json()["enabled"], changed.json()["settings"]["waiting"]) == (False, 3)
-    back = near.patch(address, json={"settings": {"waiting": None}, "position": 1})
+    back = api_with_loopback_sources.patch(address, json={"settings": {"waiting": None}, "position": 1})
     assert "waiting" not in back.json()["settings"]
-    # Otherwise the secret would go to the server of anyone who can change the address.
-    elsewhere = near.patch(address, json={"settings": {"urls": ["ldaps://ldap.example.net"]}})
+    # Otherwise a user who can change the address could send the secret to any server.
+    elsewhere = api_with_loopback_sources.patch(address, json={"settings": {"urls": ["ldaps://ldap.example.net"]}})
     assert (elsewhere.status_code, elsewhere.json()["place"]) == (422, "secret")
-    for answer in (made, right, read, changed, near.get(SOURCES)):
+    for answer in (made, right, read, changed, api_with_loopback_sources.get(SOURCES)):
         assert SERVICE_PASSWORD not in answer.text
         assert ANNAS_PASSWORD not in answer.text
-    assert near.delete(address, headers={"If-Match": read.headers["etag"]}).status_code == 412
-    assert near.delete(address).status_code == 204
-    assert near.get(SOURCES).json() == {"items": [], "next": None}
+    assert api_with_loopback_sources.delete(address, headers={"If-Match": read.headers["etag"]}).status_code == 412
+    assert api_with_loopback_sources.delete(address).status_code == 204
+    assert api_with_loopback_sources.get(SOURCES).json() == {"items": [], "next": None}
 
 
 def test_settings_are_validated_together(api: httpx.Client) -> None:

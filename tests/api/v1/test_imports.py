@@ -1,4 +1,4 @@
-"""Imports and exports of tenant files through the API."""
+"""Imports and exports of endpoint, user and NAS files in the API."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -121,7 +121,7 @@ def test_large_file_becomes_a_job(api: httpx.Client, work: Callable[[], bool]) -
     assert work()
     job = api.get(begun.headers["location"]).json()
     assert (job["state"], job["result"]["counts"]["endpoints"]["add"]) == ("done", 1_001), job
-    # The next file has the error in its last line.
+    # The last line of the next file has an error.
     begun = give(api, "endpoints", text + "xyz,\n", existing="update")
     assert work()
     problem = api.get(begun.headers["location"]).json()["problem"]
@@ -246,7 +246,7 @@ def test_export_is_imported_unchanged(api: httpx.Client) -> None:
 def test_slow_download_holds_no_transaction(
     app_engine: Engine, tenant_id: TenantId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each transaction would hold one of the few shared connections."""
+    """Otherwise each download would hold one of the few shared connections."""
     held = 0
 
     @contextmanager

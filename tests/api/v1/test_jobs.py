@@ -1,4 +1,4 @@
-"""Jobs through the API: listed, cancelled, retried."""
+"""Jobs in the API: listed, cancelled, retried."""
 
 from uuid import UUID
 
@@ -23,8 +23,8 @@ NEEDS = (Permission.ENDPOINT_MANAGE, Permission.USER_MANAGE)
 
 
 @pytest.fixture
-def made(app_engine: Engine, tenant_id: TenantId) -> list[str]:
-    """Ids, the oldest first."""
+def job_ids(app_engine: Engine, tenant_id: TenantId) -> list[str]:
+    """Ids of the jobs, oldest first."""
     owner = Owner(tenant_id=tenant_id)
     found = []
     for kind in ("test.0", "bulk.run", "test.2"):
@@ -35,7 +35,7 @@ def made(app_engine: Engine, tenant_id: TenantId) -> list[str]:
     return found
 
 
-def test_pages_are_newest_first_and_show_no_input(api: httpx.Client, made: list[str]) -> None:
+def test_pages_are_newest_first_and_show_no_input(api: httpx.Client, job_ids: list[str]) -> None:
     found = []
     after = ""
     while True:
@@ -43,18 +43,18 @@ def test_pages_are_newest_first_and_show_no_input(api: httpx.Client, made: list[
         found += page["items"]
         if (after := page["next"]) is None:
             break
-    assert [each["id"] for each in found] == made[::-1]
+    assert [each["id"] for each in found] == job_ids[::-1]
     assert found[0].keys() == routes.Job.model_fields.keys()
     assert "hush" not in str(found)
-    assert [each["id"] for each in api.get(JOBS, params={"kind": "bulk.run"}).json()["items"]] == [made[1]]
+    assert [each["id"] for each in api.get(JOBS, params={"kind": "bulk.run"}).json()["items"]] == [job_ids[1]]
     assert api.get(JOBS, params={"state": ["done", "failed"]}).json()["items"] == []
     assert api.get(JOBS, params={"after": "IngiIg"}).status_code == 422
 
 
 def test_job_is_cancelled_once_and_retried_after_failure(
-    api: httpx.Client, app_engine: Engine, worker_engine: Engine, made: list[str]
+    api: httpx.Client, app_engine: Engine, worker_engine: Engine, job_ids: list[str]
 ) -> None:
-    first, second, _ = made
+    first, second, _ = job_ids
     assert api.post(f"{JOBS}/{first}/cancel").json()["state"] == "cancelled"
     again = api.post(f"{JOBS}/{first}/cancel")
     assert (again.status_code, again.json()["code"]) == (409, "conflict")
@@ -80,9 +80,9 @@ def test_job_is_cancelled_once_and_retried_after_failure(
 
 
 def test_retry_needs_the_permissions_of_the_start(
-    api: httpx.Client, app_engine: Engine, tenant_id: TenantId, make_token: MakeToken, made: list[str]
+    api: httpx.Client, app_engine: Engine, tenant_id: TenantId, make_token: MakeToken, job_ids: list[str]
 ) -> None:
-    first, second, third = made
+    first, second, third = job_ids
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         for job, needs in ((first, list(NEEDS)), (second, None), (third, ["endpoint.fly"])):
             row = service.require_job(session, owner=Owner(tenant_id=tenant_id), job_id=UUID(job))
@@ -92,16 +92,16 @@ def test_retry_needs_the_permissions_of_the_start(
         token = make_token(owner, Permission.JOB_MANAGE, *held)
         answer = api.post(f"{JOBS}/{first}/retry", headers={"Authorization": f"Bearer {token}"})
         assert answer.status_code == status, answer.text
-    # Jobs from before permissions were recorded, or with a permission that no longer exists: nobody can tell.
+    # A job without recorded permissions, or with an unknown permission. Admit cannot check either.
     assert api.post(f"{JOBS}/{second}/retry").status_code == 409
     gone = api.post(f"{JOBS}/{third}/retry")
     assert (gone.status_code, gone.json()["remedy"]) == (409, "Start a new job.")
 
 
-def test_unknown_job_kind_fails_in_the_end(
-    worker_engine: Engine, app_engine: Engine, tenant_id: TenantId, made: list[str]
+def test_unknown_job_kind_fails_after_its_retries(
+    worker_engine: Engine, app_engine: Engine, tenant_id: TenantId, job_ids: list[str]
 ) -> None:
-    """After a downgrade the job is retried because a newer worker may be back by then."""
+    """A downgrade removes job kinds. Admit retries the job, because a newer worker may return."""
     assert run_next({}, unseal=lambda sealed, _: sealed, app_engine=app_engine, engine=worker_engine)
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         rows: list[Job] = list(service.list_jobs(session, owner=Owner(tenant_id=tenant_id)))

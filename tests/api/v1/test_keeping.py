@@ -1,4 +1,4 @@
-"""Retention, exports and the platform's status through the API."""
+"""Retention, exports and the status of the platform, in the API."""
 
 import json
 

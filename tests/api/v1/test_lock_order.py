@@ -1,4 +1,4 @@
-"""Two concurrent changes that lock the same rows: one waits for the other, and both succeed (nac.core.locking)."""
+"""Two concurrent changes lock equal rows. One waits for the other, and each succeeds (nac.core.locking)."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ Ask = Callable[[], httpx.Response]
 
 @pytest.fixture
 def one_after_the_other(database: Database) -> Callable[..., list[int]]:
-    """Return the statuses of requests. Each is sent once the previous one waits for a lock, all behind `lock`."""
+    """Send each request when the previous request waits for a lock, all behind `lock`. Returns their statuses."""
 
     def ask(lock: str, *asks: Ask) -> list[int]:
         with (
@@ -90,7 +90,7 @@ _NAMESAKES: Final[list[tuple[str, str, list[dict[str, Any]]]]] = [
 def test_two_same_named_items_are_renamed_at_once(
     api: httpx.Client, database: Database, what: str, table: str, made: list[dict[str, Any]], named: bool
 ) -> None:
-    """The remaining holder of the name keeps it while a policy uses it."""
+    """The remaining item with this name keeps it while a policy uses it."""
     for body in made:
         assert api.post(f"{ALPHA}/{what}", json=body).status_code == 201
     if named:
@@ -115,7 +115,7 @@ def test_two_same_named_items_are_renamed_at_once(
 def test_one_item_is_renamed_twice_at_once(
     api: httpx.Client, one_after_the_other: Callable[..., list[int]], what: str, made: dict[str, Any]
 ) -> None:
-    """Neither request names a state to compare."""
+    """Neither request has an If-Match header."""
     assert api.post(f"{ALPHA}/{what}", json={"name": "core", **made}).status_code == 201
     statuses = one_after_the_other(
         f"LOCK TABLE {what} IN SHARE ROW EXCLUSIVE MODE",
@@ -126,7 +126,7 @@ def test_one_item_is_renamed_twice_at_once(
 
 
 def test_policy_references_are_locked_by_id_order(api: httpx.Client, database: Database) -> None:
-    """Creation order does not matter: a change that waits for the first row has locked none of the others."""
+    """The order of creation has no effect. A change that waits for the first row has not locked the other rows."""
     for key in "abcdefgh":
         assert api.post(f"{ALPHA}/nases", json={"name": "core", "identifier": key}).status_code == 201
     assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
@@ -153,7 +153,7 @@ _BULK: Final[list[tuple[str, dict[str, Any]]]] = [
 def test_group_delete_and_member_change_both_complete(
     api: httpx.Client, database: Database, noun: str, item: dict[str, Any]
 ) -> None:
-    """Members that stay in the group. The first change succeeds, and the second sees the current state."""
+    """The members stay in the group. The first change succeeds, and the second change sees its result."""
     assert api.post(f"{ALPHA}/{noun}-groups", json={"name": "first"}).status_code == 201
     bulk = {"operation": "put", "existing": "update", "items": [item]}
     assert api.post(f"{ALPHA}/{noun}s/bulk", json=bulk).status_code == 200
@@ -163,7 +163,7 @@ def test_group_delete_and_member_change_both_complete(
         psycopg.connect(database.superuser_url) as other,
         ThreadPoolExecutor(2) as clients,
     ):
-        # The change has removed these members and is about to add them again.
+        # The change has removed these members and will add them again.
         other.execute(f"LOCK TABLE {noun}_group_members IN SHARE MODE")
         both = [clients.submit(api.post, f"{ALPHA}/{noun}s/bulk", json=changed)]
         until(lambda: looking.execute(_WAITING).fetchone() == (1,), "the change waits")

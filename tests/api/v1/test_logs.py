@@ -1,4 +1,4 @@
-"""Decisions, accounting and usage through the API."""
+"""Decisions, accounting and usage in the API."""
 
 from datetime import timedelta
 

@@ -36,7 +36,7 @@ def test_idempotent_change_runs_once(api: httpx.Client) -> None:
     assert "idempotency-replayed" not in first.headers
     assert (first.headers["admit-live"], again.headers["admit-live"]) == ("false", "false")
     assert "tenant" not in again.headers
-    # Without the key, or with another key, it is another change.
+    # Without the key, or with another key, the request is another change.
     for headers in ({}, named("other")):
         assert api.post(ENDPOINTS, json={"mac": PRINTER}, headers=headers).status_code == 409
     gone = [api.delete(f"{ENDPOINTS}/{PRINTER}", headers=named("gone")) for _ in range(2)]
@@ -112,7 +112,7 @@ def test_stale_if_match_is_rejected(api: httpx.Client) -> None:
     assert api.get(path).json()["name"] == "A"
     assert api.patch(path, json={"name": "C"}, headers={"If-Match": "*"}).status_code == 200
     now = api.get(path).headers["etag"]
-    # A weak tag never matches (RFC 9110 13.1.1), and only a limited number of tags is read.
+    # A weak tag never matches (RFC 9110 13.1.1). Admit reads only a limited number of tags.
     for none in (f"W/{now}", now.strip('"'), "", '"x",' * 5_000 + now, "*, " + now[:-1]):
         assert api.patch(path, json={"name": "D"}, headers={"If-Match": none}).status_code == 412, none
     several = [("If-Match", '"y"'), ("If-Match", f'"z", {now}')]
@@ -147,7 +147,7 @@ def test_error_names_the_alternative_to_if_match(api: httpx.Client) -> None:
 
 
 def test_replayed_response_has_the_current_cell_status(api: httpx.Client, database: Database) -> None:
-    """For an update of a tenant, and for its creation."""
+    """The response belongs to an update or to the creation of a tenant."""
     new = {"slug": "beta"}
     first = [
         api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k")),

@@ -1,4 +1,4 @@
-"""Times use RFC 3339. A bare number could be seconds or milliseconds."""
+"""Times in the API use RFC 3339. A number could be seconds or milliseconds, and is rejected."""
 
 import httpx
 import pytest

@@ -51,7 +51,7 @@ STOPPED = (403, "msp-suspended")
 
 @pytest.fixture
 def person(app_engine: Engine, api: httpx.Client) -> Person:
-    """A signed-in member of the owner with this role and address."""
+    """Create a signed-in member of the owner with this role and mail address."""
 
     def make(owner: Owner, role: str, email: str) -> Browser:
         held = permissions_at(owner.level)
@@ -60,7 +60,7 @@ def person(app_engine: Engine, api: httpx.Client) -> Person:
         with session_scope(PersonScope(added.person.id), engine=app_engine) as session:
             people.set_password(session, actor=ACTOR, person_id=added.person.id, password=PASSWORD)
         browser = Browser(api)
-        # Replaces the client's own credential.
+        # The session replaces the client's own credential.
         browser.headers["Authorization"] = ""
         browser.sign_in(email)
         return browser
@@ -78,9 +78,9 @@ def test_suspended_msp_blocks_its_users_but_not_its_tenants(
     of_ann = ann.ask("POST", "/tenants/alpha/tokens", token).json()["token"]
     of_hal = hal.ask("POST", "/tenants/alpha/tokens", token).json()["token"]
     of_tenant = make_token(Owner(tenant_id=tenant_id))
-    # No user backs the MSP's token: rows it creates belong to the token, as do theirs.
-    of_msp = _made_by(api, msp_token, token | {"permissions": ["tenant.read", "token.manage"]})
-    of_its_own = _made_by(api, of_msp, token)
+    # No user created the MSP's token. Its rows belong to the token, and so do rows of tokens that it created.
+    of_msp = _rows_created_by(api, msp_token, token | {"permissions": ["tenant.read", "token.manage"]})
+    of_its_own = _rows_created_by(api, of_msp, token)
 
     def by(secret: str, path: str) -> httpx.Response:
         return api.get(f"/v1{path}", headers={"Authorization": f"Bearer {secret}"})
@@ -96,16 +96,16 @@ def test_suspended_msp_blocks_its_users_but_not_its_tenants(
     assert refusal(ann.ask("POST", "/tenants", {"slug": "new"})) == STOPPED
     assert refusal(ann.ask("POST", "/tenants", {"slug": "new", "msp": "acme"})) == STOPPED
     assert refusal(ann.ask("PATCH", "/tenants/alpha", {"name": "Mine"})) == STOPPED
-    # The account is unchanged, and the scope is reported as suspended.
+    # The account is unchanged. The response reports that the MSP is suspended.
     [place] = ann.ask("GET", "/me/places").json()["items"]
     assert (place["slug"], place["status"], place["permissions"]) == ("acme", "suspended", [])
-    # Tokens that an MSP's user created elsewhere end with the user; those of the tenant's own users stay.
+    # A token that an MSP's user created elsewhere ends with the user. Tokens of the tenant's own users remain valid.
     for secret in (of_ann, of_msp, of_its_own):
         assert by(secret, "/tenants/alpha").status_code == 401
     for secret in (of_hal, of_tenant):
         assert by(secret, "/tenants/alpha").json()["status"] == "active"
     hal.good("PATCH", "/tenants/alpha", {"name": "Mine"})
-    # Users of another MSP learn nothing, and the operator is not affected.
+    # Users of another MSP get no information, and the operator is not affected.
     assert operator("POST", "/msps", json={"slug": "bolt"}).status_code == 201
     assert operator("GET", "/msps/acme").json()["status"] == "suspended"
     assert operator("GET", "/tenants/alpha").status_code == 200
@@ -118,7 +118,7 @@ def test_suspended_msp_blocks_its_users_but_not_its_tenants(
     assert ann.ask("GET", "/msps/acme").status_code == 200
 
 
-def _made_by(api: httpx.Client, secret: str, token: dict[str, object]) -> str:
+def _rows_created_by(api: httpx.Client, secret: str, token: dict[str, object]) -> str:
     made = api.post("/v1/tenants/alpha/tokens", json=token, headers={"Authorization": f"Bearer {secret}"})
     assert made.status_code == 201, made.text
     return str(made.json()["token"])
@@ -150,7 +150,7 @@ def test_tenants_follow_their_msp_on_request(
 
     operator("POST", "/msps/acme/suspend", json={})
     assert statuses() == ["active", "suspended", "active"]
-    # Also if it is already suspended.
+    # This applies also to a tenant that is already suspended.
     operator("POST", "/msps/acme/suspend", json={"with_tenants": True})
     assert statuses() == ["suspended"] * 3
     own = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id))}"}
@@ -215,7 +215,7 @@ def test_msp_is_deleted_without_tenants_and_keeps_its_audit(
         }
     assert {name for name, count in left.items() if count} <= {"audit_log.msp_id", "audit_chains.msp_id"}
     assert left["audit_log.msp_id"]
-    # The users belong to nobody afterwards.
+    # After the deletion, the users have no owner.
     assert ann.ask("GET", "/me").status_code == 200
     told = operator("GET", "/platform/audit?target=acme").json()["items"]
     assert [row["action"] for row in told][:1] == ["msp.delete"]
@@ -249,7 +249,7 @@ def test_caller_lists_only_visible_msps(
     for who, expected in ((ann, ["acme"]), (tom, [])):
         assert slugs(who.ask("GET", "/msps")) == expected
     assert api.post("/v1/msps/acme/members", json=chosen).status_code == 201
-    # The same as when each is read separately.
+    # Equal to the rows that separate requests return.
     assert slugs(tom.ask("GET", "/msps")) == ["acme"]
     assert tom.ask("GET", "/msps/acme").status_code == 200
     assert api.put("/v1/msps/acme/sign-in-rules", json={"two_factors": True}).status_code == 200
@@ -265,7 +265,7 @@ def test_msps_are_listed_in_pages(api: httpx.Client, operator: Ask) -> None:
     first = operator("GET", "/msps?limit=1&sort=-slug")
     assert slugs(first) == ["bolt"]
     assert slugs(operator("GET", f"/msps?limit=1&sort=-slug&after={first.json()['next']}")) == ["acme"]
-    # A cursor of another caller's list reaches only the caller's own rows.
+    # A cursor from the list of another caller returns only rows of the current caller.
     assert slugs(api.get(f"/v1/msps?limit=1&sort=-slug&after={first.json()['next']}")) == ["acme"]
 
 

@@ -1,4 +1,4 @@
-"""Switches, access points and controllers through the API."""
+"""NASes in the API: switches, access points and controllers."""
 
 import httpx
 import pytest
@@ -38,7 +38,7 @@ def test_mab_settings_are_updated_and_never_show_the_text(api: httpx.Client) -> 
     assert (made["mab_password"], made["mab_by_name"]) == ("fixed", True)
     assert "NOPASSWORD" not in str(made)
     address = f"{NASES}/{made['id']}"
-    # The text stays until it is replaced.
+    # The text remains stored until an update replaces it.
     assert api.patch(address, json={"mab_by_name": False, "vendor": "aruba"}).json()["mab_password"] == "fixed"
     assert api.patch(address, json={"mab_password": "fixed"}).status_code == 200
     assert api.patch(address, json={"mab_password": "empty"}).json()["mab_password"] == "empty"
@@ -148,7 +148,7 @@ def test_exempt_nas_shows_observations_until_enforced(api: httpx.Client, owner_e
     assert shown["notes"][0].startswith("it has sent Message-Authenticator with every request since ")
     [listed] = api.get(NASES).json()["items"]
     assert listed["signing"] == shown["signing"]
-    # Values observed meanwhile do not block the change.
+    # Values observed in the meantime do not block the change.
     enforced = api.patch(address, json={"require_message_authenticator": True}, headers={"If-Match": before})
     assert enforced.status_code == 200, enforced.text
     assert enforced.json()["signing"] is None
@@ -160,7 +160,7 @@ def test_exempt_nas_shows_observations_until_enforced(api: httpx.Client, owner_e
 @pytest.mark.parametrize(
     ("signs_since", "last_signed_at"), [("6 days 23 hours", "0 hours"), ("8 days", "2 days"), (None, None)]
 )
-def test_exempt_nas_is_unsafe_before_a_signed_week(
+def test_exempt_nas_without_a_signed_week_is_unsafe_to_enforce(
     api: httpx.Client, owner_engine: Engine, signs_since: str | None, last_signed_at: str | None
 ) -> None:
     made = add(api, "Old", address="192.0.2.7", require_message_authenticator=False)

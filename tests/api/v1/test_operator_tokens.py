@@ -1,4 +1,4 @@
-"""The operator's tokens: who can read the key of the installation has all permissions, for a short time."""
+"""Tokens of the operator. A user who can read the installation's key has all permissions for a short time."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,7 +84,7 @@ def test_token_expires_within_two_minutes(clock: list[int], key_file: Path) -> N
     assert token.is_valid(key)
     clock[0] += 1
     assert not token.is_valid(key)
-    # A token of the future is invalid too.
+    # A token from the future is invalid too.
     clock[0] -= 600
     assert not token.is_valid(key)
 

@@ -1,4 +1,4 @@
-"""Lists that were once unpaged: each has pages, orders and filters."""
+"""Lists of several kinds of items: each has pages, orders and filters."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -21,7 +21,7 @@ ALPHA, ACME = "/v1/tenants/alpha", "/v1/msps/acme"
 _LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "ou=people,dc=example,dc=net"}
 _WEBHOOK = {"url": "https://siem.example/", "kinds": ["authentication"]}
 _ROLE = {"permissions": ["session.read"]}
-# How to create each kind, and its orders.
+# For each kind: the requests that create items, and the orders of the list.
 MADE: Mapping[str, tuple[list[dict[str, Any]], set[str]]] = {
     f"{ALPHA}/sites": (
         [{"slug": "north", "name": "Branch"}, {"slug": "south", "name": "Branch", "time_zone": "Europe/Berlin"}],
@@ -105,14 +105,14 @@ def test_lists_are_paged_in_each_order_and_filtered(api: httpx.Client, alpha: Ce
 
 @pytest.fixture
 def signed_in(owner_engine: Engine, platform: Platform) -> list[str]:
-    """Ids of sign-ins by the MSP's provider, more than the old limit, the first one first."""
+    """Ids of sign-ins by the MSP's provider, oldest first. They are more than one page."""
     now, sign_on_id = utc_now(), uuid4()
     with Session(owner_engine) as session, session.begin():
         session.add(SignOn(id=sign_on_id, msp_id=MspId(platform.msp_id), settings={}, secret_sealed=b""))
         people = [Person(id=uuid4(), email=f"{name}@acme.example", name=name) for name in ("ann", "bob")]
         session.add_all(people)
         session.flush()
-        # An owner does not see who the users of other owners are.
+        # An owner cannot see the users of other owners.
         here = {"msp_id": platform.msp_id, "role": "auditor", "created_by": "test"}
         session.add_all(Membership(person_id=person.id, **here) for person in people)
         rows = [
@@ -127,7 +127,7 @@ def signed_in(owner_engine: Engine, platform: Platform) -> list[str]:
                 "last_seen_at": now,
                 "sign_on_id": sign_on_id,
                 "via_msp_id": platform.msp_id,
-                # Those sessions have ended.
+                # The sessions of these sign-ins have ended.
                 "ended_at": now if number % 100 == 50 else None,
             }
             for number in range(600)

@@ -1,4 +1,4 @@
-"""Policies through the API: drafts, versions, publishing, rollback, and conflicts."""
+"""Policies in the API: drafts, versions, publishing, rollback and conflicts."""
 
 import json
 from typing import Any
@@ -53,7 +53,7 @@ def mistakes(answer: httpx.Response) -> dict[str, str]:
 
 @pytest.fixture
 def record(owner_engine: Engine, tenant_id: TenantId, api: httpx.Client):
-    """Log MAB decisions about printers that got VLAN 20."""
+    """Function that logs MAB decisions about printers on VLAN 20."""
     site_id = UUID(api.get(f"{HERE}/sites/main").json()["id"])
 
     def record(times: int = 1) -> None:
@@ -229,7 +229,7 @@ def test_long_replay_and_publication_are_jobs(
     for name in ("total", "changed", "groups", "digest"):
         assert replayed["result"][name] == at_once.json()[name]
     asked = publish(api, document("30"))
-    # The job's state, which is returned and which Location names.
+    # The ETag is that of the job in Location.
     assert asked.headers["etag"] == api.get(asked.headers["location"]).headers["etag"]
     taken = api.patch(OFFICE, json={"name": "Late"}, headers={"If-Match": asked.headers["etag"]})
     assert (taken.status_code, taken.json()["code"]) == (412, "has-changed")
@@ -238,7 +238,7 @@ def test_long_replay_and_publication_are_jobs(
     digest = refused["problem"]["replay"]["digest"]
     assert api.get(OFFICE).json()["published_version"] == 1
     waiting = api.post(f"{OFFICE}/publish", json={"acknowledge": digest})
-    # A draft saved meanwhile, perhaps without publish permission, is not published with it.
+    # The publication does not include a draft saved meanwhile, perhaps by a user without publish permission.
     assert api.put(f"{OFFICE}/draft", json=document("40")).status_code == 200
     late = job(waiting)
     assert (late["state"], late["problem"]["detail"]) == ("failed", "The draft is version 3, not 2.")
@@ -250,7 +250,7 @@ def test_long_replay_and_publication_are_jobs(
 
 @pytest.mark.usefixtures("replay_required")
 def test_publication_without_draft_starts_no_job(api: httpx.Client, record, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a draft saved while the job waits would be published without review."""
+    """Otherwise the job would publish a draft that was saved while it waited, without a review."""
     monkeypatch.setattr(replay_jobs, "MAX_INLINE_REQUESTS", 2)
     record(3)
     assert api.post(f"{HERE}/policies", json={"slug": "office"}).status_code == 201

@@ -1,4 +1,4 @@
-"""Policy evaluation through the API: checks, simulations, replays, and invalid requests."""
+"""Policy evaluation in the API: checks, simulations, replays and invalid requests."""
 
 import httpx
 from jsonschema import Draft202012Validator

@@ -35,7 +35,7 @@ def bearer(token: str) -> dict[str, str]:
 def test_rate_limited_caller_gets_retry_after(limited: httpx.Client, msp_token: str) -> None:
     answers = [limited.get(LIST, headers=bearer(msp_token)) for _ in range(6)]
     assert [answer.status_code for answer in answers] == [200] * 6
-    # A valid token gets its own bucket.
+    # A caller with a valid token has its own bucket.
     assert answers[0].headers["ratelimit"].startswith('"source";r=4;t=')
     assert answers[1].headers["ratelimit-policy"] == '"credential";q=5;w=60'
     assert answers[1].headers["ratelimit"].startswith('"credential";r=4;t=')
@@ -46,7 +46,7 @@ def test_rate_limited_caller_gets_retry_after(limited: httpx.Client, msp_token: 
     assert 1 <= int(refused.headers["retry-after"]) <= 12
     assert refused.headers["ratelimit"].startswith('"credential";r=0;t=')
     assert refused.headers["x-request-id"]
-    # Other callers, and those without a credential, have their own buckets.
+    # Other callers, and callers without a credential, have their own buckets.
     assert limited.get(LIST).status_code == 401
     assert limited.get("/readyz").status_code != 429
 
@@ -59,7 +59,7 @@ def test_guessing_caller_is_blocked_without_locking_out_others(limited: httpx.Cl
 
 
 def test_invalid_credential_gets_no_bucket_of_its_own(limited: httpx.Client) -> None:
-    """A route that checks no credential does not validate one either."""
+    """A route that does not require a credential does not validate credentials either."""
     shown = [{"Cookie": f"admit={number}"} for number in range(3)] + [bearer(f"x{number}") for number in range(3)]
     answers = [limited.get("/sign-up", headers=headers) for headers in shown]
     assert [answer.status_code for answer in answers] == [404] * 5 + [429]
@@ -88,7 +88,7 @@ def test_buckets_refill() -> None:
     assert buckets.take("a") == 59
 
 
-def test_credentials_are_kept_apart() -> None:
+def test_each_credential_has_its_own_bucket() -> None:
     shown = [
         [(b"authorization", b"Bearer a")],
         [(b"authorization", b"Bearer b")],
@@ -98,7 +98,7 @@ def test_credentials_are_kept_apart() -> None:
     assert len({hash_credential(headers) for headers in shown}) == 4
     assert hash_credential([(b"cookie", b"admit=a; z=3")]) == hash_credential(shown[2])
     assert hash_credential([(b"cookie", b"x=1; admit-device=a")]) is None
-    # Ignored headers identify nobody: a proxy's shared credential, and cookies next to a token.
+    # Ignored headers identify no caller: a credential that a proxy sends for all callers, and cookies next to a token.
     proxied = (b"authorization", b"Basic cHJveHk6")
     assert hash_credential([proxied]) is None
     assert hash_credential([proxied, *shown[2]]) == hash_credential(shown[2])
@@ -152,7 +152,7 @@ def test_tokens_of_one_owner_share_a_bucket(
     own = [make_token(Owner(platform.msp_id)) for _ in range(3)]
     answers = [shared.get(LIST, headers=bearer(token)) for token in own for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200] * 8 + [429]
-    # Headers describe the bucket with the least left.
+    # The headers describe the bucket with the fewest remaining requests.
     assert [answer.headers["ratelimit"].partition(";t")[0] for answer in answers[:5]] == [
         *('"source";r=4', '"credential";r=4', '"credential";r=3'),
         *('"source";r=3', '"owner";r=3'),
@@ -162,7 +162,7 @@ def test_tokens_of_one_owner_share_a_bucket(
     assert refused.headers["ratelimit"].startswith('"owner";r=0;t=')
     assert (refused.json()["code"], 1 <= int(refused.headers["retry-after"]) <= 8) == ("too-many-requests", True)
     assert "of all credentials of one owner" in refused.json()["detail"]
-    # Its tenant is another owner.
+    # A tenant of this owner is another owner.
     assert shared.get(LIST, headers=bearer(make_token(Owner(tenant_id=tenant_id)))).status_code == 200
 
 

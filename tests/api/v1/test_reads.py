@@ -1,4 +1,4 @@
-"""Each read checks its caller, and holds one connection at a time."""
+"""Each read request checks its caller, and uses one connection at a time."""
 
 from datetime import timedelta
 
@@ -55,9 +55,9 @@ def some(api: httpx.Client) -> None:
         assert api.post(f"{ALPHA}/endpoints", json={"mac": mac, "name": f"Ä {last}"}).status_code == 201
 
 
-def test_lookup_is_two_statements(api: httpx.Client, some: None) -> None:
+def test_lookup_takes_two_statements(api: httpx.Client, some: None) -> None:
     path = f"{ALPHA}/sessions?user=nobody"
-    # The first request records the use of the token.
+    # The first request updates the time of the token's last use.
     assert api.get(path).status_code == 200
     with counted(get_process_engine()) as statements:
         assert api.get(path).status_code == 200

@@ -1,4 +1,4 @@
-"""Renames, and what blocks them."""
+"""Renames of items, and uses that block a rename."""
 
 from typing import Any
 
@@ -181,7 +181,7 @@ def test_pool_named_by_a_policy_keeps_its_name(api: httpx.Client) -> None:
     written["rules"][0]["then"]["ip_pool"] = "devices"
     saved = api.put(f"{ALPHA}/policies/office/draft", json=written)
     assert saved.status_code == 200, saved.text
-    # The site's own pool also keeps its name, because the tenant's would replace it.
+    # The pool of the site keeps its name too. Otherwise the tenant's pool would replace it.
     for query in ("", "?site=branch"):
         refused = api.patch(f"{ALPHA}/pools/devices{query}", json={"name": "others"})
         assert (refused.status_code, refused.json()["code"]) == (409, "in-use"), refused.text
@@ -189,7 +189,7 @@ def test_pool_named_by_a_policy_keeps_its_name(api: httpx.Client) -> None:
 
 
 def test_pool_cannot_take_the_name_of_a_policy_pool(api: httpx.Client) -> None:
-    """The site's pool would replace the tenant's."""
+    """The site's pool would replace the tenant's pool in the policy."""
     assert api.post(f"{ALPHA}/sites", json={"slug": "branch"}).status_code == 201
     for name, site in (("devices", None), ("others", "branch")):
         made = {"name": name, "ranges": [f"10.{2 if site else 1}.0.0/29"], "site": site}
@@ -204,7 +204,7 @@ def test_pool_cannot_take_the_name_of_a_policy_pool(api: httpx.Client) -> None:
 
 
 def test_identity_source_keeps_its_name(api: httpx.Client) -> None:
-    """Live sessions are re-evaluated by this name."""
+    """Admit uses the name to evaluate live sessions again."""
     path = f"{ALPHA}/identity-sources"
     assert api.post(path, json={"name": "old", "kind": "ldap", "settings": _LDAP}).status_code == 201
     assert api.patch(f"{path}/old", json={"name": "new"}).status_code == 422

@@ -1,4 +1,7 @@
-"""Secret rotation through the API: started, observed, revealed, finished, cancelled, and expired by the worker."""
+"""Secret rotation in the API: started, observed, revealed, finished and cancelled.
+
+The worker ends an expired rotation.
+"""
 
 from datetime import datetime, timedelta
 
@@ -39,7 +42,7 @@ def secret(api: httpx.Client, **given: object) -> str:
 
 @pytest.fixture(autouse=True)
 def _sealed(owner_engine, api, tenant_id) -> None:
-    """The slot's secret, sealed as a cell seals it."""
+    """The secret of the slot, sealed as for a cell."""
     with Session(owner_engine) as session, session.begin():
         slot = cells.require_slot(session, tenant_id=tenant_id)
         slot.secret_sealed = SIGNING.sealer.seal(b"the-secret-of-before-01", cells.slot_secret_context(slot))
@@ -47,7 +50,7 @@ def _sealed(owner_engine, api, tenant_id) -> None:
 
 @pytest.fixture
 def saw(owner_engine, tenant_id):
-    """Record that a NAS was heard."""
+    """Function that records a request of a NAS."""
 
     def see(api: httpx.Client, key: str, *, source: str = "192.0.2.1", **times: object) -> None:
         with Session(owner_engine) as session, session.begin():
@@ -151,7 +154,7 @@ def test_window_expires_or_waits(api: httpx.Client, owner_engine, worker_engine,
 
 
 def test_suspended_tenant_still_rotates(api: httpx.Client, owner_engine, worker_engine) -> None:
-    """Its NASes still get responses and are identified by secret, although all requests are rejected."""
+    """The cell still answers the NASes and identifies their secrets, although it rejects all requests."""
     set_status(owner_engine, "suspended")
     begin(api, secret=NEW)
     end_window(owner_engine)
@@ -163,7 +166,7 @@ def test_suspended_tenant_still_rotates(api: httpx.Client, owner_engine, worker_
 def test_rotation_of_a_deleted_tenant_does_not_end(
     api: httpx.Client, owner_engine, app_engine, worker_engine, tenant_id
 ) -> None:
-    """Nobody can update its NASes meanwhile; after a restore they have a day."""
+    """No user can update the NASes of a deleted tenant. After a restore, the rotation continues for a day."""
 
     def change(function) -> None:
         with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -176,7 +179,7 @@ def test_rotation_of_a_deleted_tenant_does_not_end(
     rotations.finish_expired(SIGNING.sealer, engine=worker_engine)
     with Session(owner_engine) as session, session.begin():
         rotation = session.scalars(select(SecretRotation)).one()
-        # It does not block other rotations at each run of the worker.
+        # Each run of the worker continues with other rotations.
         assert (rotation.state, rotation.ends_at > utc_now()) == ("running", True)
     end_window(owner_engine)
     change(tenants.resume_tenant)

@@ -1,4 +1,4 @@
-"""Validation errors are plain sentences with a readable path."""
+"""Validation errors are plain sentences with a readable path of the field."""
 
 import httpx
 

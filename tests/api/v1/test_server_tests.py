@@ -58,5 +58,5 @@ def test_silent_server_delays_only_its_tenant(
         answer = api.post(f"{ALPHA}/endpoints", json={"mac": "00:00:5e:00:53:01"}, timeout=_SECONDS)
         assert answer.status_code == 201, answer.text
         assert [each.result().status_code for each in asked].count(200) == 2
-    # The slots are free again.
+    # The slots for tests are free again.
     assert api.post(f"{ALPHA}/{path}", json=body).status_code == 200

@@ -24,7 +24,7 @@ PLACES = SortedPaging(100, "", "-started_at")
 
 @pytest.fixture
 def put(owner_engine: Engine, tenant_id: TenantId):
-    """Create a session that began this many minutes after noon and ended at `stop`; return its id."""
+    """Function that creates a session. It began `minutes` after noon and ended at `stop`. Returns its id."""
 
     def put(minutes: int, *, stop: int | None = None, history: bool = False, **more: object) -> int:
         absent = ("site_id", "nas_id", "nas_address", "framed_ip", "framed_ipv6", "framed_prefix", "delegated_prefix")
@@ -134,7 +134,7 @@ def test_invalid_parameters_are_rejected_with_their_path(api: httpx.Client) -> N
         ({"session_id": "x" * 254}, "session_id"),
         ({"user": "a\0b"}, "query"),
         ({"after": "IjEyIg"}, "after"),
-        # A time without a zone, and a number of no row.
+        # A time without a zone, and a number that no row has.
         ({"after": PLACES.cursor("live 2026-11-20T12:00:00 1")}, "after"),
         ({"after": PLACES.cursor("live 2026-11-20T12:00:00+00:00 99999999999999999999")}, "after"),
         ({"limit": 1_001}, "limit"),
@@ -153,7 +153,7 @@ def test_unknown_site_and_nas_are_named(api: httpx.Client) -> None:
 
 def test_page_takes_as_many_statements_as_one_row(api: httpx.Client, put) -> None:
     counts = []
-    # The first request records the use of the token.
+    # The first request updates the time of the token's last use.
     api.get(SESSIONS)
     for minutes in range(4):
         put(minutes)

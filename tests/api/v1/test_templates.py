@@ -1,4 +1,4 @@
-"""Templates through the API: saved, attached, rolled out by the job, drift shown."""
+"""Templates in the API: saved, attached, rolled out by the job, and compared with the tenants."""
 
 from nac.kit.secrets import MasterKeyFile, Sealer
 from tests.job_runs import run_next
@@ -44,7 +44,7 @@ def test_version_is_rolled_out_to_a_tenant_and_reverted(
     assert api.get(rollout).json()["state"] in ("rolling-back", "rolled-back")
     assert [each["id"] for each in api.get(f"{T}/school/rollouts").json()["items"]] == [began.json()["id"]]
     assert api.get(f"{T}/school/versions").json()["items"][0]["comment"] == "First"
-    # Things missing in a tenant are named in the words of the API.
+    # If a tenant lacks an item, the error names the API operation that creates it.
     when = {"attribute": "endpoint.group", "operator": "equals", "value": "strangers"}
     rule = {"id": "one", "name": "One", "when": when, "then": {"verdict": "permit"}}
     guests = {"slug": "guests", "document": {"rules": [rule], "fallback": {"verdict": "deny"}}}
@@ -55,7 +55,7 @@ def test_version_is_rolled_out_to_a_tenant_and_reverted(
     stopped = api.get(f"{T}/school/rollouts/{stops.json()['id']}").json()
     for detail in (stopped["detail"], stopped["tenants"][0]["detail"]):
         assert "create it first: createEndpointGroup" in detail
-    # Also by its id, as tenants are named elsewhere.
+    # The API accepts the id of a tenant too.
     own = api.get("/v1/tenants/alpha").json()["id"]
     assert api.put(f"{T}/school/tenants/{own}", json={}).json()["tenant"] == "alpha"
     assert api.delete(f"{T}/school/tenants/{own}").status_code == 204

@@ -94,7 +94,7 @@ def overdue(owner_engine: Engine) -> Callable[[], None]:
 
 
 def at_row(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], object]) -> None:
-    """Run a callback once, while that row of a table is read."""
+    """Run a callback once, while the export reads this row of a table."""
     acts = [act]
     rows_of = writer._TenantFileWriter.rows_of
 
@@ -124,16 +124,19 @@ def test_long_export_renews_its_lease(
 def test_replaced_exporter_changes_nothing(
     files, tmp_path, app_engine, worker_engine, export_job, overdue, monkeypatch
 ) -> None:
-    """The exporter is delayed beyond its lease. Another one makes the file, which is hidden until it is complete."""
+    """The exporter is delayed beyond its lease.
+
+    Another exporter creates the file, which is hidden until it is complete.
+    """
     seen: list[tuple[int, str]] = []
 
-    def stand_still() -> None:
+    def wait_beyond_the_lease() -> None:
         overdue()
         work(tmp_path, app_engine, worker_engine)
         path = file_jobs.get_path(tmp_path / "exports", UUID(export_job))
         seen.append((files.get(f"{FILES}/{export_job}").status_code, sha256(path.read_bytes()).hexdigest()))
 
-    at_row(monkeypatch, 1, stand_still)
+    at_row(monkeypatch, 1, wait_beyond_the_lease)
     work(tmp_path, app_engine, worker_engine)
     got = files.get(f"{FILES}/{export_job}")
     assert seen == [(200, sha256(got.content).hexdigest())]

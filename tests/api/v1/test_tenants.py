@@ -1,4 +1,4 @@
-"""Tenants, MSPs and cells through the API."""
+"""Tenants, MSPs and cells in the API."""
 
 from threading import BoundedSemaphore
 
@@ -27,7 +27,7 @@ def test_new_msp_tenant_gets_a_working_policy(api: httpx.Client) -> None:
     assert made.headers["admit-live"] == "false"
     assert made.headers["admit-position"].isdigit()
     assert made.json()["listeners"]["auth_port"] > 0
-    # The platform's address, because the cell has none.
+    # The address of the platform, because the cell has no address.
     assert made.json()["listeners"]["address"] == "127.0.0.1"
     assert made.json() == api.get("/v1/tenants/hill-school").json()
     (site,) = api.get("/v1/tenants/hill-school/sites").json()["items"]
@@ -60,7 +60,7 @@ def test_tenant_is_placed_in_its_cell_unless_draining(
 def test_move_names_the_addresses_of_both_cells(
     api: httpx.Client, operator: dict[str, str], cell_engine: Engine, owner_engine: Engine
 ) -> None:
-    """The address set for each cell, or otherwise that of the platform."""
+    """Each address is the address set for the cell, or else the address of the platform."""
     for number, name in enumerate(("cell-2", "cell-3")):
         made = make_cell(cell_engine, name=name, slots=1, first_port=20000 + 100 * number, seal_with=SEALER.seal)
         give_dictionary(cell_engine, made)
@@ -198,12 +198,12 @@ def test_tenant_cannot_resume_a_suspension_from_above(
     assert own("suspend") == (200, "suspended")
     assert own("resume") == (200, "active")
     assert own("suspend") == (200, "suspended")
-    # The MSP can suspend a tenant that its own users have suspended.
+    # The MSP can suspend a tenant that the tenant's own users have suspended.
     assert api.post(f"{TENANT}/suspend").status_code == 200
     assert own("resume") == (403, "suspended-from-above")
     assert api.post(f"{TENANT}/suspend", headers=operator).status_code == 200
     assert api.post(f"{TENANT}/resume").json()["code"] == "suspended-from-above"
-    # Restoring from a deletion does not resume it either.
+    # A restore after a deletion does not resume the tenant either.
     deleted = "/v1/msps/acme/tenants/alpha"
     assert api.delete(deleted).json()["status"] == "deleting"
     assert api.post(f"{deleted}/restore").json()["status"] == "suspended"

@@ -1,4 +1,4 @@
-"""More requests than threads while a table is locked: the rest are rejected in time."""
+"""A locked table blocks more requests than the API has threads. The other requests are rejected in time."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -39,30 +39,30 @@ _FULL: Final = "All connections to the database are in use."
 
 
 @pytest.fixture
-def patient(database: Database, tmp_path: Path) -> Settings:
-    """A request with a thread waits for a connection without a limit."""
+def api_without_time_limit(database: Database, tmp_path: Path) -> Settings:
+    """An API whose requests wait for a connection without a limit, after they have a thread."""
     return settings_of_public(database, tmp_path, ADMIT_API_DATABASE_WAIT_SECONDS="60")
 
 
 @pytest.fixture
-def hurried(database: Database, tmp_path: Path) -> Settings:
-    """No request waits longer than this for a thread."""
+def api_with_time_limit(database: Database, tmp_path: Path) -> Settings:
+    """An API that limits the time that a request waits for a thread."""
     return settings_of_public(database, tmp_path, ADMIT_API_DATABASE_WAIT_SECONDS="0.3")
 
 
 @pytest.fixture
-def app(patient: Settings, hurried: Settings) -> FastAPI:
-    return _hurry(create_app(patient), hurried)
+def app(api_without_time_limit: Settings, api_with_time_limit: Settings) -> FastAPI:
+    return _limit_waiting_time(create_app(api_without_time_limit), api_with_time_limit)
 
 
-def _hurry(app: FastAPI, hurried: Settings) -> FastAPI:
-    app.state.settings = hurried
+def _limit_waiting_time(app: FastAPI, api_with_time_limit: Settings) -> FastAPI:
+    app.state.settings = api_with_time_limit
     return app
 
 
 @pytest.fixture
 def of_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One token stands in for many owners."""
+    """Make one token represent many owners."""
     monkeypatch.setattr(thread_limits, "MAX_OWNER_REQUESTS", _CLIENTS)
 
 
@@ -70,7 +70,7 @@ def of_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
 def held_up(
     client: httpx.Client, database: Database, table: str, ask: Ask, *, served_most: int
 ) -> Iterator[tuple[set[Future[httpx.Response]], list[httpx.Response]]]:
-    """Lock the table; return the requests served once it is free, and the responses to the others."""
+    """Lock the table. Returns the number of requests served after the lock, and the responses to the others."""
     with psycopg.connect(database.superuser_url) as other, ThreadPoolExecutor(_CLIENTS) as clients:
         other.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
         asked = {clients.submit(ask, client, number) for number in range(_CLIENTS)}
@@ -111,9 +111,9 @@ def test_requests_without_a_thread_are_rejected_in_time(app, database, tenant_id
 
 
 def test_requests_waiting_for_a_lock_time_out(
-    hurried: Settings, database: Database, tenant_id: TenantId, msp_token: str
+    api_with_time_limit: Settings, database: Database, tenant_id: TenantId, msp_token: str
 ) -> None:
-    with serve_app(create_app(hurried)) as client, psycopg.connect(database.superuser_url) as other:
+    with serve_app(create_app(api_with_time_limit)) as client, psycopg.connect(database.superuser_url) as other:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         assert client.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01"}).status_code == 201
         other.execute("SELECT FROM endpoints FOR UPDATE")
@@ -160,10 +160,17 @@ def test_exhausted_page_slots_reject_only_pages(app: FastAPI, database: Database
         pytest.param(enrolment.create_app, "http://pki.example", "/.well-known/est/nobody/cacerts", id="enrolment"),
     ],
 )
-def test_links_leave_threads_to_devices(database, patient, hurried, make, public_url, device) -> None:
+def test_links_leave_threads_to_devices(
+    database, api_without_time_limit, api_with_time_limit, make, public_url, device
+) -> None:
     link = f"/enrol/{EnrolmentSecretText.make().reveal()}"
     with (
-        serve_app(_hurry(make(replace(patient, public_url=public_url, connections_per_source=0)), hurried)) as client,
+        serve_app(
+            _limit_waiting_time(
+                make(replace(api_without_time_limit, public_url=public_url, connections_per_source=0)),
+                api_with_time_limit,
+            )
+        ) as client,
         held_up(client, database, "enrolment_secrets", lambda c, _: c.get(link), served_most=MAX_LINK_REQUESTS) as (
             asked,
             refused,
@@ -172,7 +179,7 @@ def test_links_leave_threads_to_devices(database, patient, hurried, make, public
         assert distinct_errors(refused) == {(503, _PAGE, "5")}
         answers = [client.get(path).status_code for path in ("/healthz", "/nothing")]
         assert answers == [200, 404]
-        # Threads and connections are left.
+        # Some threads and connections remain free.
         assert client.get(device).status_code == 404
         assert not any(each.done() for each in asked)
 
@@ -190,10 +197,12 @@ def test_links_leave_threads_to_devices(database, patient, hurried, make, public
     ],
 )
 def test_devices_without_a_thread_do_not_block_links(
-    database, alpha, patient, hurried, make, path, table, content_type
+    database, alpha, api_without_time_limit, api_with_time_limit, make, path, table, content_type
 ) -> None:
     at = {"public_url": "http://127.0.0.1" if make is public.create_app else "http://pki.example"}
-    app = _hurry(make(replace(patient, connections_per_source=0, **at)), hurried)
+    app = _limit_waiting_time(
+        make(replace(api_without_time_limit, connections_per_source=0, **at)), api_with_time_limit
+    )
     with serve_app(app) as client:
         with held_up(client, database, table, lambda c, _: c.get(path), served_most=MAX_DEVICE_REQUESTS) as (
             asked,
@@ -205,9 +214,14 @@ def test_devices_without_a_thread_do_not_block_links(
         assert client.get(f"/enrol/{EnrolmentSecretText.make().reveal()}").status_code == 404
 
 
-def test_slow_forms_take_no_slots(database: Database, patient: Settings, hurried: Settings) -> None:
-    """Even behind an invalid link."""
-    app = _hurry(public.create_app(replace(patient, public_url="http://127.0.0.1", connections_per_source=0)), hurried)
+def test_slow_forms_take_no_slots(
+    database: Database, api_without_time_limit: Settings, api_with_time_limit: Settings
+) -> None:
+    """This holds even for an invalid link."""
+    app = _limit_waiting_time(
+        public.create_app(replace(api_without_time_limit, public_url="http://127.0.0.1", connections_per_source=0)),
+        api_with_time_limit,
+    )
     link = f"/enrol/{EnrolmentSecretText.make().reveal()}"
     with serve_app_on_port(app) as url, ExitStack() as slow:
         port = int(url.rpartition(":")[2])
@@ -220,7 +234,7 @@ def test_slow_forms_take_no_slots(database: Database, patient: Settings, hurried
 def test_waiting_requests_of_an_owner_block_no_other(
     database, app_engine, platform, tenant_id, make_token, tmp_path
 ) -> None:
-    """Each waits for a lock and holds a connection: 10 of them once used up the pool."""
+    """Each request waits for a lock and holds a connection. Without a limit, 10 of them would use up the pool."""
     other_id = TenantId(make_tenant(app_engine, platform, "beta").id)
     own, other = ({"Authorization": f"Bearer {make_token(Owner(tenant_id=each))}"} for each in (tenant_id, other_id))
     with serve_app(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:

@@ -64,7 +64,7 @@ def test_group_rule_membership_changes_reads_only(api: httpx.Client, tag: str, o
         connection.execute(text(ruled))
     now = api.get(PATH, headers={"If-None-Match": tag}).json()
     assert now["groups"] == ["acme"]
-    # A returned document can be sent back; the effect of the rule stays.
+    # A client can send a returned document back. The groups that a rule assigned remain.
     joined = api.patch(PATH, json={"groups": [*now["groups"], "printers"]}, headers={"If-Match": tag})
     assert (joined.status_code, joined.json()["groups"]) == (200, ["acme", "printers"]), joined.text
     assert api.patch(PATH, json={"name": "x"}, headers={"If-Match": tag}).status_code == 412
@@ -122,7 +122,7 @@ def test_signed_in_user_can_still_be_disabled(api: httpx.Client, make_token: Mak
     assert (disabled.status_code, disabled.json()["status"]) == (200, "disabled"), disabled.text
 
 
-def test_nas_policy_warnings_change_reads_only() -> None:
+def test_policy_warning_of_a_nas_changes_reads_only() -> None:
     shown = NasDetail.model_construct(name="North", notes=[])
     noted, renamed = shown.model_copy(update={"notes": ["x"]}), shown.model_copy(update={"name": "South"})
     states = [compute_etag(each).partition("-")[0] for each in (shown, noted, renamed)]

@@ -117,7 +117,7 @@ def test_page_of_many_users_takes_no_more_statements(api: httpx.Client) -> None:
 def test_user_and_group_are_found_by_name_or_id(api: httpx.Client) -> None:
     group = api.post(GROUPS, json={"name": "Staff"}).json()
     made = add(api, "Ann@Corp", groups=["Staff"])
-    # A name that looks like an id: the id is looked up first.
+    # A name can look like an id. The API looks up the id first.
     other = add(api, str(made["id"]))
     for key in (made["id"], "ann@corp", "ANN@corp"):
         assert api.get(f"{USERS}/{key}").json() == made

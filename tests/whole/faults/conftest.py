@@ -1,6 +1,6 @@
 """One instance for all rows of the fault table, with two tenants and a list of recovery times.
 
-Tests that measure need the machine to themselves (marker `alone`). The others run in parallel.
+Tests that measure times need the machine exclusively (marker `alone`). Other tests run in parallel.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def note() -> Note:
-    """Records a duration in seconds, or a count, for the summary."""
+    """Record a duration in seconds, or a count, for the summary."""
     return lambda what, value: _notes.append(
         f"{value:8.2f} s  {what}" if isinstance(value, float) else f"{value:8}    {what}"
     )

@@ -1,7 +1,7 @@
-"""Load for a cell during faults, and its check: every acknowledged record must be stored once.
+"""Load of a cell during faults, and the check that every acknowledged record is stored once.
 
-Permitted and rejected MAC authentications, EAP-TLS and accounting of several tenants, at a steady rate in a
-thread.
+The load has permitted and rejected MAC authentications, EAP-TLS, and accounting of several tenants. A thread sends it
+at a steady rate.
 """
 
 import os
@@ -23,19 +23,19 @@ from nac.kit.radius_packet import ACCESS_REJECT
 from tests.polling import until
 from tests.whole.instance import Instance
 
-# Six attempts, 2 s apart, as is common for switches: a response may take 12 s.
+# Six attempts with an interval of 2 s, as is common for switches. A response may take 12 s.
 TRIES = 6
 REJECT_DELAY_SECONDS = 1.0
 PERMITTED, UNKNOWN = "mab", "mab-unknown"
-# Mostly accounting and permits, some rejects (each waits for the delay), and a few handshakes.
+# Mostly accounting and permits, some rejects, which wait for the reject delay, and a few handshakes.
 _TURNS = ("acct", "mab", "acct", "mab", "acct", "unknown", "acct", "mab", "acct", "tls")
 _STATUS_NAMES = {START: "Start", STOP: "Stop"}
 _unknown_numbers = count()
 Note = Callable[[str, float | int], None]
 
 
-class _Observed:
-    """Forwards an exchange and records the response time."""
+class _ObservedExchange:
+    """Forwards an exchange and records the time of the response."""
 
     def __init__(self, exchange: Exchange, answers: list[float]) -> None:
         self._exchange = exchange
@@ -56,7 +56,10 @@ class _Observed:
 
 
 class Load:
-    """Runs inside its `with`. Afterwards `run` has the client's counts, and `check...` compares the rows with them."""
+    """Load that runs within its `with` block.
+
+    Afterwards, `run` has the client's counts, and `check...` compares the rows with them.
+    """
 
     def __init__(
         self,
@@ -74,7 +77,7 @@ class Load:
         self._per_second = per_second
         self._tries = tries
         self._turns = [turn for turn in _TURNS if with_eap or turn != "tls"]
-        # Names this load's rows: its NAS, and the beginning of its accounting session ids.
+        # Identifies the rows of this load: its NAS, and the beginning of its accounting session ids.
         self._name = f"load-{os.urandom(4).hex()}"
         self._nas = BenchNas(identifier=self._name)
         self._devices = [
@@ -83,7 +86,7 @@ class Load:
         self._accounting = AccountingSource(self._devices, prefix=self._name, nas=self._nas, open_sessions=50)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._generate, name="load")
-        # Time of each response on perf_counter's clock. Grows while the load runs.
+        # The time of each response on the clock of perf_counter. The list grows during the load.
         self.answers: list[float] = []
         self.run = RunResult()
 
@@ -117,23 +120,23 @@ class Load:
                 target, supplicant = next(handshakes)
                 exchange = EapTls(target, supplicant, vlan=CERTIFICATE_VLAN)
             elif turn == "unknown":
-                # A new address each time, because the failure limiter is not under test.
+                # A new address each time, because this load does not test the failure limiter.
                 mac = f"02ff{next(_unknown_numbers):08x}"
                 exchange = mab_request(next(permits).target, mac, nas, expected=ACCESS_REJECT, kind=UNKNOWN)
             else:
                 device = next(permits)
                 exchange = mab_request(device.target, device.mac, nas, vlan=device.vlan, kind=PERMITTED)
             assert exchange is not None
-            yield _Observed(exchange, self.answers)
+            yield _ObservedExchange(exchange, self.answers)
 
-    # The client's view.
+    # Results that the client observed.
 
     @property
     def acknowledged(self) -> int:
         return len(self._accounting.acknowledged)
 
     def answered_since(self, moment: float) -> int:
-        """Responses after `moment` of perf_counter."""
+        """The number of responses after `moment` (perf_counter)."""
         return len(self.answers) - bisect_right(self.answers, moment)
 
     @property
@@ -141,12 +144,12 @@ class Load:
         return max((later - earlier for earlier, later in pairwise(self.answers)), default=0.0)
 
     def assert_served(self) -> None:
-        """Every request was answered correctly, after any number of retransmissions."""
+        """Every request was answered correctly, with any number of retransmissions."""
         assert self.run.right > 0
         assert not self.run.faults(), f"{dict(self.run.faults())}; the cell says: {self._strange_decisions()}"
 
     def assert_undisturbed(self) -> None:
-        """No response was slow enough for a retransmission. Records the slowest kind, apart from the reject delay."""
+        """No response was slow enough for a retransmission. Records the slowest kind, without the reject delay."""
         self.assert_served()
         assert self.run.retransmissions == 0
         slowest = max(
@@ -155,10 +158,10 @@ class Load:
         )
         self._note("p99 of the slowest kind meanwhile", slowest)
 
-    # The database's view.
+    # Rows in the database.
 
     def assert_accounting_stored_once(self) -> None:
-        """Each acknowledged record is one row, and each other record at most one."""
+        """Each acknowledged record is one row, and each other record is at most one row."""
         rows = self._instance.query(
             "SELECT session_id, status_type, coalesce(session_seconds, 0), count(*) FROM accounting_log "
             "WHERE tenant_id = ANY (%s) AND session_id LIKE %s GROUP BY 1, 2, 3",
@@ -176,24 +179,24 @@ class Load:
         assert (lost, twice) == ([], {}), f"of {len(promised)} acknowledged records"
 
     def assert_decisions_stored(self) -> None:
-        """As many rows in auth_log as answered requests and conversations, with their reasons."""
+        """`auth_log` has as many rows as there were answered requests and conversations, with their reasons."""
         decided = self._count_decisions()
         kinds = {kind: tally.finished for kind, tally in self.run.tallies.items() if not kind.startswith("acct")}
         unknown = kinds.pop(UNKNOWN, 0)
         assert decided == +Counter({"rule-permitted": sum(kinds.values()), "unknown-mac": unknown})
 
     def assert_decisions_stored_at_least(self) -> None:
-        """As above, but a request repeated to another radiusd may have been decided twice."""
+        """As `assert_decisions_stored`, but a request repeated to another radiusd may have two rows."""
         answered = sum(tally.right for kind, tally in self.run.tallies.items() if not kind.startswith("acct"))
         decided = self.count_decided()
         assert answered <= decided <= answered + self.run.retransmissions
 
     def count_decided(self) -> int:
-        """Rows of auth_log that this load made."""
+        """The number of rows of auth_log that this load caused."""
         return self._count_decisions().total()
 
     def _strange_decisions(self) -> list[tuple[object, ...]]:
-        """Decisions of this load with unexpected reasons, as far as they are shipped."""
+        """Decisions of this load with unexpected reasons, among the shipped records."""
         return self._instance.query(
             "SELECT at::text, mac::text, reason, detail FROM auth_log WHERE nas_identifier = %s "
             "AND reason NOT IN ('rule-permitted', 'unknown-mac') ORDER BY at LIMIT 20",

@@ -1,4 +1,4 @@
-"""Packets that must not be answered: no response, a counter with the reason, and radiusd continues."""
+"""Packets that must get no response. A counter records the reason, and radiusd continues."""
 
 import os
 import struct
@@ -21,14 +21,14 @@ _STRANGERS_SECRET = b"a-secret-of-somebody-else"
 
 
 def framed(code: int, attributes: bytes, *, length: int | None = None) -> bytes:
-    """A packet with a possibly false header."""
+    """A packet whose header may be false."""
     return (
         struct.pack("!BBH", code, 7, 20 + len(attributes) if length is None else length) + os.urandom(16) + attributes
     )
 
 
 def unsigned(wire: NasPackets) -> bytes:
-    """An Access-Request as sent before Message-Authenticator was required."""
+    """An Access-Request without Message-Authenticator, as old NASes send it."""
     authenticator, mac = os.urandom(16), wire.device.mac
     hidden = packet.hide_password(mac.encode(), authenticator, wire.secret)
     attributes = hidden + encode_attribute(packet.USER_NAME, mac)
@@ -40,7 +40,7 @@ def with_flipped_bit(request: bytes, at: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class Bad:
+class BadPacket:
     what: str
     datagram: bytes
     # The counter in status.json that increases by one.
@@ -48,39 +48,41 @@ class Bad:
     acct: bool = False
 
 
-def bad_packets(wire: NasPackets) -> list[Bad]:
-    signature = 22  # First octet of the Message-Authenticator's value, which is the first attribute.
+def bad_packets(wire: NasPackets) -> list[BadPacket]:
+    signature = 22  # The first octet of the value of Message-Authenticator, which is the first attribute.
     record = wire.accounting_packet("never")
     return [
-        Bad("no octet at all", b"", "auth_malformed"),
-        Bad("less than a header", b"\x01\x07\x00\x14abc", "auth_malformed"),
-        Bad("a length beyond the datagram", framed(1, b"", length=100), "auth_malformed"),
-        Bad("a length below a header's", framed(1, b"", length=19), "auth_malformed"),
-        Bad("more than 4,096 octets", framed(1, encode_attribute(1, "x" * 253) * 17), "auth_malformed"),
-        Bad("an attribute of length 0", framed(1, b"\x01\x00"), "auth_malformed"),
-        Bad("an attribute of length 1", framed(1, b"\x01\x01"), "auth_malformed"),
-        Bad("an attribute beyond the packet", framed(1, b"\x01\x20ab"), "auth_malformed"),
-        Bad("a Message-Authenticator of 3 octets", framed(1, b"\x50\x05abc"), "auth_malformed"),
-        Bad("more attributes than any NAS sends", framed(1, b"\x01\x03a" * 300), "auth_malformed"),
-        Bad("noise", bytes(300), "auth_malformed"),
-        Bad("no Message-Authenticator", unsigned(wire), "auth_dropped"),
-        Bad("an unknown code", framed(99, b""), "auth_unknown_types"),
-        Bad("an answer", framed(2, b""), "auth_unknown_types"),
-        Bad("accounting where devices authenticate", record, "auth_unknown_types"),
-        Bad("a wrong secret", wire.mab_packet(secret=_STRANGERS_SECRET), "auth_invalid"),
-        Bad("a wrong Message-Authenticator", with_flipped_bit(wire.mab_packet(), signature), "auth_invalid"),
-        Bad("an attribute changed on the way", with_flipped_bit(wire.mab_packet(), -1), "auth_invalid"),
-        Bad("less than a header", b"\x04\x07\x00", "acct_malformed", acct=True),
-        Bad("an attribute of length 0", framed(4, b"\x01\x00"), "acct_malformed", acct=True),
-        Bad("authentication where devices account", wire.mab_packet(), "acct_unknown_types", acct=True),
-        Bad("a wrong secret", wire.accounting_packet("n", secret=_STRANGERS_SECRET), "acct_invalid", acct=True),
-        Bad("an attribute changed on the way", with_flipped_bit(record, -1), "acct_invalid", acct=True),
+        BadPacket("no octet at all", b"", "auth_malformed"),
+        BadPacket("less than a header", b"\x01\x07\x00\x14abc", "auth_malformed"),
+        BadPacket("a length beyond the datagram", framed(1, b"", length=100), "auth_malformed"),
+        BadPacket("a length below a header's", framed(1, b"", length=19), "auth_malformed"),
+        BadPacket("more than 4,096 octets", framed(1, encode_attribute(1, "x" * 253) * 17), "auth_malformed"),
+        BadPacket("an attribute of length 0", framed(1, b"\x01\x00"), "auth_malformed"),
+        BadPacket("an attribute of length 1", framed(1, b"\x01\x01"), "auth_malformed"),
+        BadPacket("an attribute beyond the packet", framed(1, b"\x01\x20ab"), "auth_malformed"),
+        BadPacket("a Message-Authenticator of 3 octets", framed(1, b"\x50\x05abc"), "auth_malformed"),
+        BadPacket("more attributes than any NAS sends", framed(1, b"\x01\x03a" * 300), "auth_malformed"),
+        BadPacket("noise", bytes(300), "auth_malformed"),
+        BadPacket("no Message-Authenticator", unsigned(wire), "auth_dropped"),
+        BadPacket("an unknown code", framed(99, b""), "auth_unknown_types"),
+        BadPacket("an answer", framed(2, b""), "auth_unknown_types"),
+        BadPacket("accounting where devices authenticate", record, "auth_unknown_types"),
+        BadPacket("a wrong secret", wire.mab_packet(secret=_STRANGERS_SECRET), "auth_invalid"),
+        BadPacket("a wrong Message-Authenticator", with_flipped_bit(wire.mab_packet(), signature), "auth_invalid"),
+        BadPacket("an attribute changed on the way", with_flipped_bit(wire.mab_packet(), -1), "auth_invalid"),
+        BadPacket("less than a header", b"\x04\x07\x00", "acct_malformed", acct=True),
+        BadPacket("an attribute of length 0", framed(4, b"\x01\x00"), "acct_malformed", acct=True),
+        BadPacket("authentication where devices account", wire.mab_packet(), "acct_unknown_types", acct=True),
+        BadPacket("a wrong secret", wire.accounting_packet("n", secret=_STRANGERS_SECRET), "acct_invalid", acct=True),
+        BadPacket("an attribute changed on the way", with_flipped_bit(record, -1), "acct_invalid", acct=True),
     ]
 
 
 def test_bad_packets_are_dropped_and_counted_by_reason(instance, tenants):
-    """Sends each row of the table once. None is answered, and each increases its counter by one, also in `./admit
-    status`. radiusd keeps running and answers the next valid request.
+    """Send each packet of the table once.
+
+    None gets a response, and each increases its counter by one, also in `./admit status`. radiusd keeps running and
+    answers the next valid request.
     """
     with NasPackets(tenants[0]) as wire:
         table = bad_packets(wire)
@@ -96,13 +98,16 @@ def test_bad_packets_are_dropped_and_counted_by_reason(instance, tenants):
             def counted(before=before) -> bool:
                 return {name: instance.counter(name) - before[name] for name in expected} == dict(expected)
 
-            def exchanged(radiusd=radiusd, restarts=restarts) -> bool:
-                """With the new tenants' certificates, in a quiet moment. The old one's unreported counts are lost."""
+            def has_replaced_radiusd(radiusd=radiusd, restarts=restarts) -> bool:
+                """Replace radiusd in a quiet moment, for the certificates of new tenants.
+
+                The unreported counts of the old radiusd are lost.
+                """
                 return instance.pid("radiusd") != radiusd and instance.counter("radiusd_restarts") == restarts
 
-            # Packets during the replacement are not counted either, so the table is sent again.
+            # Packets during the replacement are not counted either, so the test sends the table again.
             with suppress(AssertionError):
-                until(lambda: counted() or exchanged(), "counters rise", seconds=10)
+                until(lambda: counted() or has_replaced_radiusd(), "counters rise", seconds=10)
             if counted():
                 break
         assert counted(), f"counters rise by {dict(expected)} from {before}"
@@ -114,7 +119,7 @@ def test_bad_packets_are_dropped_and_counted_by_reason(instance, tenants):
 
 
 def test_wrong_secret_and_signature_counters_name_the_client(instance, tenants):
-    """Besides the count: the error, slot and client. radiusd logs it at most once a second."""
+    """The log also names the error, the slot and the client. radiusd logs them at most once a second."""
     with NasPackets(tenants[1]) as wire:
         bad = {
             "radiusd_log_bad_message_authenticator": (wire.mab_packet(secret=_STRANGERS_SECRET), False),
@@ -136,24 +141,24 @@ def test_wrong_secret_raises_an_alarm_but_own_trials_do_not(instance, tenants):
     before = instance.counter("radiusd_log_bad_message_authenticator")
     with NasPackets(ours, address=str(DEMO_ADDRESS)) as wire:
 
-        def is_heard() -> bool:
+        def is_counted() -> bool:
             wire.send(wire.mab_packet(secret=_STRANGERS_SECRET))
             return instance.counter("radiusd_log_bad_message_authenticator") > before
 
-        until(is_heard, "radiusd tells of it")
+        until(is_counted, "radiusd tells of it")
     with NasPackets(others) as wire:
 
-        def is_told() -> bool:
+        def has_alarm() -> bool:
             wire.send(wire.mab_packet(secret=_STRANGERS_SECRET))
             return "127.0.0.1" in instance.alarm(f"wrong-secret:{others.tenant.slug}")
 
-        until(is_told, "an alarm")
-    # Earlier events were reported earlier, possibly by another test.
+        until(has_alarm, "an alarm")
+    # The agent reported earlier events earlier, possibly during another test.
     assert str(DEMO_ADDRESS) not in instance.alarm(f"wrong-secret:{ours.tenant.slug}")
 
 
 def test_secret_of_one_tenant_gets_no_response_at_another(instance, tenants):
-    """Alpha's secret on bravo's ports counts as a wrong secret and leaves no row at either tenant."""
+    """Alpha's secret at bravo's ports counts as a wrong secret. Neither tenant gets a row."""
     alpha, bravo = tenants
     session_id = f"stranger-{os.urandom(4).hex()}"
     with NasPackets(bravo, secret=alpha.target.secret) as wire:

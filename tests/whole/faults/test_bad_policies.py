@@ -39,7 +39,7 @@ def versions(instance, tenant):
 
 
 def test_service_rejects_the_policy_with_every_position(instance, tenants):
-    """Through the service of API and portal: one error with all four problems, and no new version."""
+    """The service of API and portal reports all four problems in one error, and stores no version."""
     before = versions(instance, tenants[0])
     with (
         pytest.raises(policies.InvalidPolicy) as caught,
@@ -54,8 +54,9 @@ def test_service_rejects_the_policy_with_every_position(instance, tenants):
 
 @pytest.mark.parametrize("slug", ["", pytest.param("brand-new", marks=pytest.mark.long)])
 def test_command_rejects_the_policy_with_every_position(instance, tenants, slug):
-    """Through `./admit policy save`, for an existing and a new policy: exit status 2, one line per position, nothing
-    stored, and devices are decided as before.
+    """`./admit policy save` of an existing and a new policy exits with status 2 and prints one line per position.
+
+    Nothing is stored, and the decisions about devices do not change.
     """
     before = versions(instance, tenants[0])
     done = instance.admit(

@@ -1,4 +1,4 @@
-"""Changes during faults and load: live within seconds, without effects on other tenants."""
+"""Changes during faults and load. They are live within seconds and do not affect other tenants."""
 
 import json
 import os
@@ -27,27 +27,28 @@ from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
-# Promise 5: under a second, a new tenant under five. A busy machine may add some time.
+# Promise 5: under one second, and under five seconds for a new tenant. A busy machine may need more time.
 LIVE_SECONDS, TENANT_SECONDS, AFTER_FAULT_SECONDS = 1.0, 5.0, 10.0
 _NAS_SECRET = b"secret-of-one-switch-alone"
 _NAS_ADDRESS = "127.0.0.77"
 
 
 def change(instance, tenant, function, **arguments):
-    """Calls a service in its own transaction."""
+    """Call a service in its own transaction."""
     with session_scope(TenantScope(tenant.tenant_id), engine=instance.installation.engine) as session:
         return function(session, actor=ACTOR, tenant_id=tenant.tenant_id, **arguments)
 
 
 def kill_backends(instance, application):
-    """The server closes connections of this kind, as an administrator or a failover does."""
+    """Close connections of this kind on the server, as an administrator or a failover does."""
     instance.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s", application)
 
 
 @pytest.mark.parametrize("application", [pytest.param("admit-listen", marks=pytest.mark.long), "admit-%"])
 def test_change_is_live_although_its_connections_break(instance, tenants, note, application):
-    """A device is blocked just when PostgreSQL closes the agent's notification connection, or all connections. The
-    block and its removal still take effect within seconds.
+    """A device is blocked when PostgreSQL closes the agent's notification connection, or all connections.
+
+    The block and its removal still take effect within seconds.
     """
     with NasPackets(tenants[0]) as wire:
         mac = tenants[0].tenant.endpoints[3].mac
@@ -68,7 +69,7 @@ def test_change_is_live_although_its_connections_break(instance, tenants, note, 
 
 @pytest.mark.long
 def test_change_during_agent_downtime_is_live_after_restart(instance, tenants, note):
-    """The agent is killed and a device is blocked before the next one listens. The next one applies the block."""
+    """The agent is killed, and a device is blocked before the next agent listens. The next agent applies the block."""
     with NasPackets(tenants[1]) as wire:
         mac = tenants[1].tenant.endpoints[4].mac
         instance.kill("agent")
@@ -96,8 +97,9 @@ def suspended(instance, tenant) -> Iterator[None]:
 
 
 def test_tenant_changes_under_load_affect_no_other_tenant(instance, load, note):
-    """Two tenants are busy while a third is created: its devices are answered within five seconds. Then it is
-    suspended, resumed and deleted. No request of the others is lost or late.
+    """Two tenants are busy while a third tenant is created. Its devices get a response within five seconds.
+
+    Then it is suspended, resumed and deleted. No request of the other tenants is lost or late.
     """
     radiusd = instance.pid("radiusd")
     with load() as work:
@@ -134,7 +136,7 @@ def remove(instance, made):
 
 @contextmanager
 def own_secret_nas(instance, tenant, *, address, secret, sealed_instead=b"") -> Iterator[None]:
-    """A NAS with its own secret. `sealed_instead` bypasses all checks in the database. Deleted at the end."""
+    """A NAS with its own secret, deleted at the end. `sealed_instead` bypasses all checks in the database."""
 
     def add(session, **arguments):
         nas = nases.create_nas(
@@ -166,8 +168,9 @@ def own_secret_nas(instance, tenant, *, address, secret, sealed_instead=b"") -> 
 @pytest.mark.long
 @pytest.mark.parametrize("per_second", [3, 150])
 def test_new_configuration_is_activated_under_load(instance, tenants, load, note, per_second):
-    """A NAS with its own secret makes the agent replace radiusd: tested as a shadow, then swapped. NASes retransmit
-    requests of that moment, so all are answered and stored once.
+    """A NAS with its own secret makes the agent replace radiusd. The agent tests the new radiusd before the swap.
+
+    NASes retransmit requests of that moment, so all requests are answered and stored once.
     """
     radiusd = instance.pid("radiusd")
     with (
@@ -200,8 +203,10 @@ def damaged_key(file) -> Iterator[None]:
 
 
 def test_broken_configuration_never_replaces_a_good_one(instance, tenants, load):
-    """A key for the next configuration is damaged. The cell reports it and continues with the same radiusd, without
-    a late request. The alarm clears when no change is pending.
+    """A key for the next configuration is damaged.
+
+    The cell reports it and continues with its radiusd, without a late request. The alarm clears when no change is
+    pending.
     """
     radiusd = instance.pid("radiusd")
     made = make_tenants(instance)("fault-damaged", 2)
@@ -224,7 +229,7 @@ def test_broken_configuration_never_replaces_a_good_one(instance, tenants, load)
 
 @pytest.mark.long
 def test_unusable_secret_is_reported_and_harms_no_other_tenant(instance, tenants, load):
-    """It bypasses all checks in the database. The alarm clears with it."""
+    """The secret bypasses all checks in the database. The alarm clears when the secret is removed."""
     with (
         load(with_eap=False, per_second=3) as work,
         own_secret_nas(
@@ -247,9 +252,10 @@ def test_unusable_secret_is_reported_and_harms_no_other_tenant(instance, tenants
 
 
 @pytest.mark.long
-def test_killed_radiusd_restarts_after_a_baked_tenant_left(instance, tenants):
-    """A tenant in the running configuration is purged, and radiusd dies. Its key no longer exists, but radiusd must
-    start for the others.
+def test_killed_radiusd_restarts_after_a_purge(instance, tenants):
+    """A tenant in the running configuration is purged, and radiusd is killed.
+
+    The tenant's key does not exist any more, but radiusd must start for the other tenants.
     """
     made = make_tenants(instance)("fault-leaver", 3)
     with own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()):
@@ -264,25 +270,25 @@ def test_killed_radiusd_restarts_after_a_baked_tenant_left(instance, tenants):
 
 
 @contextmanager
-def thief(port) -> Iterator[threading.Event]:
-    """Takes a UDP port as soon as it is free. Set the event to release it."""
+def port_occupier(port) -> Iterator[threading.Event]:
+    """Bind a UDP port as soon as it is free. Set the event to release the port."""
     enough, caught = threading.Event(), threading.Event()
 
-    def steal() -> None:
+    def occupy() -> None:
         while not enough.wait(0.001):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):
                 sock.bind(("127.0.0.1", port))
                 caught.set()
                 enough.wait()
 
-    with _beside(steal, enough):
+    with _beside(occupy, enough):
         yield enough
         assert caught.is_set()
 
 
 @contextmanager
 def signalled_while_handing_over(instance, signal_number, which) -> Iterator[None]:
-    """Signals the old (0) or new (1) radiusd of a starting replacement."""
+    """Send a signal to the old (0) or new (1) radiusd of a replacement that begins."""
     enough, done = threading.Event(), set()
 
     def send() -> None:
@@ -311,7 +317,7 @@ def _beside(work, enough) -> Iterator[None]:
 
 @pytest.mark.long
 def test_old_radiusd_continues_if_the_new_one_dies_early(instance, tenants, load):
-    """The change takes effect once radiusd is no longer killed. No device notices."""
+    """The change takes effect when radiusd is not killed any more. No device is affected."""
     old = instance.pid("radiusd")
     with (
         load(with_eap=False, per_second=3) as work,
@@ -329,14 +335,15 @@ def test_old_radiusd_continues_if_the_new_one_dies_early(instance, tenants, load
 
 @pytest.mark.long
 def test_failed_replacement_is_rolled_back(instance, tenants, load, note):
-    """The old radiusd hangs during the port hand-over, and another process takes a port: neither can start. The
-    agent retries. Once the port is free, devices are answered again, and the change takes effect later.
+    """The old radiusd hangs during the hand-over of ports, and another process binds a port. Neither radiusd can start.
+
+    The agent retries. When the port is free, devices get responses again, and the change takes effect later.
     """
     with (
         load(with_eap=False, per_second=3, tries=20) as work,
         own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()),
     ):
-        with thief(instance.settings.cell_ports[-1]) as enough:
+        with port_occupier(instance.settings.cell_ports[-1]) as enough:
             with signalled_while_handing_over(instance, signal.SIGSTOP, 0):
                 assert "stepped back" in until(lambda: instance.alarm("exchange"), "an alarm")
             enough.set()

@@ -1,4 +1,4 @@
-"""Damaged files of a cell: the journal is cut at its last valid record and this is reported. The replica is rebuilt."""
+"""Damaged files of a cell. The journal is cut at its last valid record, with an alarm, and the replica is rebuilt."""
 
 import os
 import time
@@ -20,14 +20,14 @@ _RECORDS = 20
 
 
 def append_garbage(path, frames):
-    """A torn write: half a record that was never acknowledged."""
+    """Append half a record that was never acknowledged, as an interrupted write does."""
     with path.open("ab") as file:
         file.write(FRAME.pack(500, 1) + os.urandom(100))
     return _RECORDS
 
 
 def cut_last_record(path, frames):
-    """A power failure after the disk falsely confirmed a flush."""
+    """Cut a part of the last record, as a power failure does after the disk falsely confirmed a flush."""
     os.truncate(path, path.stat().st_size - 7)
     return _RECORDS - 1
 
@@ -44,7 +44,7 @@ def flip_bit_in_the_middle(path, frames):
 
 @contextmanager
 def cell_down_with_unshipped_records(instance, prefix, wire):
-    """PostgreSQL stopped, then `_RECORDS` acknowledged records in the journal, then agent and radiusd stopped."""
+    """Stop PostgreSQL, write `_RECORDS` acknowledged records into the journal, then stop agent and radiusd."""
     with instance.stopped("postgres"):
         for number in range(_RECORDS):
             assert wire.exchange(wire.accounting_packet(f"{prefix}{number:03}"), acct=True)
@@ -61,8 +61,10 @@ def cell_down_with_unshipped_records(instance, prefix, wire):
     ],
 )
 def test_damaged_journal_is_cut_at_its_last_valid_record(instance, tenants, damage):
-    """The newest accounting segment is damaged while radiusd is down, before shipping. Records before the damage are
-    stored once, an alarm names segment, position and loss, and new records are stored.
+    """The newest accounting segment is damaged while radiusd is stopped, before it is shipped.
+
+    Records before the damage are stored once. An alarm names the segment, the position and the loss. New records are
+    stored.
     """
     prefix = f"cut-{os.urandom(4).hex()}-"
     with NasPackets(tenants[0]) as wire:
@@ -89,7 +91,7 @@ def test_damaged_journal_is_cut_at_its_last_valid_record(instance, tenants, dama
 
 
 def _size_of_good_part(path):
-    """Up to the first invalid frame, parsed independently."""
+    """The size up to the first invalid frame, parsed independently."""
     content, at = path.read_bytes(), 8
     while at + FRAME.size <= len(content):
         length, checksum = FRAME.unpack_from(content, at)
@@ -130,8 +132,9 @@ def data_file(instance):
     ],
 )
 def test_replica_damaged_during_agent_downtime_is_rebuilt(instance, tenants, note, damage):
-    """The agent is killed and the replica is damaged while radiusd uses it. The next agent builds a new generation,
-    reports it, and both tenants' devices are decided by it.
+    """The agent is killed, and the replica is damaged while radiusd uses it.
+
+    The next agent builds and reports a new generation, which decides about the devices of two tenants.
     """
     generation = files.current_generation(instance.cell.replica)
     with NasPackets(tenants[0]) as alpha, NasPackets(tenants[1]) as bravo:
@@ -149,7 +152,7 @@ def test_replica_damaged_during_agent_downtime_is_rebuilt(instance, tenants, not
 
 @pytest.mark.long
 def test_replica_damaged_during_cell_downtime_is_rebuilt(instance, tenants):
-    """Agent and radiusd are stopped and the file is damaged. The cell starts, rebuilds it and serves."""
+    """Agent and radiusd are stopped, and the file is damaged. The cell starts, rebuilds the file and serves."""
     with instance.stopped("agent"):
         zero_all_but_the_head(data_file(instance))
     with NasPackets(tenants[0]) as wire:
@@ -161,8 +164,9 @@ def test_replica_damaged_during_cell_downtime_is_rebuilt(instance, tenants):
 @pytest.mark.long
 @pytest.mark.parametrize("damage", [zero_all_but_the_head, cut_in_half])
 def test_replica_damaged_at_run_time_is_rebuilt(instance, tenants, note, damage):
-    """The file is damaged while agent and radiusd run. Failing requests make the agent check: it rebuilds the
-    replica automatically, and every device is decided correctly.
+    """The file is damaged while agent and radiusd run.
+
+    Requests fail, so the agent checks the replica and rebuilds it. Then every device gets the correct decision.
     """
     generation = files.current_generation(instance.cell.replica)
     with NasPackets(tenants[0]) as alpha, NasPackets(tenants[1]) as bravo:

@@ -1,4 +1,4 @@
-"""No space for the journal: accounting is not acknowledged, devices are still admitted, and an alarm is raised."""
+"""The journal has no space: accounting is not acknowledged, devices are still admitted, and an alarm is raised."""
 
 import os
 import time
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.faults
 
 REFUSED, LOW = "journal-refused", "disk-low"
 _BLOCK = bytes(1 << 16)
-# After every real one, so that the shipper reads it first and deletes it last.
+# A name after every real segment, so that the shipper reads and deletes it last.
 _OLDEST_SEGMENT = f"{1:020d}"
 
 
 @contextmanager
 def full(disk):
-    """A file that takes all free space."""
+    """A file that uses all free space."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         size = len(_BLOCK)
@@ -43,9 +43,9 @@ def full(disk):
 
 @contextmanager
 def reached_limit(instance):
-    """Sparse segments as large as the journal limit, which use no disk space."""
+    """Write sparse segments up to the journal's limit, which use no disk space."""
     streams = ("auth", "acct")
-    # The shipper deletes old segments when it advances, with its first batch.
+    # With its first batch, the shipper advances and deletes old segments.
     until(lambda: all(instance.counter(f"{stream}_shipped") for stream in streams), "both streams are shipped")
     ballast = [segment_path(instance.cell.journal / stream, _OLDEST_SEGMENT) for stream in streams]
     for path in ballast:
@@ -59,7 +59,7 @@ def reached_limit(instance):
 
 
 def use_up_allowance(instance, tenant):
-    """The writer checks its limit every 4 MB: write that much."""
+    """The writer checks its limit every 4 MB, so write that much."""
     nas = BENCH_NAS.attributes() * 6
     with RadiusClient(tries=1, timeout_seconds=1) as client:
         until(
@@ -72,7 +72,7 @@ def bulk(tenant, attributes):
     return lambda: AccountingRequest(tenant.target, START, f"bulk-{os.urandom(8).hex()}", attributes)
 
 
-def stands_still(work):
+def acknowledges_nothing(work):
     """Whether no record was acknowledged while twenty devices were admitted."""
     moment, acknowledged = time.perf_counter(), work.acknowledged
     until(lambda: work.answered_since(moment) > 20, "devices are admitted")
@@ -81,8 +81,8 @@ def stands_still(work):
 
 def assert_only_accounting_waits(instance, work, note, alarm):
     note(f"journal full: alarm {alarm}", seconds_until(lambda: instance.alarm(alarm), "an alarm"))
-    # The rest of the journal's last page takes a few more records.
-    until(lambda: stands_still(work), "the end of acknowledgements")
+    # The rest of the journal's last page has space for a few more records.
+    until(lambda: acknowledges_nothing(work), "the end of acknowledgements")
     moment, acknowledged = time.perf_counter(), work.acknowledged
     until(lambda: work.answered_since(moment) > 50, "devices are admitted")
     assert work.acknowledged == acknowledged
@@ -90,9 +90,10 @@ def assert_only_accounting_waits(instance, work, note, alarm):
 
 
 def test_full_disk_stops_only_accounting_until_space_is_free(instance, load, note, cell_disk):
-    """The cell's disk is full for a few seconds under load. No record is acknowledged, every device gets its
-    verdict, and an alarm is raised. Once space is free, every retransmitted record is stored once, and the alarm
-    clears.
+    """The cell's disk is full for a few seconds under load.
+
+    No record is acknowledged, every device gets its verdict, and an alarm is raised. When space is free, every
+    retransmitted record is stored once, and the alarm clears.
     """
     with load() as work:
         with full(cell_disk):
@@ -110,7 +111,7 @@ def test_full_disk_stops_only_accounting_until_space_is_free(instance, load, not
 
 @pytest.mark.long
 def test_full_journal_stops_only_accounting_until_shipped(instance, tenants, load, note):
-    """As with a full disk, but the journal has reached ADMIT_JOURNAL_MAX_BYTES."""
+    """The journal has reached ADMIT_JOURNAL_MAX_BYTES. The effect is that of a full disk."""
     with load() as work:
         with reached_limit(instance):
             use_up_allowance(instance, tenants[0])
@@ -124,7 +125,10 @@ def test_full_journal_stops_only_accounting_until_shipped(instance, tenants, loa
 
 
 def test_radiusd_that_starts_on_a_full_disk_admits_devices(instance, tenants, cell_disk):
-    """radiusd dies while the disk is full. The next one starts without a journal and opens it once there is space."""
+    """`radiusd` is killed while the disk is full.
+
+    The next radiusd starts without a journal and opens it when space is free.
+    """
     session_id = f"full-{os.urandom(4).hex()}"
     with NasPackets(tenants[0]) as wire:
         record = wire.accounting_packet(session_id)
@@ -141,7 +145,7 @@ def test_radiusd_that_starts_on_a_full_disk_admits_devices(instance, tenants, ce
 
 @pytest.mark.long
 def test_agent_starting_on_a_full_disk_serves_with_an_alarm(instance, tenants, cell_disk):
-    """Agent and radiusd die while the disk is full. The next agent starts both with the existing files."""
+    """Agent and radiusd are killed while the disk is full. The next agent starts with the existing files."""
     with NasPackets(tenants[0]) as wire:
         with full(cell_disk):
             for name in ("agent", "radiusd"):

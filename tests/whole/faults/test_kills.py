@@ -1,4 +1,7 @@
-"""`kill -9` of each process under load: it is restarted automatically, and no record is lost or duplicated."""
+"""Each process is killed with SIGKILL under load.
+
+It is restarted automatically, and no record is lost or duplicated.
+"""
 
 import os
 import signal
@@ -11,12 +14,12 @@ from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
-# Processes that do not answer devices: their end must not be noticed. The cell's own come first.
+# Processes that answer no devices, so their end must not affect devices. Those of the cell come first.
 BEHIND_THE_SCENES = ["agent", "postgres", "redis", "worker", "api"]
 
 
 def is_replaced(instance, name, killed):
-    """Whether a new process of this name works, and everything else too."""
+    """Whether a new process of this name works, and all other processes too."""
     if instance.pid(name) == killed or instance.complaints():
         return False
     return name != "agent" or instance.status()["agent_pid"] == instance.pid("agent")
@@ -26,8 +29,9 @@ def is_replaced(instance, name, killed):
     "names", [BEHIND_THE_SCENES[:2], pytest.param(BEHIND_THE_SCENES[2:], marks=pytest.mark.long)], ids="-".join
 )
 def test_killed_processes_are_restarted_unnoticed_by_devices(instance, load, note, names):
-    """Each is killed, and its supervisor restarts it. The same radiusd answers every request, and every decision and
-    acknowledged record is stored once.
+    """Each process is killed, and its supervisor restarts it.
+
+    One radiusd answers every request, and every decision and acknowledged record is stored once.
     """
     radiusd = instance.pid("radiusd")
     with load() as work:
@@ -47,8 +51,9 @@ def test_killed_processes_are_restarted_unnoticed_by_devices(instance, load, not
 
 
 def test_killed_radiusd_is_restarted_and_keeps_its_records(instance, load, note):
-    """radiusd is killed and the agent restarts it. NASes retransmit: every request is answered, and every
-    acknowledged record is stored once.
+    """`radiusd` is killed, and the agent restarts it.
+
+    NASes retransmit, so every request is answered, and every acknowledged record is stored once.
     """
     restarts = instance.counter("radiusd_restarts")
     with load(with_eap=False) as work:
@@ -67,8 +72,9 @@ def test_killed_radiusd_is_restarted_and_keeps_its_records(instance, load, note)
 
 @pytest.mark.long
 def test_killed_radiusd_is_restarted_while_postgresql_hangs(instance, tenants, note):
-    """PostgreSQL hangs with the agent's connections open, and radiusd dies. Its restart must not wait for
-    PostgreSQL.
+    """PostgreSQL hangs with open connections of the agent, and radiusd is killed.
+
+    The restart must not wait for PostgreSQL.
     """
     until(lambda: instance.status()["database"], "the cell reports to PostgreSQL")
     with instance.frozen("postgres"), NasPackets(tenants[0]) as wire:
@@ -79,8 +85,9 @@ def test_killed_radiusd_is_restarted_while_postgresql_hangs(instance, tenants, n
 
 
 def test_record_repeated_to_a_new_radiusd_is_stored_once(instance, tenants):
-    """A NAS that lost the response retransmits to a new radiusd, which does not know the first response. The record
-    is acknowledged again, but stored once.
+    """A NAS that lost the response retransmits to a new radiusd, which does not know the first response.
+
+    The record is acknowledged again, but stored once.
     """
     session_id = f"twice-{os.urandom(4).hex()}"
     with NasPackets(tenants[0]) as wire:
@@ -94,8 +101,9 @@ def test_record_repeated_to_a_new_radiusd_is_stored_once(instance, tenants):
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.long)])
 def test_killed_shipping_backend_loses_and_doubles_nothing(instance, load, note, times):
-    """The PostgreSQL backend that stores accounting is killed repeatedly. The position stored with each batch
-    decides what is sent again.
+    """The PostgreSQL process that stores accounting is killed repeatedly.
+
+    The position stored with each batch determines the records that are sent again.
     """
     with load() as work:
         for _ in range(times):
@@ -115,8 +123,9 @@ def test_killed_shipping_backend_loses_and_doubles_nothing(instance, load, note,
 
 @pytest.mark.long
 def test_killed_supervisor_is_replaced_by_the_next_up(instance, load, note):
-    """supervisord is killed, and its children continue. The next `./admit up` stops them and starts everything
-    again. Retransmitting NASes get responses, and no acknowledged record is lost or duplicated.
+    """`supervisord` is killed, and its children continue. The next `./admit up` stops and restarts everything.
+
+    NASes that retransmit get responses, and no acknowledged record is lost or duplicated.
     """
     with load(with_eap=False, tries=30) as work:
         instance.kill("supervisord")
@@ -137,7 +146,7 @@ def test_killed_supervisor_is_replaced_by_the_next_up(instance, load, note):
 
 @pytest.mark.long
 def test_down_stops_processes_without_their_supervisors(instance):
-    """supervisord and agent are killed together, so radiusd has no parent. `./admit down` still stops it."""
+    """`supervisord` and agent are killed together, so radiusd has no parent. `./admit down` still stops radiusd."""
     radiusd = instance.pid("radiusd")
     for pid in [instance.pid("supervisord"), instance.pid("agent")]:
         os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""radiusd over its memory limit is replaced in order, without effects on devices and records."""
+"""A radiusd above its memory limit is replaced without an effect on devices and records."""
 
 from contextlib import contextmanager
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.faults
 
 @contextmanager
 def memory_limit(instance, limit_bytes):
-    """As an administrator sets it: in admit.env, then `./admit up`."""
+    """Set the limit in admit.env and run `./admit up`, as an administrator does."""
     file = instance.layout.env_file
     before = file.read_text()
     file.write_text(f"{before}\nADMIT_CELL_MEMORY_BYTES={limit_bytes}\n")
@@ -26,7 +26,7 @@ def memory_limit(instance, limit_bytes):
 
 @pytest.mark.long
 def test_radiusd_over_its_limit_is_replaced_without_loss(instance, load, note):
-    """The limit is below radiusd's normal memory. Some packets may be retransmitted."""
+    """The limit is below radiusd's normal memory. NASes may retransmit some packets."""
     held = until(lambda: instance.status()["memory"]["anonymous_bytes"], "what radiusd holds is told")
     with memory_limit(instance, held // 2):
         with load(per_second=50, with_eap=False) as work:

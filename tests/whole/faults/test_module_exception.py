@@ -1,4 +1,4 @@
-"""An exception during a decision: a reject with its own reason, a stack trace, and service continues."""
+"""An exception during a decision causes a reject with its own reason and a stack trace, and service continues."""
 
 from contextlib import contextmanager
 
@@ -13,13 +13,13 @@ from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
-# Not a valid record in msgpack.
+# No valid record in msgpack.
 _GARBAGE = b"\xc1 this was never written by an agent"
 
 
 @contextmanager
 def broken_endpoint(instance, tenant_id, mac):
-    """Its record in the running cell's replica is invalid, written without the agent."""
+    """Make the endpoint's record in the running cell's replica invalid, without the agent."""
     ((number,),) = instance.query("SELECT number FROM tenants WHERE id = %s", tenant_id)
     key = keys.endpoint(number, mac)
     before = _replace(instance.cell.replica, key, _GARBAGE)
@@ -41,8 +41,10 @@ def _replace(directory, key, value):
 
 
 def test_module_exception_is_a_reject_with_its_own_reason(instance, tenants):
-    """One device's record in the replica is invalid. It is rejected with `internal-error`, with a trace in radiusd's
-    log and a counter. Other requests are decided normally, as is the device once its record is repaired.
+    """The record of one device in the replica is invalid.
+
+    radiusd rejects the device with `internal-error`, a stack trace in its log and a counter. Other requests are decided
+    normally, and so is the device when its record is repaired.
     """
     alpha = tenants[0]
     victim, neighbour = (endpoint.mac for endpoint in alpha.tenant.endpoints[1:3])

@@ -1,4 +1,4 @@
-"""Another machine takes the cell over. The agent here and its radiusd stop until that machine has left."""
+"""Another machine takes the cell over. The agent here and its radiusd stop until the other machine has left."""
 
 import pytest
 

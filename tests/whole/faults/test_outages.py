@@ -1,4 +1,4 @@
-"""PostgreSQL or Redis down under load: authentication and accounting continue without loss or duplicates."""
+"""Outages of PostgreSQL or Redis under load. Authentication and accounting continue without loss or duplicates."""
 
 import time
 
@@ -12,14 +12,14 @@ pytestmark = pytest.mark.faults
 
 AWAY = {
     "stopped": lambda instance, name: instance.stopped(name),
-    # Connections hang instead of failing, and new ones get no response.
+    # Connections hang instead of failing, and new connections get no response.
     "frozen": lambda instance, name: instance.frozen(name),
 }
 SHORT_SECONDS = 2
 
 
 def serve_without(instance, work, name, how, seconds):
-    """The load continues for `seconds` without process `name`. Returns the cell's final status."""
+    """Continue the load for `seconds` without process `name`. Returns the cell's final status."""
     must_notice = name == "postgres" and (how == "frozen" or seconds > SHORT_SECONDS)
     if must_notice:
         until(lambda: instance.status()["database"], "the cell reports to PostgreSQL")
@@ -42,8 +42,10 @@ def serve_without(instance, work, name, how, seconds):
 @pytest.mark.parametrize("how", ["stopped", pytest.param("frozen", marks=pytest.mark.long)])
 @pytest.mark.parametrize("seconds", [SHORT_SECONDS, pytest.param(120, marks=pytest.mark.long)])
 def test_postgresql_outage_under_load_leaves_cell_unharmed(instance, load, note, how, seconds):
-    """PostgreSQL stops or hangs for `seconds`. Requests are answered as before, the agent keeps reporting, and
-    afterwards every decision and acknowledged record is stored.
+    """PostgreSQL stops or hangs for `seconds`.
+
+    Requests get normal responses and the agent reports its state. Afterwards, every decision and acknowledged record is
+    stored.
     """
     standing = instance.alarm_codes()
     with load() as work:
@@ -68,7 +70,7 @@ def test_postgresql_outage_under_load_leaves_cell_unharmed(instance, load, note,
     ],
 )
 def test_redis_outage_under_load_does_not_affect_the_cell(instance, load, how, seconds):
-    """Redis stops or hangs for `seconds`. Devices and journal are unaffected, and the worker recovers."""
+    """Redis stops or hangs for `seconds`. Devices and journal are not affected, and the worker recovers."""
     with load() as work:
         during = serve_without(instance, work, "redis", how, seconds)
     instance.wait_until_shipped()

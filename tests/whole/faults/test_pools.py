@@ -1,4 +1,4 @@
-"""Pool addresses while parts of the cell are down or killed: each device keeps its own."""
+"""Addresses of a pool while parts of the cell are stopped or killed. Each device keeps its own address."""
 
 import json
 from types import SimpleNamespace
@@ -68,7 +68,7 @@ def account(server, mac, address, status):
     assert radclient(server, *lines, command="acct").code == "Accounting-Response"
 
 
-def held(instance):
+def held_addresses(instance):
     rows = "SELECT replace(mac::text, ':', ''), host(address) FROM pool_addresses WHERE state = 'leased'"
     return dict(instance.query(rows))
 
@@ -91,9 +91,9 @@ def test_pool_addresses_survive_outages_and_kills(instance, server):
     for mac, address in given.items():
         account(server, mac, address, "Start")
     instance.wait_until_shipped()
-    until(lambda: held(instance) == given, "every address is its device's lease")
+    until(lambda: held_addresses(instance) == given, "every address is its device's lease")
     assert {mac: address_of(server, mac) for mac in DEVICES} == given
     for mac in DEVICES[:5]:
         account(server, mac, given[mac], "Stop")
-    until(lambda: held(instance) == {mac: given[mac] for mac in DEVICES[5:]}, "leases that ended are no more")
+    until(lambda: held_addresses(instance) == {mac: given[mac] for mac in DEVICES[5:]}, "leases that ended are no more")
     assert not instance.alarm("addresses-twice")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.faults
 
 _PACKETS = 400
 _TRIES = 3
-# A Message-Authenticator must be valid, and an EAP-Message requires one (RFC 3579 3.2).
+# A Message-Authenticator must be valid, and an EAP-Message requires a Message-Authenticator (RFC 3579 3.2).
 _LEFT_OUT = (79, 80)
 _STATUS_TYPES = (1, 2, 3, 7, 8, *range(9, 16))
 _OFTEN = (1, 4, 5, 8, 25, 26, 31, 32, 40, 41, 42, 43, 44, 46, 49, 52, 53, 55, 61, 87, 89, 95, 96, 97, 123, 168)
@@ -28,7 +28,7 @@ def value(rng: random.Random) -> bytes:
         case 2:
             return rng.choice((b"anna", b"02-A0-C0-00-00-01", "ü".encode(), b"caf\xe9", b"%{User-Name}", b"a\x00'\\n"))
         case 3:
-            # Vendor attributes: Cisco, Microsoft, 3GPP or any. Their values may have any length.
+            # Attributes of the vendors Cisco, Microsoft, 3GPP or any. Their values may have any length.
             vendor = rng.choice((9, 311, 10415, rng.getrandbits(24)))
             inside = rng.randbytes(rng.randint(0, 60))
             return vendor.to_bytes(4, "big") + bytes((rng.randrange(256), len(inside) + 2)) + inside
@@ -37,7 +37,7 @@ def value(rng: random.Random) -> bytes:
 
 
 def random_attributes(rng: random.Random, number: int) -> bytes:
-    """At most what fits into a packet. No two packets are equal."""
+    """Random attributes that fit into a packet. No two packets are equal."""
     made = encode_attribute(packet.ACCT_SESSION_ID, f"{number}") if rng.random() < 0.5 else b""
     made += encode_attribute(packet.NAS_PORT, number)
     if rng.random() < 0.9:
@@ -66,11 +66,11 @@ def test_random_accounting_is_acknowledged_and_stored_unchanged(instance, tenant
             packet.make_accounting_request(number % 256, random_attributes(rng, number), wire.secret)
             for number in range(_PACKETS)
         )
-        # Retransmitted as by a NAS, without a second row.
+        # The test retransmits the request as a NAS does. It gets no second row.
         acknowledged = sum(
             any(wire.exchange(request, acct=True, seconds=2) for _ in range(_TRIES)) for request in requests
         )
-    # One in some thousands is invalid, and radiusd drops it.
+    # One of some thousands of requests is invalid, and radiusd drops it.
     assert acknowledged > 0.98 * _PACKETS, f"seed {seed}"
     instance.wait_until_shipped()
     assert rows() - before == acknowledged, f"seed {seed}"

@@ -1,4 +1,4 @@
-"""Session limits per device: a policy rule and the live sessions from accounting."""
+"""Limits of sessions per device: a policy rule that counts the live sessions from accounting."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The fault table's Admit, with separate tenants for each file."""
+"""The Admit of the fault table, with separate tenants for each file."""
 
 import pytest
 

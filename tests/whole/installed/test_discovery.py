@@ -41,8 +41,8 @@ def when(attribute, value, operator="equals"):
     return {"attribute": attribute, "operator": operator, "value": value}
 
 
-def brother() -> str:
-    """A new printer each time, unknown from earlier tests."""
+def new_printer() -> str:
+    """The MAC address of a new printer, which no earlier test has used."""
     return "001ba9" + secrets.token_hex(3)
 
 
@@ -58,7 +58,7 @@ class Tenant:
         return json.loads(done.stdout)
 
     def decide_by(self, condition: object) -> None:
-        """At the main site. Returns when the cell has applied it."""
+        """Publish a policy with this condition at the main site. Returns when the cell has applied it."""
         document = {"rules": [{"id": "r", "name": "r", "when": condition, "then": {"verdict": "permit", "vlan": "20"}}]}
         named = {"actor": ACTOR, "tenant_id": self.made.tenant_id, "slug": f"p-{secrets.token_hex(4)}"}
         scope, engine = TenantScope(self.made.tenant_id), self._instance.installation.engine
@@ -76,7 +76,7 @@ class Tenant:
         return self.admit("endpoint", "show", mac)
 
     def found_confidence(self, mac: str) -> int | None:
-        """Confidence of the detected profile. None before discovery. It runs no command per check."""
+        """The confidence of the detected profile, None before the discovery. It is read without a command."""
         rows = self._instance.query(
             "SELECT found_confidence FROM endpoints WHERE tenant_id = %s AND mac = %s::macaddr",
             self.made.tenant_id,
@@ -95,8 +95,8 @@ def bravo(instance, two) -> Tenant:
     return Tenant(instance, two[1])
 
 
-def sensed(made: ProvisionedTenant, wire: NasPackets, mac: str, *options: bytes) -> None:
-    """An Interim-Update with Cisco's device sensor."""
+def send_sensor_data(made: ProvisionedTenant, wire: NasPackets, mac: str, *options: bytes) -> None:
+    """Send an Interim-Update with data of Cisco's device sensor."""
     body = encode_attribute(packet.ACCT_STATUS_TYPE, _INTERIM) + encode_attribute(
         packet.ACCT_SESSION_ID, secrets.token_hex(4)
     )
@@ -111,11 +111,11 @@ def sensed(made: ProvisionedTenant, wire: NasPackets, mac: str, *options: bytes)
 def test_device_is_admitted_by_vendor_soon_after_first_seen(alpha, bravo):
     for tenant in (alpha, bravo):
         tenant.decide_by(when("endpoint.vendor", "Brother", "starts_with"))
-    mac = brother()
+    mac = new_printer()
     with NasPackets(alpha.made) as wire, NasPackets(bravo.made) as other:
         assert wire.verdict(mac) == ACCESS_REJECT
         until(lambda: wire.is_admitted(mac), "the vendor is live")
-        # Another tenant has not seen it.
+        # The other tenant has not seen the device.
         assert other.verdict(mac) == ACCESS_REJECT
         until(lambda: other.is_admitted(mac), "the vendor is live there, too")
     (listed,) = [row for row in alpha.admit("endpoint", "inbox") if row["mac"].replace(":", "") == mac]
@@ -135,13 +135,15 @@ def test_switch_data_sets_the_profile_and_the_group(alpha, tmp_path):
     alpha.admit("endpoint-group", "add", group)
     alpha.admit("endpoint-group", "set", group, "--rule", str(rule))
     alpha.decide_by(when("endpoint.group", group))
-    mac = brother()
+    mac = new_printer()
     with NasPackets(alpha.made) as wire:
         assert wire.verdict(mac) == ACCESS_REJECT
         until(lambda: alpha.found_confidence(mac) == 50, "the vendor alone is half sure")
         assert alpha.shown(mac)["profile_confidence"] == 50
         assert wire.verdict(mac) == ACCESS_REJECT
-        sensed(alpha.made, wire, mac, b"dhcp-option=\0\x0c\0\x09BRW001BA9", b"dhcp-option=\0\x3c\0\x07Brother")
+        send_sensor_data(
+            alpha.made, wire, mac, b"dhcp-option=\0\x0c\0\x09BRW001BA9", b"dhcp-option=\0\x3c\0\x07Brother"
+        )
         until(lambda: wire.is_admitted(mac), "the group by rule is live")
     shown = alpha.shown(mac)
     assert (shown["profile"], shown["status"]) == ("printer", "discovered")
@@ -156,7 +158,7 @@ def test_switch_data_sets_the_profile_and_the_group(alpha, tmp_path):
 @pytest.mark.long
 def test_posture_applies_as_soon_as_it_is_set(alpha):
     alpha.decide_by({"all": [when("endpoint.known", True), when("mdm.state", "compliant")]})
-    mac = brother()
+    mac = new_printer()
     alpha.admit("endpoint", "add", mac)
     with NasPackets(alpha.made) as wire:
         assert wire.verdict(mac) == ACCESS_REJECT
@@ -169,7 +171,7 @@ def test_posture_applies_as_soon_as_it_is_set(alpha):
 @pytest.mark.long
 def test_manual_profile_overrides_the_detected_one_at_once(alpha):
     alpha.decide_by(when("endpoint.profile", "camera"))
-    mac = brother()
+    mac = new_printer()
     with NasPackets(alpha.made) as wire:
         wire.verdict(mac)
         until(lambda: alpha.found_confidence(mac) is not None, "it is discovered")

@@ -1,4 +1,6 @@
-"""The tenant page with curl only, exactly as printed: against a whole installation, with a real supplicant."""
+"""The commands of the page about the first tenant, exactly as printed, with a complete installation and a real
+supplicant.
+"""
 
 import os
 import re
@@ -22,7 +24,7 @@ def commands() -> str:
     return block
 
 
-def test_page_leads_from_setup_to_a_rejected_device(instance: Instance, tmp_path: Path) -> None:
+def test_commands_of_the_page_lead_to_a_rejected_device(instance: Instance, tmp_path: Path) -> None:
     assert instance.admit("msp", "create", "acme").returncode == 0
     made = instance.admit("token", "make", "walk", "--msp", "acme", "--role", "msp-admin", "--days", "1", "--json")
     token = re.search(r"admit_[a-z0-9]+_[a-z0-9]+", made.stdout)

@@ -1,4 +1,4 @@
-"""A device in a network namespace of its own; the switch that it is wired to is in that of the whole product."""
+"""A device in its own network namespace. The switch that it is wired to is in the namespace of the installation."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,8 +18,8 @@ _VLANS = (OFFICE_VLAN, LAB_VLAN)
 
 
 @pytest.fixture(scope="package")
-def room(network: Namespace | None) -> Namespace:
-    """Where the switch stands: it reaches the product on a loopback interface that nobody else has."""
+def switch_namespace(network: Namespace | None) -> Namespace:
+    """The namespace of the switch, which reaches the installation through a private loopback interface."""
     if network is None:
         pytest.skip("only root may make network namespaces and set up interfaces in them; run the tests as root")
     for vlan in _VLANS:
@@ -28,48 +28,48 @@ def room(network: Namespace | None) -> Namespace:
 
 
 @pytest.fixture(scope="package")
-def desk(room: Namespace) -> Iterator[Namespace]:
-    """Where the devices are."""
-    desk = Namespace()
+def device_namespace(switch_namespace: Namespace) -> Iterator[Namespace]:
+    """The namespace of the devices."""
+    device_namespace = Namespace()
     try:
-        yield desk
+        yield device_namespace
     finally:
-        desk.close()
+        device_namespace.close()
 
 
 @pytest.fixture(scope="package")
-def office(room: Namespace, instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Office:
+def office(switch_namespace: Namespace, instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Office:
     return Office(instance, tmp_path_factory.mktemp("devices"))
 
 
 @pytest.fixture
-def cable(room: Namespace, desk: Namespace) -> Iterator[Cable]:
-    cable = Cable(room, PORT, desk, CARD)
+def cable(switch_namespace: Namespace, device_namespace: Namespace) -> Iterator[Cable]:
+    cable = Cable(switch_namespace, PORT, device_namespace, CARD)
     yield cable
     cable.remove()
 
 
 @pytest.fixture
-def switch(room: Namespace, cable: Cable, office: Office, tmp_path: Path) -> Iterator[Switch]:
-    with Switch(room, tmp_path / "switch", office.target, _VLANS) as switch:
+def switch(switch_namespace: Namespace, cable: Cable, office: Office, tmp_path: Path) -> Iterator[Switch]:
+    with Switch(switch_namespace, tmp_path / "switch", office.target, _VLANS) as switch:
         yield switch
 
 
 @pytest.fixture
-def connect(desk: Namespace, switch: Switch, tmp_path: Path) -> Iterator[Callable[..., Device]]:
-    """Starts a device with the network of an `EapolTestRun`, whatever its method; it is stopped after the test."""
+def connect(device_namespace: Namespace, switch: Switch, tmp_path: Path) -> Iterator[Callable[..., Device]]:
+    """Start a device with the network of an `EapolTestRun`, for any method. The device is stopped after the test."""
     with ExitStack() as running:
 
         def connect(eap: EapolTestRun) -> Device:
             mac = new_mac()
-            return running.enter_context(Device(desk, tmp_path / mac, mac, eap.network))
+            return running.enter_context(Device(device_namespace, tmp_path / mac, mac, eap.network))
 
         yield connect
 
 
 @pytest.fixture
 def at_work(office: Office, switch: Switch, connect: Callable[..., Device]) -> Device:
-    """A device that is on the network, and whose session is known."""
+    """A device that is on the network and has a known session."""
     device = connect(eap_tls(office, office.clients["laptop"]))
     until(lambda: switch.is_open(device.mac), "the port is open")
     until(lambda: office.open_sessions(device.mac) == 1, "the session is known")

@@ -1,4 +1,4 @@
-"""A device at the other end of the cable: wpa_supplicant with its driver for wired networks."""
+"""The device at the other end of the cable: wpa_supplicant with its driver for wired networks."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +14,13 @@ class Device(Daemon):
     client = "wpa_cli"
 
     def __init__(self, namespace: Namespace, folder: Path, mac: str, network: Mapping[str, str]) -> None:
-        """`network` is a network block of wpa_supplicant.conf(5), any method's; `mac` 12 hex digits."""
+        """Create the device.
+
+        `network` is a network block of wpa_supplicant.conf(5), `mac` has 12 hexadecimal digits.
+        """
         super().__init__(namespace, CARD, folder)
         self.mac = mac
-        # No keys on a wire.
+        # Wired networks have no keys.
         self._network = {**network, "eapol_flags": "0"}
 
     def command(self) -> list[str | Path]:
@@ -31,17 +34,20 @@ class Device(Daemon):
 
     @property
     def is_authorised(self) -> bool:
-        """Whether the device itself takes the port for open."""
+        """Whether the device itself considers the port open."""
         return self.status().get("suppPortStatus") == "Authorized"
 
     @property
     def has_failed(self) -> bool:
-        """Whether it was sent an EAP-Failure. With TLS 1.2 it does not act on it: once the handshake is done, it
-        passes over a failure, which anybody could send (RFC 3748 4.2), and waits until it gives up."""
+        """Whether the device received an EAP-Failure.
+
+        With TLS 1.2 the device ignores a failure after the handshake, because any host could send it (RFC 3748 4.2). It
+        waits until it gives up.
+        """
         return "EAP: Received EAP-Failure" in self.log()
 
     def join(self) -> None:
-        """Starts authentication, as an operating system does on link up: this driver does not watch the link."""
+        """Start authentication, as an operating system does on link up. This driver does not watch the link."""
         self.ask("reassociate")
 
     def log_off(self) -> None:

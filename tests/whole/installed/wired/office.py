@@ -1,4 +1,4 @@
-"""A tenant of the running instance with one switch, and devices that its policy treats differently."""
+"""A tenant of the running instance with one switch, and devices for which its policy has different results."""
 
 import json
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from tests.whole.installed.wired.switch import IDENTIFIER
 from tests.whole.instance import Instance
 
 ACTOR = "test:wired"
-# The switch's VLANs.
+# The VLANs of the switch.
 OFFICE_VLAN, LAB_VLAN = "10", "20"
 SESSION_SECONDS = 2
 _TIMEOUT = {"attribute": "Session-Timeout", "value": str(SESSION_SECONDS)}
@@ -37,19 +37,20 @@ _ASKED_AGAIN = {
     "vlan": LAB_VLAN,
     "reply": [_TIMEOUT, {"attribute": "Termination-Action", "value": "RADIUS-Request"}],
 }
-# By the name in the device's certificate.
+# Results by the name in the device's certificate.
 _OUTCOMES: dict[str, dict[str, Any]] = {
     "laptop": {"vlan": OFFICE_VLAN},
-    # Asked again when its session is over (RFC 3580 3.17); one for each test that revokes its certificate.
+    # The session ends and the device reauthenticates (RFC 3580 3.17). One device for each test that revokes a
+    # certificate.
     "kiosk": _ASKED_AGAIN,
     "kiosk-1.2": _ASKED_AGAIN,
     "kiosk-1.3": _ASKED_AGAIN,
-    # Sent away then.
+    # The session ends and the device is disconnected.
     "visitor": {"vlan": LAB_VLAN, "reply": [_TIMEOUT]},
-    # Into a VLAN that the switch does not have.
+    # The switch does not have this VLAN.
     "traveller": {"vlan": "99"},
 }
-# By the group that a user is in.
+# Results by the group of the user.
 _STAFF = {
     "id": "staff",
     "name": "Staff",
@@ -62,7 +63,7 @@ _OTHERS = ("stranger",)
 
 
 def document(**others: Any) -> dict[str, object]:
-    """The policy of the office, with `others` in place of the outcomes of these rules; None leaves a rule out."""
+    """The policy of the office. `others` replaces the outcomes of these rules, and None omits a rule."""
     outcomes = {name: outcome for name, outcome in {**_OUTCOMES, **others}.items() if outcome is not None}
     rules = [
         {
@@ -77,17 +78,17 @@ def document(**others: Any) -> dict[str, object]:
 
 
 class RootFile:
-    """As `tests.radius.supplicant` wants a tenant's authorities."""
+    """The root file of the tenant, in the form that `tests.radius.supplicant` expects."""
 
     def __init__(self, root_file: Path) -> None:
         self.root_file = root_file
 
 
 class Office:
-    """Made by the product's services; the cell serves it once the constructor returns."""
+    """The tenant with its switch, created through Admit's services. The cell serves it when the constructor returns."""
 
     def __init__(self, instance: Instance, folder: Path) -> None:
-        """`folder` takes the certificates and keys of the devices."""
+        """Create the tenant. `folder` is for the certificates and keys of the devices."""
         self._instance = instance
         self._folder = folder
         installation = instance.installation
@@ -156,7 +157,7 @@ class Office:
         )
 
     def revoke(self, name: str) -> None:
-        """Returns when the cell knows."""
+        """Revoke the certificate. Returns when the cell has applied it."""
         with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
             certificates.revoke_certificate(
                 session,
@@ -170,24 +171,24 @@ class Office:
         self._wait_until_live(xact)
 
     def is_known(self, mac: str) -> bool:
-        """Whether the device has appeared among the endpoints, as those that were seen do by themselves."""
+        """Whether the device is among the endpoints, which include every seen device."""
         found = self._instance.query("SELECT 1 FROM endpoints WHERE tenant_id = %s AND mac = %s", self.tenant_id, mac)
         return bool(found)
 
     def block(self, mac: str) -> None:
-        """Returns when it is committed."""
+        """Block the device. Returns when the change is committed."""
         with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
             endpoints.block_endpoint(session, actor=ACTOR, tenant_id=self.tenant_id, mac=mac)
 
     def publish(self, document: dict[str, object]) -> None:
-        """Returns when it is committed."""
+        """Publish the policy. Returns when the change is committed."""
         named = {"actor": ACTOR, "tenant_id": self.tenant_id, "slug": "wired"}
         with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
             policies.save_draft(session, document=document, **named)
             policies.publish_policy(session, **named)
 
     def add_session(self, mac: str, session_id: str) -> None:
-        """One that the switch does not know."""
+        """Add a session that the switch does not have."""
         self._instance.query(
             "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, nas_address) "
             "VALUES (%s, %s, %s, %s, %s, now(), now(), %s) RETURNING id",
@@ -200,7 +201,7 @@ class Office:
         )
 
     def coa_requests(self, mac: str, *, state: str) -> Sequence[dict[str, Any]]:
-        """CoA requests about the device, oldest first, once the last one is in this state."""
+        """CoA requests about the device, oldest first. Waits until the last request is in this state."""
         columns = (
             "kind",
             "reason",
@@ -226,20 +227,20 @@ class Office:
         return found()
 
     def admit(self, *arguments: str) -> Any:
-        """A command of this tenant; what it prints as JSON."""
+        """Run a command for this tenant. Returns the printed JSON."""
         done = self._instance.admit(*arguments, "--tenant", "office", "--json")
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
 
-    # The product's records, once they are in PostgreSQL.
+    # Records of Admit, after they are in PostgreSQL.
 
     def decisions(self, mac: str, *, count: int = 1, seconds: float = PATIENCE_SECONDS) -> Sequence[dict[str, Any]]:
-        """Rows of auth_log, oldest first, once there are `count` of them."""
+        """Rows of auth_log, oldest first. Waits until there are `count` rows."""
         columns = ("permitted", "reason", "detail", "rule_id", "vlan", "method", "tls_version", "resumed", "identity")
         return self._rows("auth_log", columns, mac, count, seconds)
 
     def accounting(self, mac: str, *, count: int) -> Sequence[dict[str, Any]]:
-        """Rows of accounting_log about the device, oldest first, once there are `count` of them."""
+        """Rows of accounting_log about the device, oldest first. Waits until there are `count` rows."""
         return self._rows(
             "accounting_log", ("status_type", "session_id", "terminate_cause", "identity"), mac, count, PATIENCE_SECONDS
         )
@@ -257,7 +258,7 @@ class Office:
         return found()
 
     def switch_accounting(self) -> Sequence[str]:
-        """Acct-Status-Type of the records that tell of no device, oldest first."""
+        """Acct-Status-Type of the records without a device, oldest first."""
         rows = self._instance.query(
             "SELECT status_type FROM accounting_log WHERE tenant_id = %s AND mac IS NULL ORDER BY at, id",
             self.tenant_id,

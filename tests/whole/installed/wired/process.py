@@ -1,4 +1,4 @@
-"""A daemon of hostapd's family: its process, log and control socket, used through the daemon's own tool."""
+"""A daemon of the hostapd family: its process, log and control socket, used through the daemon's own tool."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.whole.namespaces import Namespace
 
 
 class Daemon:
-    """Runs for the length of a `with`; `command` is completed by the subclass' configuration."""
+    """A daemon that runs within a `with` block. A subclass adds its configuration to `command`."""
 
     client: str
 
@@ -34,14 +34,14 @@ class Daemon:
         self.stop()
 
     def stop(self) -> None:
-        """As an administrator would; returns once it has ended."""
+        """Stop the daemon as an administrator does. Returns when it has ended."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(20)
             self._process = None
 
     def ask(self, *words: str) -> str:
-        """The control socket's response, "" while it is closed."""
+        """The response of the control socket, "" while the socket is closed."""
         assert self._process is not None
         assert self._process.poll() is None, f"it ended: {self.log()}"
         command = [self.client, "-p", self._control, "-i", self.interface, *words]
@@ -57,5 +57,5 @@ class Daemon:
 
 
 def fields(answer: str) -> dict[str, str]:
-    """`name=value` lines of a control socket's answer."""
+    """The lines `name=value` of a response of a control socket."""
     return dict(line.split("=", 1) for line in answer.splitlines() if "=" in line)

@@ -1,7 +1,7 @@
 """A switch with one port: hostapd with its driver for wired networks, RADIUS authentication and accounting.
 
-Its driver forwards no traffic, so it can put none into a VLAN. But it reads the VLAN of the Access-Accept by itself,
-and opens the port only for one that the switch has (dynamic_vlan=2).
+The driver forwards no traffic, so it cannot assign a VLAN. But it reads the VLAN of the Access-Accept, and opens the
+port only for a VLAN that the switch has (dynamic_vlan=2).
 """
 
 import re
@@ -22,7 +22,7 @@ _ATTRIBUTE = re.compile(r"^\S+    Attribute \d+ \((\S+)\) length=\d+\n(?:\S+    
 
 @dataclass(frozen=True)
 class RadiusMessage:
-    """A RADIUS message as hostapd decoded it; values as it prints them, the last one of each name."""
+    """A RADIUS message as hostapd decoded and printed it. Of equal names, the last value counts."""
 
     code: str
     values: dict[str, str]
@@ -32,7 +32,7 @@ class Switch(Daemon):
     client = "hostapd_cli"
 
     def __init__(self, namespace: Namespace, folder: Path, target: Target, vlans: Collection[str]) -> None:
-        """`vlans` are those that the switch has; an interface named after each must be in the namespace."""
+        """Create the switch. The namespace must have one interface for each of `vlans`, with the name of the VLAN."""
         super().__init__(namespace, PORT, folder)
         self._target = target
         self._vlans = vlans
@@ -48,7 +48,7 @@ class Switch(Daemon):
             "logger_stdout_level": 0,
             "ieee8021x": 1,
             "use_pae_group_addr": 1,
-            # Unless an Access-Accept sets another; 0 would forbid it to.
+            # The default VLAN, unless an Access-Accept sets another VLAN. The value 0 would forbid this.
             "eap_reauth_period": 3600,
             "dynamic_vlan": 2,
             "vlan_file": vlans,
@@ -60,7 +60,7 @@ class Switch(Daemon):
             "acct_server_addr": target.host,
             "acct_server_port": target.acct_port,
             "acct_server_shared_secret": secret,
-            # Dynamic authorization (RFC 5176), as strict as it can be.
+            # Dynamic authorization (RFC 5176), with the strictest settings.
             "radius_das_port": DAS_PORT,
             "radius_das_client": f"{target.host} {secret}",
             "radius_das_require_event_timestamp": 1,
@@ -70,7 +70,7 @@ class Switch(Daemon):
         return ["hostapd", "-dd", "-t", self._write("hostapd.conf", text)]
 
     def station(self, mac: str) -> dict[str, str]:
-        """The switch's data on the device at its port, empty for none."""
+        """The switch's data about the device at its port, empty without a device."""
         return fields(self.ask("sta", ":".join(mac[at : at + 2] for at in range(0, 12, 2))))
 
     def is_open(self, mac: str) -> bool:
@@ -78,11 +78,11 @@ class Switch(Daemon):
         return "[AUTHORIZED]" in self.station(mac).get("flags", "")
 
     def vlan(self, mac: str) -> str:
-        """The one that the device was put into, "" for none."""
+        """The VLAN of the device, "" without a VLAN."""
         return self.station(mac).get("vlan_id", "")
 
-    def heard(self, code: str) -> list[RadiusMessage]:
-        """RADIUS messages of this kind, oldest first."""
+    def received(self, code: str) -> list[RadiusMessage]:
+        """Received RADIUS messages of this kind, oldest first."""
         return [
             RadiusMessage(found[1], dict(_ATTRIBUTE.findall(found[2])))
             for found in _MESSAGE.finditer(self.log())

@@ -1,4 +1,4 @@
-"""CoA requests for a session at a switch port (RFC 5176), with hostapd's own dynamic authorization server."""
+"""CoA requests about a session at a switch port (RFC 5176). hostapd's own server for dynamic authorization responds."""
 
 import time
 
@@ -19,10 +19,11 @@ def test_blocked_device_is_disconnected(office, switch, at_work, capsys):
         print(f"\noff the network {seconds:.3f} s after the call began")  # noqa: T201  # the figure is what is shown
     [request] = office.coa_requests(at_work.mac, state="acknowledged")
     assert (request["kind"], request["reason"], request["answer_code"]) == ("disconnect", "endpoint-blocked", 41)
-    # The first packet did it: it is repeated after 2 s (radius/agent/coa/transmission.py). The test prints the time.
+    # The first packet succeeded, because a retransmission comes after 2 s (radius/agent/coa/transmission.py). The test
+    # prints the time.
     assert (request["attempts"], request["retries"], request["step"]) == (1, 0, 0)
     assert request["asked_by"] == "test:wired"
-    # It authenticates again at once, as operating systems do, and is rejected because it is blocked.
+    # The device authenticates again at once, as operating systems do, and is rejected because it is blocked.
     at_work.join()
     until(lambda: office.decisions(at_work.mac)[-1]["reason"] == "endpoint-blocked", "it was refused")
     assert not switch.is_open(at_work.mac)

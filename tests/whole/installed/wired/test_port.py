@@ -1,4 +1,4 @@
-"""A port that authenticates with Admit: opened with its VLAN, kept closed, reauthenticated, closed on timeout."""
+"""A port that authenticates with Admit: opened with its VLAN, kept closed, reauthenticated, or closed on time-out."""
 
 import pytest
 
@@ -10,14 +10,14 @@ from tests.whole.installed.wired.office import LAB_VLAN, OFFICE_VLAN, PASSWORD, 
 pytestmark = pytest.mark.early
 
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
-# Of the older one radiusd's own tests (tests/radius) tell as well.
+# The tests of radiusd (tests/radius) cover the older version too.
 newer_version = pytest.mark.parametrize("version", [pytest.param(TLS_1_2, marks=pytest.mark.long), TLS_1_3])
-# Tagged 1 (RFC 2868 3.1, 3.2): VLAN, IEEE-802.
+# Values with tag 1 (RFC 2868 3.1, 3.2): VLAN, IEEE-802.
 _VLAN_TYPE, _ETHERNET = "0100000d", "01000006"
 
 
 def tagged(text):
-    """A tagged string (RFC 2868 3.6) as hostapd prints it."""
+    """A tagged string (RFC 2868 3.6) in the format that hostapd prints."""
     return "01" + text.encode().hex()
 
 
@@ -28,7 +28,7 @@ def test_device_is_admitted_to_its_vlan_and_accounted_for(office, switch, connec
     until(lambda: device.is_authorised, "the device knows")
     assert device.status()["eap_tls_version"].endswith(version)
     assert switch.vlan(device.mac) == OFFICE_VLAN
-    [accept] = switch.heard("Access-Accept")
+    [accept] = switch.received("Access-Accept")
     assert accept.values["Tunnel-Type"] == _VLAN_TYPE
     assert accept.values["Tunnel-Medium-Type"] == _ETHERNET
     assert accept.values["Tunnel-Private-Group-Id"] == tagged(OFFICE_VLAN)
@@ -76,11 +76,11 @@ def test_device_without_a_matching_rule_keeps_the_port_closed(office, switch, co
     device = connect(eap_tls(office, office.clients["stranger"], version))
     [decision] = office.decisions(device.mac)
     assert (decision["permitted"], decision["reason"]) == (False, "fallback-denied")
-    until(lambda: switch.heard("Access-Reject"), "the switch has heard")
+    until(lambda: switch.received("Access-Reject"), "the switch has heard")
     until(lambda: device.has_failed, "the device has heard")
     assert not switch.is_open(device.mac)
     assert not device.is_authorised
-    [reject] = switch.heard("Access-Reject")
+    [reject] = switch.received("Access-Reject")
     assert "Tunnel-Private-Group-Id" not in reject.values
     switch.stop()
     until(lambda: office.switch_accounting()[-1] == "Accounting-Off", "all accounting is there")
@@ -88,7 +88,7 @@ def test_device_without_a_matching_rule_keeps_the_port_closed(office, switch, co
 
 
 def test_port_without_the_policys_vlan_stays_closed(office, switch, connect):
-    """The near miss: admitted, but into a VLAN that this switch does not have."""
+    """In the near miss, the device is admitted into a VLAN that this switch does not have."""
     device = connect(eap_tls(office, office.clients["traveller"]))
     [decision] = office.decisions(device.mac)
     assert (decision["permitted"], decision["vlan"]) == (True, "99")
@@ -98,7 +98,7 @@ def test_port_without_the_policys_vlan_stays_closed(office, switch, connect):
 
 @newer_version
 def test_reauthentication_resumes_and_revocation_disconnects(office, switch, connect, version):
-    """Resumption skips the handshake, not the decision: the certificate's status is checked each time."""
+    """A resumption omits the handshake, but not the decision. Each decision checks the status of the certificate."""
     name = f"kiosk-{version}"
     device = connect(eap_tls(office, office.clients[name], version))
     first, second = office.decisions(device.mac, count=2)[:2]
@@ -124,7 +124,7 @@ def test_port_closes_when_the_session_timeout_is_over(office, switch, connect):
     start, stop = office.accounting(device.mac, count=2)[:2]
     assert (start["status_type"], stop["status_type"]) == ("Start", "Stop")
     assert stop["terminate_cause"] == "Session-Timeout"
-    [accept, *_] = switch.heard("Access-Accept")
+    [accept, *_] = switch.received("Access-Accept")
     assert accept.values["Session-Timeout"] == str(SESSION_SECONDS)
 
 
@@ -139,8 +139,8 @@ def test_device_that_distrusts_the_server_is_logged(office, switch, connect, tmp
 
 
 @pytest.mark.long
-def test_pulled_cable_closes_the_port_and_the_device_comes_back(office, switch, connect, cable):
-    """The switch notices at reauthentication: hostapd's driver does not watch the carrier."""
+def test_pulled_cable_closes_the_port_until_reconnection(office, switch, connect, cable):
+    """The switch detects it at reauthentication, because hostapd's driver does not watch the carrier."""
     device = connect(eap_tls(office, office.clients["kiosk"]))
     until(lambda: switch.is_open(device.mac), "the port is open")
     cable.pull()
@@ -153,9 +153,11 @@ def test_pulled_cable_closes_the_port_and_the_device_comes_back(office, switch, 
 
 
 @pytest.mark.long
-def test_certificate_lost_on_the_way_is_reported(office, switch, connect, desk):
-    """A path for small frames only: our fragments pass, the device's, as large as a cable lets it, do not."""
-    desk.run("ip", "link", "set", "eth0", "mtu", "1100")
+def test_certificate_lost_on_the_way_is_reported(office, switch, connect, device_namespace):
+    """The path carries only small frames. radiusd's fragments pass, but the device sends full-size fragments, which are
+    lost.
+    """
+    device_namespace.run("ip", "link", "set", "eth0", "mtu", "1100")
     device = connect(eap_tls(office, office.clients["laptop"]))
     decision = office.decisions(device.mac, seconds=120)[0]
     assert (decision["permitted"], decision["reason"]) == (False, "conversation-abandoned")

@@ -1,4 +1,4 @@
-"""Policy changes with devices on a port: hostapd as the switch, the whole product behind it."""
+"""Policy changes while devices are on a port, with hostapd as the switch and a complete installation of Admit."""
 
 import json
 import time
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.early
 
 @pytest.fixture
 def at_work(office, at_work):
-    """The policy is afterwards as it was."""
+    """A device on the network. The policy of the office is restored after the test."""
     yield at_work
     office.publish(document())
 
 
 @pytest.fixture
 def previewed(office, tmp_path):
-    """The preview for a device: (action, rule after)."""
+    """Function that returns the preview for a device: (action, rule after)."""
 
     def previewed(draft, mac):
         file = tmp_path / "draft.json"
@@ -48,7 +48,7 @@ def test_device_moves_to_the_published_vlan(office, switch, at_work, previewed, 
         print(f"\nasked to authenticate again {seconds:.3f} s after the policy was published")  # noqa: T201  # the figure is what is shown
     [request] = office.coa_requests(at_work.mac, state="acknowledged")
     assert (request["kind"], request["reason"]) == ("reauthenticate", "redecided")
-    # It authenticates again at once, as operating systems do.
+    # The device authenticates again at once, as operating systems do.
     at_work.join()
     until(lambda: switch.is_open(at_work.mac) and switch.vlan(at_work.mac) == LAB_VLAN, "it is in the other VLAN")
     assert previewed(moved, at_work.mac) == []
@@ -65,7 +65,7 @@ def test_device_denied_by_a_new_policy_is_disconnected(office, switch, at_work, 
     at_work.join()
     until(lambda: office.decisions(at_work.mac)[-1]["reason"] == "fallback-denied", "it was refused")
     assert not switch.is_open(at_work.mac)
-    # Another run, of the same change told twice, may have found the same and left it to the first.
+    # Another run of this change may have found the session earlier, and handles it.
     runs = [office.admit("redecide", "show", str(run["id"])) for run in office.admit("redecide", "list")]
     [shown] = [run for run in runs if run["disconnects"] and run["requests"]]
     assert (shown["state"], shown["requests"]) == ("done", {"acknowledged": 1})

@@ -1,4 +1,4 @@
-"""Unauthenticated requests are rejected before any of the body is read."""
+"""Unauthenticated requests are rejected before the API reads any of the body."""
 
 from itertools import product
 from pathlib import Path
@@ -33,7 +33,7 @@ _BODIES: Final = {
 
 
 def stranger() -> dict[str, str]:
-    """A well-formed credential of nobody."""
+    """A well-formed credential that belongs to no user or token."""
     return {"Authorization": f"Bearer {TokenText.make().reveal()}"}
 
 
@@ -84,7 +84,7 @@ def test_revoked_credential_is_looked_up_again(api: httpx.Client, owner_engine: 
     assert api.get(ENDPOINTS).status_code == 200
     with owner_engine.begin() as connection:
         connection.execute(text("UPDATE api_tokens SET revoked_at = now()"))
-    # The route sees the first request.
+    # The first request reaches the route, which rejects the revoked credential.
     assert api.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01"}).status_code == 401
     assert api.post(ENDPOINTS, content=b"{", headers=JSON).status_code == 401
 

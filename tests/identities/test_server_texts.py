@@ -1,4 +1,4 @@
-"""Texts from servers, before they reach logs."""
+"""Texts of servers, cleaned before they are logged."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from nac.inventory.identity_sources.verifier_messages import VerificationResult
 FORGED = "no\nWARNING tenant bravo, source corp: broken\x1b[2J\0"
 
 
-class Telling:
+class SourceWithText:
     settings = OidcSettings()
 
     def __init__(self, fails):
@@ -27,6 +27,6 @@ class Telling:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_server_text_becomes_one_printable_line(fails):
-    answer = asyncio.run(verify_password(Telling(fails), UserName("anna", "anna"), b"x", source_name="corp"))
+    answer = asyncio.run(verify_password(SourceWithText(fails), UserName("anna", "anna"), b"x", source_name="corp"))
     assert answer.reason == ("directory-refused" if fails else "wrong-password")
     assert answer.detail == "no WARNING tenant bravo, source corp: broken [2J "

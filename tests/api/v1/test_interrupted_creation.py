@@ -1,4 +1,4 @@
-"""Creating a tenant is killed between its commits: a retry completes it or reports it."""
+"""The process that creates a tenant is killed between its commits. A retry completes or reports the tenant."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,8 +42,8 @@ def tenant_body(slug: str, **more: object) -> dict[str, object]:
     return {"msp": "acme", "slug": slug, "server_names": NAMES, **more}
 
 
-def deaths_of_asking(database: Database, folder: Path, token: str) -> Iterator[str]:
-    """Slug and idempotency key of each request whose process was killed."""
+def killed_requests(database: Database, folder: Path, token: str) -> Iterator[str]:
+    """The slug and idempotency key of each request whose process was killed."""
     for at in range(1, 20):
         for when in (BEFORE, AFTER):
             slug = f"hill-{at}-{when.partition('_')[0]}"
@@ -69,7 +69,7 @@ def test_retry_with_the_same_key_completes_the_tenant(
     roomy: httpx.Client, database: Database, tmp_path: Path, msp_token: str, app_engine: Engine, owner_engine: Engine
 ) -> None:
     begun = []
-    for slug in deaths_of_asking(database, tmp_path, msp_token):
+    for slug in killed_requests(database, tmp_path, msp_token):
         there = roomy.get(f"/v1/tenants/{slug}")
         key = {"Idempotency-Key": slug}
         if there.status_code == 200:
@@ -79,7 +79,7 @@ def test_retry_with_the_same_key_completes_the_tenant(
             first = roomy.post("/v1/tenants", json=tenant_body(slug), headers=key)
             begun.append((refused.json()["detail"].partition("UTC: ")[2], first.status_code))
             a_minute_later(owner_engine)
-            # The key refers to the tenant that it created.
+            # The idempotency key refers to the tenant that the request created.
             other = roomy.post("/v1/tenants", json=tenant_body(slug, name="Another"), headers=key)
             assert (other.status_code, other.json()["code"]) == (422, "key-reused")
         again = roomy.post("/v1/tenants", json=tenant_body(slug), headers=key)
@@ -94,7 +94,7 @@ def test_retry_with_the_same_key_completes_the_tenant(
             assert session.scalars(select(Site.policy_id)).one() is not None
             server = select(Certificate).where(Certificate.profile == SERVER_PROFILE, Certificate.status == "valid")
             assert get_dns_names(session.scalars(server).one()) == NAMES
-    # Without authorities, with authorities only, and complete except for the response.
+    # Tenants without authorities, with authorities only, and complete except for the response.
     unfinished = ("its certificates do not exist yet.", 409)
     assert set(begun) == {unfinished, ("it is active.", 201)}
     assert begun.count(unfinished) >= 2
@@ -103,7 +103,7 @@ def test_retry_with_the_same_key_completes_the_tenant(
 def test_worker_creates_the_certificate_with_requested_names(
     roomy: httpx.Client, database: Database, tmp_path: Path, msp_token: str, app_engine: Engine, owner_engine: Engine
 ) -> None:
-    for slug in deaths_of_asking(database, tmp_path, msp_token):
+    for slug in killed_requests(database, tmp_path, msp_token):
         with Session(owner_engine) as session:
             tenant_id = session.scalar(select(Tenant.id).where(Tenant.slug == slug))
         if tenant_id is not None:
@@ -116,7 +116,7 @@ def test_worker_creates_the_certificate_with_requested_names(
 def test_key_of_a_tenant_being_deleted_creates_nothing(
     roomy: httpx.Client, database: Database, tmp_path: Path, msp_token: str, app_engine: Engine, owner_engine: Engine
 ) -> None:
-    for slug in deaths_of_asking(database, tmp_path, msp_token):
+    for slug in killed_requests(database, tmp_path, msp_token):
         there = roomy.get(f"/v1/tenants/{slug}")
         if there.status_code == 200:
             gone = roomy.delete(f"/v1/msps/acme/tenants/{slug}")
@@ -145,7 +145,7 @@ def test_taken_slug_is_reported_with_a_remedy(api: httpx.Client, operator: dict[
     assert api.delete("/v1/msps/acme/tenants/hill").status_code == 200
     deleting = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill"})
     assert ("it is being deleted." in deleting.json()["detail"], deleting.status_code) == (True, 409)
-    # For a slug of another MSP the error reveals only that it is taken.
+    # If the slug belongs to another MSP, the error reveals only that it is taken.
     assert api.post("/v1/msps", headers=operator, json={"slug": "other"}).status_code == 201
     others = api.post("/v1/tenants", headers=operator, json={"msp": "other", "slug": "alpha"})
     assert others.json()["detail"] == "Tenant 'alpha' already exists."

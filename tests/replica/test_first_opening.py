@@ -1,4 +1,4 @@
-"""A reader opens the replica for the first time: radiusd starts while devices already send requests."""
+"""A reader opens the replica for the first time, when radiusd starts while devices send requests."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ ROUNDS = 60
 
 
 def test_no_thread_misses_a_replica_that_another_opens(tmp_path):
-    """Authentication and accounting are two threads of radiusd: the later one must wait."""
+    """`radiusd` authenticates and accounts in two threads. The later thread must wait."""
     writer = ReplicaWriter(tmp_path)
     with writer.begin() as batch:
         batch.set_meta("complete", "1")

@@ -1,4 +1,4 @@
-"""Tenants can require that differences are reviewed before a policy is published."""
+"""A tenant can require a review of the differences before a policy is published."""
 
 import pytest
 from sqlalchemy import select
@@ -15,7 +15,7 @@ from tests.policies.documents import ADMITTED, good
 
 
 @pytest.fixture
-def gated(as_tenant, publish, record):
+def tenant_with_review(as_tenant, publish, record):
     """A tenant with a published policy, a recorded request, and a draft that decides it differently."""
     publish(good())
     record()
@@ -23,30 +23,30 @@ def gated(as_tenant, publish, record):
     as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=good("30"))
 
 
-def in_force(as_tenant):
+def current_version(as_tenant):
     return as_tenant(policies.require_by_slug, slug="main").published_version
 
 
-def test_difference_blocks_publish_until_acknowledged(as_tenant, gated, record):
+def test_difference_blocks_publish_until_acknowledged(as_tenant, tenant_with_review, record):
     with pytest.raises(UnacknowledgedDifferences) as caught:
         as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
     digest = caught.value.replay.digest
     assert f"acknowledge={digest}" in str(caught.value)
-    assert in_force(as_tenant) == 1
+    assert current_version(as_tenant) == 1
     with pytest.raises(UnacknowledgedDifferences, match="digest 0123"):
         as_tenant(policies.publish_policy, actor=ACTOR, slug="main", acknowledge="0123")
-    # More of the same kind change nothing ...
+    # More differences of a reported kind change nothing ...
     record(mac="001122334466")
-    # ... and the digest is the one from replay.
+    # The digest of these differences equals that of the replay.
     policy = as_tenant(policies.require_by_slug, slug="main")
     assert as_tenant(replay_policy, document=good("30"), policy_id=policy.id, days=7).digest == digest
     version = as_tenant(policies.publish_policy, actor="user:ann", slug="main", acknowledge=digest)
-    assert in_force(as_tenant) == 2
+    assert current_version(as_tenant) == 2
     assert version.replayed["acknowledged_by"] == "user:ann"
     assert (version.replayed["days"], version.replayed["changed"], version.replayed["digest"]) == (7, 2, digest)
 
 
-def test_acknowledgement_is_in_the_audit_log(as_tenant, gated):
+def test_acknowledgement_is_in_the_audit_log(as_tenant, tenant_with_review):
     with pytest.raises(UnacknowledgedDifferences) as caught:
         as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
     as_tenant(policies.publish_policy, actor="user:ann", slug="main", acknowledge=caught.value.replay.digest)
@@ -62,7 +62,7 @@ def test_acknowledgement_is_in_the_audit_log(as_tenant, gated):
     assert replayed["differences"][0]["to"] == ADMITTED | {"vlan": "30"}
 
 
-def test_new_kind_of_difference_needs_a_new_acknowledgement(as_tenant, gated, record):
+def test_new_kind_of_difference_needs_a_new_acknowledgement(as_tenant, tenant_with_review, record):
     with pytest.raises(UnacknowledgedDifferences) as caught:
         as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
     both = good("30") | {"fallback": {"verdict": "permit"}}
@@ -73,27 +73,27 @@ def test_new_kind_of_difference_needs_a_new_acknowledgement(as_tenant, gated, re
     assert again.value.replay.groups == 2
 
 
-def test_draft_without_differences_needs_no_acknowledgement(as_tenant, gated):
+def test_draft_without_differences_needs_no_acknowledgement(as_tenant, tenant_with_review):
     as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=good() | {"pinned_denies": []})
     version = as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
     assert (version.replayed["total"], version.replayed["changed"]) == (1, 0)
     assert "acknowledged_by" not in version.replayed
 
 
-def test_tenant_without_review_publishes_directly(as_tenant, gated):
+def test_tenant_without_review_publishes_directly(as_tenant, tenant_with_review):
     as_tenant(tenants.update_replay_days, actor=ACTOR, days=None)
     version = as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
-    assert (in_force(as_tenant), version.replayed) == (2, None)
+    assert (current_version(as_tenant), version.replayed) == (2, None)
 
 
-def test_rollback_needs_no_replay(as_tenant, gated):
+def test_rollback_needs_no_replay(as_tenant, tenant_with_review):
     as_tenant(tenants.update_replay_days, actor=ACTOR, days=None)
     as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
     as_tenant(tenants.update_replay_days, actor=ACTOR, days=7)
     assert as_tenant(policies.roll_back_policy, actor=ACTOR, slug="main", number=1).number == 3
 
 
-def test_draft_saved_during_the_replay_is_not_published(as_tenant, gated, monkeypatch, app_engine, tenant):
+def test_draft_saved_during_the_replay_is_not_published(as_tenant, tenant_with_review, monkeypatch, app_engine, tenant):
     replay = publish_gate.replay_policy
 
     def while_another_saves(session, **arguments):
@@ -106,7 +106,7 @@ def test_draft_saved_during_the_replay_is_not_published(as_tenant, gated, monkey
     digest = as_tenant(replay_policy, document=good("30"), policy_id=policy.id, days=7).digest
     with pytest.raises(Conflict, match="The policy changed meanwhile"):
         as_tenant(policies.publish_policy, actor=ACTOR, slug="main", acknowledge=digest)
-    assert in_force(as_tenant) == 1
+    assert current_version(as_tenant) == 1
 
 
 @pytest.mark.parametrize("days", [0, -1, 91])

@@ -1,4 +1,4 @@
-"""Redecision of one session: certificates, directories, session limits, passphrases, monitor mode, time."""
+"""Redecision of one session: certificates, directories, session limits, passphrases, monitor mode and time."""
 
 import json
 
@@ -22,7 +22,7 @@ from tests.redecisions.conftest import ADDRESS, IDENTIFIER, by_group, document
 
 MAC = "00a0c0000001"
 ANYBODY = {"fallback": {"verdict": "permit", "vlan": "1"}}
-# As the cell replies to a NAS of this vendor.
+# The reply of the cell to a NAS of this vendor.
 TOLD = [
     ["Tunnel-Type:1", ":=", "VLAN"],
     ["Tunnel-Medium-Type:1", ":=", "IEEE-802"],
@@ -32,7 +32,7 @@ TOLD = [
 
 @pytest.fixture
 def recorded(net):
-    """A session of a device that was admitted with this decision. Returns its id."""
+    """Function that creates a session of a device that was admitted with this decision. Returns the session's id."""
 
     def recorded(method="eap-tls", mac=MAC, identity="laptop", minutes_ago=0, **values):
         at = epoch_microseconds()
@@ -79,7 +79,7 @@ def judged(net):
 
 
 @pytest.fixture
-def anybody(net):
+def admit_anybody(net):
     net.decide_by(ANYBODY)
 
 
@@ -97,7 +97,7 @@ class Issued:
         ).fetchone()
 
     def of(self, **facts):
-        """The recorded fields of a decision about it."""
+        """The recorded fields of a decision about this certificate."""
         request = {
             "certificate.serial": [self.serial],
             "certificate.issuer": [self.issuer],
@@ -108,7 +108,7 @@ class Issued:
 
 
 @pytest.fixture
-def issued(net, anybody, app_engine):
+def issued(net, admit_anybody, app_engine):
     return Issued(net, app_engine)
 
 
@@ -141,7 +141,7 @@ def test_credential_rejected_before_any_rule_is_a_difference(net, recorded, judg
 
 @pytest.fixture
 def external(net, issued):
-    """The certificate can only be from an external authority."""
+    """The certificate can come only from an external authority."""
     corporate = authority("Corp CA", utc_now())
     with net.scope() as session:
         import_authorities(session, actor=ACTOR, tenant_id=net.id, files=[("ca.pem", pem(corporate))], now=utc_now())
@@ -170,7 +170,7 @@ def test_external_certificate_follows_its_authoritys_status(net, recorded, judge
     assert judged(session).reason == "certificate-revoked"
 
 
-def test_two_external_authorities_of_one_name_are_not_guessed(net, recorded, judged, external):
+def test_equal_names_of_two_authorities_decide_nothing(net, recorded, judged, external):
     number, told = external
     net.owner.execute(
         "INSERT INTO certificate_authorities (id, tenant_id, kind, name, subject, certificate_der, key_id, not_before, "
@@ -181,17 +181,17 @@ def test_two_external_authorities_of_one_name_are_not_guessed(net, recorded, jud
     assert judged(recorded(**told)).undecidable == "not-recorded"
 
 
-def asking(attribute, value, operator="equals"):
+def rule_on(attribute, value, operator="equals"):
     when = {"attribute": attribute, "operator": operator, "value": value}
     rule = {"id": "r", "name": "r", "when": when, "then": {"verdict": "permit", "vlan": "1"}}
     return {"rules": [rule], "fallback": {"verdict": "deny"}}
 
 
-def test_unrecorded_certificate_field_is_not_guessed(net, recorded, judged, issued):
+def test_unrecorded_certificate_field_decides_nothing(net, recorded, judged, issued):
     before = recorded(**issued.of())
-    net.decide_by(asking("certificate.subject.OU", "Sales"))
+    net.decide_by(rule_on("certificate.subject.OU", "Sales"))
     assert judged(before).undecidable == "not-recorded"
-    # That version uses the field, so an unrecorded value was absent.
+    # The recorded version uses the field, so an unrecorded value was absent.
     after = recorded(**issued.of(), mac="00a0c0000002", policy_version=2)
     assert judged(after).action == "disconnect"
     there = recorded(**issued.of(**{"certificate.subject.OU": ["Sales"]}), mac="00a0c0000003", policy_version=2)
@@ -200,24 +200,24 @@ def test_unrecorded_certificate_field_is_not_guessed(net, recorded, judged, issu
 
 def test_own_certificate_uses_its_current_age(net, recorded, judged, issued):
     session = recorded(**issued.of())
-    net.decide_by(asking("certificate.age_days", 10, "at_least"))
+    net.decide_by(rule_on("certificate.age_days", 10, "at_least"))
     assert judged(session).action == "disconnect"
     net.owner.execute("UPDATE certificates SET not_before = now() - interval '11 days'")
     assert judged(session).action == ""
 
 
 def test_directory_groups_of_the_login_still_apply(net, recorded, judged):
-    net.decide_by(asking("user.group", "staff"))
+    net.decide_by(rule_on("user.group", "staff"))
     facts = {"user.name": ["anna"], "user.source": ["corp"], "user.group": ["staff"]}
     session = recorded("pap", identity="anna", request=facts)
     assert judged(session).action == ""
-    # A local user of that name is another user.
+    # A local user with this name is another user.
     net.add_user("anna")
     assert judged(session).action == ""
 
 
 def test_local_user_uses_current_groups(net, recorded, judged):
-    net.decide_by(asking("user.group", "staff"))
+    net.decide_by(rule_on("user.group", "staff"))
     session = recorded("pap", identity="Anna", request={"user.name": ["anna"], "user.group": ["staff"]})
     assert judged(session).reason == "unknown-user"
     net.add_user("anna")
@@ -225,7 +225,7 @@ def test_local_user_uses_current_groups(net, recorded, judged):
 
 
 def test_session_limit_keeps_the_earliest_sessions(net, recorded, judged):
-    limit = asking("session.count.user", 2, "less_than")
+    limit = rule_on("session.count.user", 2, "less_than")
     net.decide_by(limit)
     net.add_user("anna")
     rows = [recorded("pap", mac=f"00a0c000000{age}", identity="anna", minutes_ago=age) for age in (3, 2, 1)]
@@ -243,7 +243,7 @@ def test_deleted_passphrase_is_a_deny(net, recorded, judged):
     assert judged(session).action == "reauthenticate"
 
 
-def test_monitor_mode_disconnects_nobody(net, recorded, judged, anybody):
+def test_monitor_mode_disconnects_nobody(net, recorded, judged, admit_anybody):
     session = recorded("mab", identity=MAC)
     net.decide_by({"rules": [], "fallback": {"verdict": "deny"}})
     assert judged(session).action == "disconnect"
@@ -263,19 +263,19 @@ def test_time_window_uses_the_current_time(net, recorded, judged):
     assert judged(session).action == "disconnect"
 
 
-def test_unreadable_policy_is_reported(net, recorded, judged, anybody):
+def test_unreadable_policy_is_reported(net, recorded, judged, admit_anybody):
     session = recorded("mab", identity=MAC)
     net.decide_by({"rules": "none"})
     assert judged(session).undecidable == "unreadable-policy"
 
 
-def test_decision_of_an_older_version_is_reported(net, recorded, judged, anybody):
+def test_decision_of_an_older_version_is_reported(net, recorded, judged, admit_anybody):
     session = recorded("mab", identity=MAC)
     net.owner.execute("UPDATE auth_log SET request = '{}'")
     assert judged(session).undecidable == "older-format"
 
 
-def test_other_vendor_format_of_the_reply_is_a_difference(net, recorded, judged, anybody):
+def test_other_vendor_format_of_the_reply_is_a_difference(net, recorded, judged, admit_anybody):
     session = recorded("mab", identity=MAC)
     assert judged(session).action == ""
     net.decide_by({"fallback": {"verdict": "permit", "vlan": "1", "acl": "guests"}})

@@ -1,4 +1,4 @@
-"""Each change is checked twice. The second check repeats nothing and sends nothing that was stopped."""
+"""Each change is checked twice. The second check repeats no request and sends no request that was stopped."""
 
 import pytest
 
@@ -10,8 +10,8 @@ BLOCK = "UPDATE endpoints SET status = 'blocked' WHERE mac = ANY (%s::macaddr[])
 TOUCH = "UPDATE endpoints SET name = 'lobby' WHERE mac = %s"
 
 
-def look_again(net):
-    """Checks again a minute later."""
+def check_again(net):
+    """Check again a minute later."""
     net.owner.execute("UPDATE redecision_marks SET due_at = now()")
     net.settle()
 
@@ -24,9 +24,9 @@ def test_item_waiting_for_approval_is_listed_once(net, office):
     net.call(service.update_settings, mode="preview")
     net.owner.execute(BLOCK, ([PRINTER],))
     net.settle()
-    look_again(net)
+    check_again(net)
     assert states(net) == [("waiting", 1)]
-    # Another difference of the same session is a separate item.
+    # Another difference of the session is a separate item.
     net.owner.execute("DELETE FROM endpoints WHERE mac = %s", (PRINTER,))
     net.settle()
     assert states(net) == [("superseded", 1), ("waiting", 1)]
@@ -38,18 +38,18 @@ def test_second_check_does_not_send_stopped_items(net, office):
     net.follow()
     net.collect()
     net.turn()
-    assert len(net.asked) == 1
+    assert len(net.queued_requests) == 1
     net.call(service.stop_redecision, number=net.runs[0]["id"])
-    look_again(net)
-    assert (states(net), net.asked) == ([("stopped", 2)], {})
+    check_again(net)
+    assert (states(net), net.queued_requests) == ([("stopped", 2)], {})
 
 
-def test_second_check_finds_what_a_nas_did_not_do(net, office):
+def test_second_check_finds_changes_that_a_nas_ignored(net, office):
     net.owner.execute(BLOCK, ([PRINTER],))
     net.settle()
     net.owner.execute("UPDATE coa_requests SET state = 'unanswered', ended_at = now()")
-    look_again(net)
-    assert net.asked == {office["printer"]: "disconnect"}
+    check_again(net)
+    assert net.queued_requests == {office["printer"]: "disconnect"}
 
 
 @pytest.mark.parametrize("rounds", [1, 4])

@@ -1,4 +1,4 @@
-"""Selection of the listed errors when there are too many to read."""
+"""The choice of listed errors when a file has too many."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_many_unknown_groups_are_reported_in_bounded_memory() -> None:
     rows, reader = range(1, 20_001), RowReader()
     for number in range(20):
         reader.add_mistake_in_lines(rows, "groups", f"Unknown group 'g{number}'.", "Add it.")
-    # Each row is invalid, and is skipped if that is enabled. Few groups are listed for each.
+    # Each row is invalid, and is skipped if that is enabled. The list names few groups per row.
     assert {each.number for each in reader.mistakes} == set(rows)
     assert len(reader.mistakes) < 2 * len(rows)
 

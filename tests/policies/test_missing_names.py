@@ -1,4 +1,4 @@
-"""Policies that name NASes or identity sources that do not exist. Such a rule would never match."""
+"""Policies that name a NAS or identity source that does not exist. Such a rule would never match."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ _KINDS = [("nas.name", "NAS", "createNas"), ("user.source", "identity source", "
 _kinds = pytest.mark.parametrize(("attribute", "what", "operation"), _KINDS)
 
 
-def naming(attribute: str, *names: str, **more: object) -> dict[str, object]:
+def rule_that_names(attribute: str, *names: str, **more: object) -> dict[str, object]:
     return policy_of(rule("r", compare(attribute, "one_of", list(names)) | more))
 
 
@@ -60,15 +60,15 @@ def save(do, document: object) -> None:
 def test_draft_with_unknown_references_is_rejected(do, main, add, attribute: str, what: str, operation: str):
     add(attribute, "core")
     with pytest.raises(InvalidPolicy) as caught:
-        save(do, naming(attribute, "core", "edge"))
+        save(do, rule_that_names(attribute, "core", "edge"))
     assert {each.place: each.message for each in caught.value.mistakes} == {
         "rules[0].when.value[1]": f"unknown {what} 'edge'; create it first: {operation}"
     }
-    save(do, naming(attribute, "core"))
-    # It always exists.
-    save(do, naming(attribute, "CORE", ignore_case=True))
+    save(do, rule_that_names(attribute, "core"))
+    # The site named here always exists.
+    save(do, rule_that_names(attribute, "CORE", ignore_case=True))
     with pytest.raises(InvalidPolicy, match="'EDGE'"):
-        save(do, naming(attribute, "CORE", "EDGE", ignore_case=True))
+        save(do, rule_that_names(attribute, "CORE", "EDGE", ignore_case=True))
 
 
 @_kinds
@@ -76,25 +76,27 @@ def test_deleted_reference_blocks_publish_and_rollback(
     do, main, add, remove, attribute: str, what: str, operation: str
 ):
     add(attribute, "core")
-    save(do, naming(attribute, "core"))
+    save(do, rule_that_names(attribute, "core"))
     do(policies.publish_policy, slug="main")
     save(do, policy_of())
     do(policies.publish_policy, slug="main")
-    save(do, naming(attribute, "core"))
+    save(do, rule_that_names(attribute, "core"))
     remove(attribute, "core")
     for ask in (policies.publish_policy, lambda *a, **given: policies.roll_back_policy(*a, **given, number=1)):
         with pytest.raises(InvalidPolicy, match=f"unknown {what} 'core'"):
             do(ask, slug="main")
     assert do(policies.require_by_slug, acting=False, slug="main").published_version == 2
-    # Such a policy can still be simulated.
-    assert not do(policies.run_document_tests, acting=False, document=naming(attribute, "core"))
+    # A policy with such a rule can still be simulated.
+    assert not do(policies.run_document_tests, acting=False, document=rule_that_names(attribute, "core"))
     add(attribute, "core")
     do(policies.roll_back_policy, slug="main", number=1)
 
 
 @_kinds
-def test_template_policy_may_name_what_a_tenant_lacks(do, attribute: str, what: str, operation: str):
-    """The template is the same for all its tenants."""
-    for number, document in enumerate((naming(attribute, "core"), policy_of(), naming(attribute, "core")), 1):
+def test_template_policy_may_name_missing_items(do, attribute: str, what: str, operation: str):
+    """All tenants of a template share its policy."""
+    for number, document in enumerate(
+        (rule_that_names(attribute, "core"), policy_of(), rule_that_names(attribute, "core")), 1
+    ):
         do(apply_parts, wanted={"policy:office": document}, names={})
         assert do(policies.require_by_slug, acting=False, slug="office").published_version == number

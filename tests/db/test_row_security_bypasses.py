@@ -1,4 +1,4 @@
-"""Ways around row-level security: role rights, functions with owner rights, and loose references."""
+"""Ways to bypass row-level security: role rights, functions with the owner's rights, and keys without the tenant."""
 
 import psycopg
 import pytest
@@ -7,7 +7,7 @@ from nac.kit.db.base import Base
 from tests.postgres import Database
 
 ROLES = ("admit_app", "admit_public", "admit_cell", "admit_worker")
-# Functions for the application that see beyond its scope, and why they reveal no tenant data.
+# Functions of the application that read rows beyond its scope, each with the reason why it reveals no tenant data.
 DOORS = {
     "begin_sign_in_attempt(bytea[],integer[])": "counts digests of what was tried",
     "forgive_sign_in_attempt(bytea[],bytea[])": "as above",
@@ -48,7 +48,7 @@ def test_role_cannot_bypass_row_level_security(database: Database, role: str) ->
             [role],
         ).fetchone()
         assert attributes == (False,) * 5
-        # Nor become a role that can.
+        # The role cannot assume a role that can bypass it.
         assert connection.execute(
             "SELECT count(*) FROM pg_auth_members WHERE member = %s::regrole", [role]
         ).fetchone() == (0,)
@@ -63,7 +63,7 @@ def test_role_cannot_bypass_row_level_security(database: Database, role: str) ->
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(statement)
             connection.rollback()
-        # The role does not disable policies: a statement that they would filter is then an error.
+        # The role does not disable policies. A statement whose rows a policy would filter is then an error.
         connection.execute("SET row_security = off")
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
             connection.execute("SELECT count(id) FROM tenants")
@@ -81,7 +81,7 @@ def test_functions_with_owner_rights_are_known(database: Database) -> None:
             " AND NOT coalesce('security_invoker=true' = ANY (reloptions), false)"
         ).fetchone()
     assert {name for (name,) in found} == DOORS.keys()
-    # A view reads with its owner's rights unless it says otherwise.
+    # By default, a view reads with the rights of its owner.
     assert views == (0,)
 
 
@@ -109,7 +109,7 @@ def test_tenant_and_msp_tables_have_scoped_policies(database: Database) -> None:
 
 # Policies that name no scope.
 BY_WHAT_IS_SEEN = {("membership_tenants", "member_scope"): "of memberships that are seen, which are in scope"}
-# References without the tenant, and what protects them instead.
+# Keys without the tenant, each with its protection.
 LOOSE = {
     "membership_tenants.membership_id": "the policy asks for a membership of the MSP in scope",
     "memberships.msp_id,custom_role_id": "the MSP's; the tenant's has a reference of its own",

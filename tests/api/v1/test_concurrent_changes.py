@@ -1,4 +1,4 @@
-"""Exactly one of two concurrent changes of the same state succeeds, and the other gets a clear conflict."""
+"""Two concurrent changes of one resource: exactly one succeeds, and the other gets a clear conflict."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -41,8 +41,8 @@ _MAKES = {
 }
 
 
-def meet() -> Callable[[], None]:
-    """Make two calls wait for each other, unless something else holds one of them up."""
+def meeting_point() -> Callable[[], None]:
+    """Make two calls wait for each other, unless a lock delays one of them."""
     barrier = Barrier(2, timeout=1.5)
 
     def wait() -> None:
@@ -64,9 +64,9 @@ def make(api: httpx.Client, path: str) -> None:
         assert made.status_code == 201, made.text
 
 
-def _go_on_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pause each caller after its comparison until the other one has compared too."""
-    wait, compare = meet(), Change.require_match
+def _compare_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pause each caller after its comparison until the other caller has compared too."""
+    wait, compare = meeting_point(), Change.require_match
 
     def require_match(change: Change, current: BaseModel | None) -> None:
         compare(change, current)
@@ -104,7 +104,7 @@ def test_one_of_two_changes_of_the_same_state_succeeds(api, make_token, monkeypa
     if path == PEOPLE:
         path = f"{PEOPLE}/{api.post(PEOPLE, json={'email': 'ann@example.com'}).json()['id']}"
     tag = api.get(path).headers["etag"]
-    _go_on_together(monkeypatch)
+    _compare_together(monkeypatch)
     answers = at_once(lambda which: api.request(method, path, json=bodies[which], headers={"If-Match": tag}))
     assert [answer.status_code for answer in answers] == [200, 412], [answer.text for answer in answers]
 
@@ -125,11 +125,11 @@ def test_one_of_two_actions_on_the_same_state_succeeds(
     if act == "publish":
         assert api.put(f"{path}/draft", json={"rules": [], "fallback": {"verdict": "deny"}}).status_code == 200
     tag = api.get(path).headers["etag"]
-    _go_on_together(monkeypatch)
+    _compare_together(monkeypatch)
     answers = at_once(lambda _: api.post(f"{path}/{act}", json=body, headers={"If-Match": tag}))
     assert [answer.status_code for answer in answers] == [200, 412], [answer.text for answer in answers]
     assert answers[1].json()["code"] == "has-changed"
-    # The response has the state after the action.
+    # The response contains the resource after the action.
     assert answers[0].headers["etag"].partition("-")[0] == api.get(path).headers["etag"].partition("-")[0]
 
 
@@ -138,7 +138,7 @@ def test_one_of_two_actions_on_the_same_state_succeeds(
 )
 def test_second_concurrent_delete_is_not_found(api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     make(api, path)
-    wait, refresh = meet(), Session.refresh
+    wait, refresh = meeting_point(), Session.refresh
 
     def refreshed(session: Session, *args: Any, **given: Any) -> None:
         wait()
@@ -174,8 +174,8 @@ def assert_name_taken(answer: httpx.Response, place: str) -> None:
 def test_concurrent_duplicate_create_makes_one(
     api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], place: str
 ) -> None:
-    """Both callers have checked that it does not exist."""
-    wait, add = meet(), Session.add
+    """Each caller has already checked that the name does not exist."""
+    wait, add = meeting_point(), Session.add
 
     def added(session: Session, row: object, *args: Any) -> None:
         if not isinstance(row, IdempotencyKey):
@@ -210,7 +210,7 @@ def test_concurrent_duplicate_create_makes_one(
 def test_one_of_two_concurrent_renames_to_a_name_succeeds(api, monkeypatch, noun, bodies, change, place) -> None:
     for body in bodies:
         assert api.post(f"{ALPHA}/{noun}", json=body).status_code == 201
-    wait, flush = meet(), Session.flush
+    wait, flush = meeting_point(), Session.flush
 
     def flushed(session: Session, *args: Any) -> None:
         if session.dirty:
@@ -227,7 +227,7 @@ def test_one_of_two_concurrent_renames_to_a_name_succeeds(api, monkeypatch, noun
 def test_pool_delete_waits_for_tenant_pool_changes(
     api: httpx.Client, app_engine: Engine, owner_engine: Engine, tenant_id: TenantId
 ) -> None:
-    """Every change locks the tenant before any of its pools."""
+    """Every change of a pool locks the tenant before it locks a pool."""
     path = f"{ALPHA}/pools/devices"
     make(api, path)
     waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")

@@ -1,4 +1,4 @@
-"""Policies that a site's NASes cannot carry out are rejected. Also: a site's fallback and mode."""
+"""Policies with results that a site's NASes do not support are rejected. Fallback and mode of a site."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -28,7 +28,7 @@ def acl_rule(identifier="r", **conditions):
 
 @pytest.fixture
 def main(do):
-    """The policy "main", assigned to the site main. NASes are added by vendor."""
+    """The policy "main", assigned to the site main. Tests add NASes by vendor."""
     policy = do(policies.create_policy, slug="main")
     do(site_settings.assign_policy, slug="main", policy_id=policy.id)
     return policy
@@ -44,14 +44,14 @@ def publish(do, *rules, **more):
     do(policies.publish_policy, slug="main")
 
 
-def in_force(do):
+def current_version(do):
     return do(policies.require_by_slug, acting=False, slug="main").published_version
 
 
-def test_publish_is_rejected_if_a_nas_cannot_carry_it_out(do, main):
+def test_publish_is_rejected_if_a_nas_does_not_support_it(do, main):
     add_nas(do, "core", "Cisco Systems")
     publish(do, acl_rule())
-    assert in_force(do) == 1
+    assert current_version(do) == 1
     for number in range(5):
         add_nas(do, f"ap-{number}", "UniFi")
 
@@ -66,16 +66,16 @@ def test_publish_is_rejected_if_a_nas_cannot_carry_it_out(do, main):
         "(ap-0, ap-1, ap-2 and 2 more NASes at site main); "
         "or use it in a rule with a condition on nas.vendor",
     }
-    assert in_force(do) == 1
+    assert current_version(do) == 1
 
 
-def test_rollback_is_rejected_if_a_nas_cannot_carry_it_out(do, main):
+def test_rollback_is_rejected_if_a_nas_does_not_support_it(do, main):
     publish(do, acl_rule())
     publish(do)
     add_nas(do, "ap", "unifi")
     with pytest.raises(InvalidPolicy, match="ACLs by RADIUS"):
         do(policies.roll_back_policy, slug="main", number=1)
-    assert in_force(do) == 2
+    assert current_version(do) == 2
 
 
 def test_rule_that_cannot_match_at_the_nas_is_not_checked(do, main):
@@ -159,7 +159,7 @@ def test_site_update_is_audited(do, tenant, app_engine):
     assert (site.monitor, site.fallback, site.time_zone) == (False, FALLBACK, "Europe/Berlin")
     do(site_settings.update_site, slug="main", fallback=None)
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-        # SQL NULL, not jsonb null: the cell tests for its presence.
+        # SQL NULL, not the jsonb value null, because the cell tests for presence.
         assert session.scalars(select(Site.slug).where(Site.fallback.is_(None))).all() == ["main"]
         changes = session.scalars(
             select(AuditEntry).where(AuditEntry.action == "site.set").order_by(AuditEntry.id)
@@ -221,11 +221,11 @@ def test_site_assigned_during_publish_is_checked(do, main, monkeypatch):
     monkeypatch.setattr(publish_gate, "require_acknowledged", while_another_assigns)
     with pytest.raises(InvalidPolicy):
         do(policies.publish_policy, slug="main")
-    assert in_force(do) is None
+    assert current_version(do) is None
 
 
 def test_assignment_waits_for_a_running_publish(do, main, app_engine, tenant):
-    """Otherwise the site would get a version that was not checked for it."""
+    """Without the wait, the site would get a version that was not checked for it."""
     do(sites.create_site, slug="branch")
     add_nas(do, "ap-branch", "UniFi", site="branch")
     do(policies.save_draft, slug="main", document={"rules": [acl_rule()]})
@@ -239,7 +239,7 @@ def test_assignment_waits_for_a_running_publish(do, main, app_engine, tenant):
             assigning.result()
 
 
-def test_unpublished_policy_cannot_replace_one_in_force(do, main):
+def test_unpublished_policy_cannot_replace_the_current_one(do, main):
     publish(do, acl_rule())
     other = do(policies.create_policy, slug="other")
     with pytest.raises(Conflict, match="would deny everyone; it now uses 'main'"):

@@ -1,5 +1,6 @@
-"""Redis is killed under a running API and worker. Requests succeed, and the worker's tasks wait in the database
-until Redis is back.
+"""Redis is killed under a running API and worker.
+
+Requests succeed, and the worker's tasks wait in the database until Redis runs again.
 """
 
 import os
@@ -47,7 +48,7 @@ def test_api_works_without_redis_and_the_worker_catches_up(
         redis_server.stop()
         assert client.get("/v1/tenants/alpha/endpoints").status_code == 200
         add(client, "00:00:5e:00:53:02")
-        # Sign-in, by token or otherwise, is looked up in the database.
+        # The API checks credentials in the database.
         other = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id))}"}
         assert client.get("/v1/tenants/alpha/audit", headers=other).status_code == 200
         assert not sealed("00:00:5e:00:53:02")

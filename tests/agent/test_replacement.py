@@ -1,4 +1,7 @@
-"""A real radiusd takes over another's ports without dropping packets. If it fails, the old one takes them back."""
+"""A real radiusd takes over the ports of another radiusd without dropping packets.
+
+If the new radiusd fails, the old radiusd takes the ports back.
+"""
 
 import os
 import signal
@@ -19,7 +22,7 @@ from tests.polling import until
 MAC = "00:00:5e:00:53:01"
 
 
-def exchange(radiusd: Radiusd) -> str:
+def replace_radiusd(radiusd: Radiusd) -> str:
     return radiusd.renew(is_quiet=lambda _: True)
 
 
@@ -40,7 +43,7 @@ def test_replacement_under_load_drops_nothing(radiusd):
         since = time.monotonic()
         for _ in range(2):
             time.sleep(0.3)
-            assert exchange(radiusd) == ""
+            assert replace_radiusd(radiusd) == ""
             pids.append(radiusd.running.pid)
         time.sleep(0.3)
         until_then = time.monotonic()
@@ -50,16 +53,16 @@ def test_replacement_under_load_drops_nothing(radiusd):
     figures = load.figures(server, since, until_then)
     assert figures.sent > 200
     assert figures.dropped == 0
-    # The socket search must not touch other files: a journal opened twice would never be shipped.
+    # The search for sockets must not touch other files. A journal that is opened twice would never be shipped.
     opened = [each.readlink() for each in Path(f"/proc/{pids[-1]}/fd").iterdir()]
     assert sorted(path.parent.name for path in opened if path.suffix == ".journal") == ["acct", "auth"]
-    # The replaced one exits after it has answered what it received.
+    # The replaced radiusd answers the requests that it has received, then exits.
     until(lambda: radiusd.tick() or process.start_ticks(pids[1]) == -1, "its end")
     assert is_served(radiusd)
 
 
 def test_ports_cannot_be_bound_by_others_afterwards(radiusd):
-    assert exchange(radiusd) == ""
+    assert replace_radiusd(radiusd) == ""
     for port in radiusd.generation.facts.ports:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
@@ -69,40 +72,40 @@ def test_ports_cannot_be_bound_by_others_afterwards(radiusd):
 
 @pytest.mark.parametrize("fails_at", ["share", "bind", "leave", "take"])
 def test_radiusd_that_keeps_its_ports_is_stopped_first(radiusd, monkeypatch, fails_at):
-    """For example an earlier version, which answers health checks but knows no port hand-over."""
+    """An earlier version answers health checks but does not implement the hand-over of ports."""
     old, does = radiusd.running, port_takeover.run_port_step
 
     def refuse(port: int, secret: str, word: str, *, seconds: float) -> bool:
         return does(port, secret, word, seconds=seconds) and word != fails_at
 
     monkeypatch.setattr(port_takeover, "run_port_step", refuse)
-    assert exchange(radiusd) == ""
+    assert replace_radiusd(radiusd) == ""
     assert not process.is_alive(old)
     assert is_served(radiusd)
 
 
 @pytest.mark.parametrize("answers_before", [False, True])
 def test_old_radiusd_continues_if_the_new_one_does_not_answer(radiusd, monkeypatch, answers_before):
-    """On its original ports or on those it took over."""
+    """The old radiusd uses its original ports, or the ports that it took over earlier."""
     old = radiusd.running.pid
     answers, has_answered = radiusd._answers, iter([answers_before, False])
     monkeypatch.setattr(
         radiusd, "_answers", lambda running, generation: answers(running, generation) and next(has_answered)
     )
-    assert "does not respond" in exchange(radiusd)
+    assert "does not respond" in replace_radiusd(radiusd)
     assert radiusd.running.pid == old
     assert is_served(radiusd)
     monkeypatch.undo()
-    assert exchange(radiusd) == ""
+    assert replace_radiusd(radiusd) == ""
     assert radiusd.running.pid != old
     assert is_served(radiusd)
 
 
 def test_radiusd_left_midway_by_an_agent_is_ended_by_the_next(radiusd, tmp_path):
-    """The agent is killed before it knows whether the new one serves, and after."""
+    """The agent is killed before or after it knows whether the new radiusd serves."""
     paths = CellPaths(tmp_path / "cell")
     old = radiusd.running
-    assert exchange(radiusd) == ""
+    assert replace_radiusd(radiusd) == ""
     new = radiusd.running
     assert process.is_alive(old)
     after = Radiusd(paths, radiusd._generations)
@@ -110,7 +113,7 @@ def test_radiusd_left_midway_by_an_agent_is_ended_by_the_next(radiusd, tmp_path)
     assert (after.running.pid, process.is_alive(old)) == (new.pid, False)
     assert is_served(after)
     assert not paths.twins.exists()
-    # The successor restarts automatically on the ports it took over.
+    # The successor restarts on the ports that it took over.
     os.kill(new.pid, signal.SIGKILL)
     until(lambda: after.tick() or (after.running is not None and after.running.pid != new.pid), "another one")
     assert is_served(after)

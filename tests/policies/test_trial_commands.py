@@ -41,14 +41,14 @@ def test_validate_works_offline_without_a_tenant(monkeypatch, tmp_path, file_of)
         "tests": 1,
         "notes": [],
     }
-    # It uses the installed radiusd's dictionaries and skips a tenant's names.
+    # The command uses the dictionaries of the installed radiusd and does not check names of a tenant.
     refused = validate(bad(), "--json")
     assert refused.exit_code == 2
     places = {mistake["place"] for mistake in json.loads(refused.stdout)["mistakes"]}
     assert places == {"rules[1].when.any[2].attribute", "rules[1].then.reply[0]"}
 
 
-def test_validate_checks_names_of_the_given_tenant(policy_command):
+def test_validate_checks_names_of_the_chosen_tenant(policy_command):
     refused = policy_command("validate", "-", "--json", document=bad())
     assert {mistake["place"] for mistake in json.loads(refused.stdout)["mistakes"]} == PLACES_OF_BAD
 

@@ -1,4 +1,4 @@
-"""Slow responses are cached with their time; fast ones are always computed."""
+"""Slow responses are cached together with their time. Fast responses are always computed."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +16,8 @@ class Clock:
         return self.now
 
 
-class Maker:
-    """Takes `seconds` of the clock for each response, and numbers the responses."""
+class NumberedResponses:
+    """Advances the clock by `seconds` for each response, and numbers the responses."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self.made, self._clock, self.seconds = 0, clock, seconds
@@ -34,7 +34,7 @@ class Maker:
 )
 def test_response_is_cached_100_times_its_duration(took: float, later: float, is_kept: bool) -> None:
     clock = Clock()
-    kept, make = SlowResultCache[int](clock=clock), Maker(clock, took)
+    kept, make = SlowResultCache[int](clock=clock), NumberedResponses(clock, took)
     first = kept.get("a", make)
     clock.now += later
     second = kept.get("a", make)
@@ -44,7 +44,7 @@ def test_response_is_cached_100_times_its_duration(took: float, later: float, is
 
 def test_concurrent_caller_waits_or_gets_the_stale_response() -> None:
     clock, begun, goes_on = Clock(), threading.Event(), threading.Event()
-    kept, make = SlowResultCache[int](clock=clock), Maker(clock, 1)
+    kept, make = SlowResultCache[int](clock=clock), NumberedResponses(clock, 1)
 
     def slowly() -> int:
         begun.set()
@@ -65,7 +65,7 @@ def test_concurrent_caller_waits_or_gets_the_stale_response() -> None:
         assert kept.get("a", make).value == 1
         goes_on.set()
         assert again.result(10).value == kept.get("a", make).value == 2
-        # A response that is days old is never returned, even while a new one is computed.
+        # A response that is days old is never returned, even during the computation of a new response.
         clock.now += 259_200
         begun.clear()
         goes_on.clear()
@@ -79,7 +79,7 @@ def test_concurrent_caller_waits_or_gets_the_stale_response() -> None:
 @pytest.mark.parametrize("fails", [True, False])
 def test_failed_and_fast_responses_are_not_shared(fails: bool) -> None:
     clock, begun, goes_on = Clock(), threading.Event(), threading.Event()
-    kept, make = SlowResultCache[int](clock=clock), Maker(clock, 0)
+    kept, make = SlowResultCache[int](clock=clock), NumberedResponses(clock, 0)
 
     def first() -> int:
         begun.set()
@@ -100,7 +100,7 @@ def test_failed_and_fast_responses_are_not_shared(fails: bool) -> None:
 
 def test_unused_cache_entries_are_evicted() -> None:
     clock = Clock()
-    kept, make = SlowResultCache[int](clock=clock), Maker(clock, 6)
+    kept, make = SlowResultCache[int](clock=clock), NumberedResponses(clock, 6)
     for number in range(64):
         kept.get(number, make)
     assert kept.get(0, make).value == 1

@@ -1,4 +1,4 @@
-"""Objects that a policy names cannot be deleted: a rule without its group would silently never match."""
+"""Items that a policy names cannot be deleted. A rule whose group does not exist would never match."""
 
 import threading
 
@@ -71,7 +71,7 @@ def test_group_is_deletable_once_no_policy_names_it(do, save):
 @pytest.mark.parametrize(
     "document",
     [
-        # Near misses: a user group of that name, and a part of the name.
+        # Near misses: a user group with this name, and a longer name that contains it.
         naming("user.group", "equals", "printers"),
         naming("endpoint.group", "starts_with", "printers"),
     ],

@@ -1,4 +1,4 @@
-"""Revocation during renewal or enrolment: no resulting certificate stays valid."""
+"""Revocation during a renewal or an enrolment: the new certificate does not remain valid."""
 
 import contextlib
 from collections.abc import Callable
@@ -64,13 +64,16 @@ def statuses(app_engine: Engine, of: Certified) -> list[str]:
 
 
 def assert_nothing_is_good(left: list[str]) -> None:
-    """The renewal was signed before the revocation saw it, or its intent was abandoned."""
+    """Assert that no certificate is valid.
+
+    The renewal was signed before the revocation read it, or the revocation cancelled its intent.
+    """
     assert sorted(left) in (["revoked", "revoked"], ["abandoned", "revoked"])
 
 
 @pytest.fixture
-def in_the_background(owner_engine: Engine):
-    """Runs a call in a thread until it waits for a lock."""
+def start_until_locked(owner_engine: Engine):
+    """Run a call in a thread until the call waits for a lock."""
     with ThreadPoolExecutor(1) as pool:
 
         def start(call: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -85,7 +88,7 @@ def in_the_background(owner_engine: Engine):
 
 @pytest.mark.parametrize("which", ["issuing", "root"])
 def test_certificate_of_a_revoked_authority_is_not_renewed(app_engine: Engine, alpha: Certified, which: str) -> None:
-    """The authority's status suffices, whatever the certificate's status."""
+    """The status of the authority suffices, for any status of the certificate."""
     shown = enrol(app_engine, alpha, make_secret(app_engine, alpha)).certificate
     revoke(app_engine, alpha, which)
     for status in ("revoked", "valid"):
@@ -97,23 +100,23 @@ def test_certificate_of_a_revoked_authority_is_not_renewed(app_engine: Engine, a
 
 @pytest.mark.parametrize("which", ["issuing", "root"])
 def test_pending_renewal_is_revoked_with_its_authority(
-    app_engine: Engine, alpha: Certified, in_the_background: Callable[..., Future[Any]], which: str
+    app_engine: Engine, alpha: Certified, start_until_locked: Callable[..., Future[Any]], which: str
 ) -> None:
     shown = enrol(app_engine, alpha, make_secret(app_engine, alpha)).certificate
     revoking: list[Future[Any]] = []
     with contextlib.suppress(Conflict):
-        renew(app_engine, alpha, shown, lambda: revoking.append(in_the_background(revoke, app_engine, alpha, which)))
+        renew(app_engine, alpha, shown, lambda: revoking.append(start_until_locked(revoke, app_engine, alpha, which)))
     revoking[0].result(10)
     assert_nothing_is_good(statuses(app_engine, alpha))
 
 
 def test_authority_being_revoked_issues_nothing(
-    app_engine: Engine, alpha: Certified, in_the_background: Callable[..., Future[Any]]
+    app_engine: Engine, alpha: Certified, start_until_locked: Callable[..., Future[Any]]
 ) -> None:
     secret = make_secret(app_engine, alpha)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         revoke_authority(session, actor=ACTOR, tenant_id=alpha.tenant_id, which="issuing", now=alpha.now)
-        enrolling_ = in_the_background(enrol, app_engine, alpha, secret)
+        enrolling_ = start_until_locked(enrol, app_engine, alpha, secret)
     with pytest.raises(Conflict, match=r"no active issuing authority\. Create one: rollOverAuthorities"):
         enrolling_.result(10)
     assert statuses(app_engine, alpha) == []
@@ -180,7 +183,7 @@ def test_renewals_are_tracked_after_a_superseded_revocation(app_engine: Engine, 
 
 
 def test_pending_renewal_is_revoked_with_its_certificate(
-    app_engine: Engine, alpha: Certified, in_the_background: Callable[..., Future[Any]]
+    app_engine: Engine, alpha: Certified, start_until_locked: Callable[..., Future[Any]]
 ) -> None:
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha))
     revoking: list[Future[Any]] = []
@@ -189,7 +192,7 @@ def test_pending_renewal_is_revoked_with_its_certificate(
             app_engine,
             alpha,
             first.certificate,
-            lambda: revoking.append(in_the_background(revoke_one, app_engine, alpha, first.serial, "keyCompromise")),
+            lambda: revoking.append(start_until_locked(revoke_one, app_engine, alpha, first.serial, "keyCompromise")),
         )
     revoking[0].result(10)
     assert_nothing_is_good(statuses(app_engine, alpha))

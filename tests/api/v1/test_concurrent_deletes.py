@@ -1,4 +1,7 @@
-"""One connection deletes a row while another references it: the waiting request fails with the field name."""
+"""A connection deletes a row while another connection references it.
+
+The waiting request fails and names the field.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +41,7 @@ _REMOVES = {
 def _at_the_same_time(
     engine: Engine, statement: str, api: httpx.Client, **request: Any
 ) -> Iterator[dict[str, httpx.Response]]:
-    """Send a request that waits for the statement, which is then committed."""
+    """Send a request that waits for the uncommitted statement, and commit the statement."""
     answered: dict[str, httpx.Response] = {}
     with ThreadPoolExecutor(1) as other, engine.connect() as connection:
         connection.execute(text(statement))
@@ -99,7 +102,7 @@ def test_deleting_a_referenced_item_reports_the_field(
     request = {"method": method, "url": f"{ALPHA}/{path}", "json": body}
     with _at_the_same_time(owner_engine, _REMOVES[removed], api, **request) as answered:
         answer = answered["answer"]
-    # In bulk, each row is reported.
+    # A bulk request reports each row.
     [problem] = answer.json().get("mistakes", [answer.json()])
     assert answer.status_code in ((422,) if "[" in place else (422, 409)), answer.text
     assert problem["place"] == place, answer.text
