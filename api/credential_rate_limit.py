@@ -242,7 +242,8 @@ def hash_credential(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
     authorization = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, shown = authorization.decode("latin-1").partition(" ")
     if scheme.lower() == "bearer" and shown.strip():
-        return hash(authorization)
+        # One token has one hash, however the client writes the scheme.
+        return hash(("bearer", shown.strip()))
     cookies = (value for name, value in headers if name == b"cookie")
     parts = (part.strip() for value in cookies for part in value.split(b";"))
     ours = tuple(part for part in parts if part.partition(b"=")[0] in _SIGN_IN_COOKIES)

@@ -43,7 +43,7 @@ def set_up_folders(layout: Layout, settings: Settings) -> None:
     _set_up_enrolment(layout, settings)
     _set_up_exports(layout, settings.export_dir)
     _hand_over_named_files(layout, settings)
-    _ensure_operator_key(layout)
+    ensure_operator_key(layout)
 
 
 def give_master_key(layout: Layout) -> None:
@@ -53,10 +53,14 @@ def give_master_key(layout: Layout) -> None:
         layout.master_key.chmod(0o640)
 
 
-def _ensure_operator_key(layout: Layout) -> None:
-    """Create the operator key, or set its owner. Only the operator and the API can read it."""
+def ensure_operator_key(layout: Layout) -> None:
+    """Create the operator key if it is missing or damaged, and set its owner: only the operator and the API read it."""
     file = layout.operator_key
-    content = file.read_text("ascii") if file.exists() else operator_tokens.make_key()
+    try:
+        operator_tokens.read_key(file)
+        content = file.read_text("ascii")
+    except (FileNotFoundError, ValueError):
+        content = operator_tokens.make_key()
     write_private(file, content, owner=layout.account("api"), mode=0o400)
 
 

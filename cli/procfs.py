@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+# Of net/tcp.
+_LISTEN_STATE = "0A"
 # These programs overwrite the memory of /proc/PID/environ, so their working folder identifies them.
 _KNOWN_BY_FOLDER = {"postgres", "redis-server", "freeradius", "radiusd"}
 
@@ -17,6 +19,21 @@ class Process:
     pid: int
     parent: int
     command: str
+
+
+def find_listening_users(port: int) -> set[int]:
+    """Users (uid) whose processes listen on the TCP port, on any address."""
+    users = set()
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = (PROC / "net" / table).read_text("ascii").splitlines()[1:]
+        except OSError:
+            continue
+        # sl, local address:port, remote address, state, queues, timer, retransmits, uid
+        for fields in map(str.split, lines):
+            if fields[3] == _LISTEN_STATE and int(fields[1].rpartition(":")[2], 16) == port:
+                users.add(int(fields[7]))
+    return users
 
 
 def list_processes() -> list[Process]:

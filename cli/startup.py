@@ -67,6 +67,7 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> StartR
     elif envfile.read(layout.env_file) != values:
         # No process reads this setting.
         envfile.write(layout.env_file, values)
+    file_ownership.ensure_operator_key(layout)
     environment.ensure_enrolment_certificate(layout, settings)
     _start_database(layout, settings, passwords, progress)
     _start_others(layout, settings, progress)

@@ -35,7 +35,7 @@ def choose_operation(operations: Sequence[Operation], alias: Alias, given: Mappi
                 format_metavar(v.name) for v in operation.values if v.where == "path" and v.name != "tenant"
             )
             name = alias.options.get(value.name, (f"--{value.option}",))[0]
-            raise InvalidInput(f"{name} cannot be combined with {flag or others}.", place=name)
+            raise InvalidInput(f"{name} cannot be combined with {flag or others or '--tenant'}.", place=name)
     return operation
 
 
@@ -145,7 +145,7 @@ def read_body(operation: Operation, file: BinaryIO | None, given: RequestArgumen
         return json.dumps(given.members).encode()
     try:
         document = json.loads(whole)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise InvalidInput(f"Invalid JSON: {exc}.", place="--body") from exc
     if not isinstance(document, dict):
         raise InvalidInput(

@@ -5,7 +5,7 @@ Uses http.client, which loads five times faster than other HTTP libraries.
 
 import json
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
@@ -47,7 +47,8 @@ class RequestArguments:
 @dataclass(frozen=True, slots=True)
 class ApiClient:
     url: str
-    token: str = field(repr=False)
+    # Called for each request, when the connection is open. Returns "" without a token.
+    make_token: Callable[[], str] = field(repr=False)
     # Whether the URL is the API of this installation.
     is_local: bool = False
 
@@ -70,9 +71,10 @@ class ApiClient:
         """
         path = operation.path
         for name, value in given.path.items():
-            path = path.replace(f"{{{name}}}", quote(value, safe=":"))
+            path = path.replace(f"{{{name}}}", quote(_require_text(value, name), safe=":"))
         if given.query:
-            path = f"{path}?{urlencode(given.query, doseq=True)}"
+            query = {name: _require_utf8(value, name) for name, value in given.query.items()}
+            path = f"{path}?{urlencode(query, doseq=True)}"
         with self._send(operation.method, path, given.headers, given.body) as response:
             if response.status >= 400:
                 raise _read_error(response.status, response.read())
@@ -87,12 +89,13 @@ class ApiClient:
 
     @contextmanager
     def _send(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Iterator[HTTPResponse]:
-        sent = dict(headers)
-        if self.token:
-            sent["Authorization"] = f"Bearer {self.token}"
+        sent = {name: _require_header(value, name) for name, value in headers.items()}
         connection = self._connect()
         try:
             try:
+                connection.connect()
+                if token := self.make_token():
+                    sent["Authorization"] = f"Bearer {token}"
                 connection.request(method, urlsplit(self.url).path + path, body, sent)
                 response = connection.getresponse()
             except OSError as exc:
@@ -106,18 +109,40 @@ class ApiClient:
             connection.close()
 
     def _connect(self) -> HTTPConnection:
-        parts = urlsplit(self.url)
         try:
+            parts = urlsplit(self.url)
             if parts.scheme == "https":
                 return HTTPSConnection(parts.netloc, timeout=_SECONDS, context=ssl.create_default_context())
             return HTTPConnection(parts.netloc, timeout=_SECONDS)
-        except InvalidURL as exc:
+        except (InvalidURL, ValueError) as exc:
             raise InvalidInput(f"Invalid URL {self.url!r}.", place="--url") from exc
 
     def _unreachable(self, exc: Exception) -> ApiUnreachable:
         if self.is_local:
             return ApiUnreachable(f"The API does not respond: {exc}.", remedy="See ./admit status and ./admit doctor.")
         return ApiUnreachable(f"{self.url} does not respond: {exc}.", remedy="Check --url and the API.")
+
+
+def _require_text(value: str, place: str) -> str:
+    """Return a value for a path. Raises InvalidInput if it is empty or not UTF-8."""
+    if not value:
+        raise InvalidInput("The value is empty.", place=place)
+    return str(_require_utf8(value, place))
+
+
+def _require_utf8(value: object, place: str) -> object:
+    try:
+        str(value).encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidInput("The value is not valid UTF-8.", place=place) from exc
+    return value
+
+
+def _require_header(value: str, place: str) -> str:
+    """Return the value of a header. Raises InvalidInput for characters that a header cannot contain."""
+    if not (value.isascii() and value.isprintable()):
+        raise InvalidInput("Use printable ASCII characters.", place=place)
+    return value
 
 
 def _read_error(status: int, body: bytes) -> AdmitError:

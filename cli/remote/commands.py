@@ -14,7 +14,7 @@ from cli.errors import Refused, confirm
 from cli.remote.aliases import Alias, Argument, Lookup
 from cli.remote.arguments import choose_operation, collect_arguments, format_query_value, read_body
 from cli.remote.catalog import load_catalog
-from cli.remote.client import ApiClient, RequestArguments, read_json, read_problem
+from cli.remote.client import ApiClient, ApiUnreachable, RequestArguments, read_json, read_problem
 from cli.remote.description import Operation
 from cli.remote.local_api import await_radiusd
 from cli.remote.options import (
@@ -39,6 +39,8 @@ _CHUNK = 64 * 1024
 _MAX_PAGE = 1000
 _LOG_LIMIT = 100
 _POLL_SECONDS = 0.2
+# A command that waits for a job tolerates this time without the API.
+_RESTART_SECONDS = 30.0
 _QUEUE_SECONDS = 60
 _ALL, _LIMIT, _YES = "all_pages", "limit", "yes"
 _OWNERS = ("tenant", "msp")
@@ -300,12 +302,21 @@ def _await_job(api: ApiClient, answer: _Answer) -> _Answer:
     path, document = answer.job_path, answer.document
     if not path:
         return answer
-    deadline = time.monotonic() + _QUEUE_SECONDS
+    reached_at = time.monotonic()
+    deadline = reached_at + _QUEUE_SECONDS
     while document["state"] in ("queued", "running"):
         if document["state"] == "queued" and time.monotonic() > deadline:
             raise Refused(f"The worker does not start {path}.", remedy="It stays queued. See ./admit status.")
         time.sleep(_POLL_SECONDS)
-        document = api.get(path)
+        try:
+            document = api.get(path)
+            reached_at = time.monotonic()
+        except ApiUnreachable:
+            # A restart of the API takes some seconds, and does not stop the job.
+            if time.monotonic() > reached_at + _RESTART_SECONDS:
+                raise
+    if document["state"] == "cancelled":
+        raise Refused("The job was cancelled.", place=path)
     if document.get("problem"):
         raise read_problem(document["problem"])
     return replace(answer, document=document.get("result") or document)

@@ -2,17 +2,20 @@
 
 import getpass
 import os
+import re
+from functools import partial
 from pathlib import Path
 
-from cli import envfile
+from cli import envfile, procfs
 from cli.errors import Refused
-from cli.layout import NothingRuns, find_layout
+from cli.layout import Layout, NothingRuns, find_layout
 from cli.remote.client import ApiClient
 from nac.accounts.operator_tokens import OperatorToken, read_key
 from nac.kit.errors import InvalidInput
 from nac.kit.settings import load_settings
 
 URL, TOKEN = "ADMIT_API_URL", "ADMIT_API_TOKEN"
+_TOKEN_FORM = re.compile(r"[!-~]+")
 
 
 def connect(url: str | None = None, token_file: Path | None = None) -> ApiClient:
@@ -20,7 +23,7 @@ def connect(url: str | None = None, token_file: Path | None = None) -> ApiClient
 
     Raises NothingRuns and InvalidInput.
     """
-    token = token_file.read_text("ascii", "replace").strip() if token_file else os.environ.get(TOKEN, "")
+    token = _read_token(token_file)
     url = url or os.environ.get(URL)
     if url is None:
         return _connect_here(token)
@@ -28,7 +31,22 @@ def connect(url: str | None = None, token_file: Path | None = None) -> ApiClient
         raise InvalidInput(
             f"Invalid URL {url!r}.", place="--url", remedy="Use a URL such as https://admit.example.com."
         )
-    return ApiClient(url.rstrip("/"), token)
+    return ApiClient(url.rstrip("/"), lambda: token)
+
+
+def _read_token(file: Path | None) -> str:
+    """Return the caller's token; "" if none is set. Raises InvalidInput if it is empty or no token."""
+    if file is None and TOKEN not in os.environ:
+        return ""
+    token = file.read_text("ascii", "replace").strip() if file else os.environ[TOKEN].strip()
+    if not _TOKEN_FORM.fullmatch(token):
+        place = "--token-file" if file else TOKEN
+        raise InvalidInput(
+            "The token is empty or has invalid characters.",
+            place=place,
+            remedy="Use the token as `./admit token make` printed it.",
+        )
+    return token
 
 
 def _connect_here(token: str) -> ApiClient:
@@ -36,18 +54,36 @@ def _connect_here(token: str) -> ApiClient:
     if layout is None:
         raise NothingRuns
     settings = load_settings(envfile.with_process_environment(envfile.read(layout.env_file)))
-    if not token:
-        user = os.environ.get("SUDO_USER") or getpass.getuser()
-        try:
-            token = OperatorToken.make(read_key(layout.operator_key), user=user).reveal()
-        except FileNotFoundError as exc:
-            raise NothingRuns from exc
-        except PermissionError as exc:
-            raise Refused(
-                f"No permission to read {layout.operator_key}.",
-                remedy="Use the account that ran './admit up', or sudo.",
-            ) from exc
-    return ApiClient(settings.api_url, token, is_local=True)
+    make_token = (lambda: token) if token else partial(_make_operator_token, layout, settings.api_port)
+    return ApiClient(settings.api_url, make_token, is_local=True)
+
+
+def _make_operator_token(layout: Layout, port: int) -> str:
+    """Return a token of the operator for one request, if the API of this installation listens on the port.
+
+    While the API is stopped, another user of the machine could listen there and collect tokens.
+    """
+    account = layout.account("api")
+    trusted = {0, account.uid if account else layout.var.stat().st_uid}
+    if strangers := procfs.find_listening_users(port) - trusted:
+        raise Refused(
+            f"Port {port} belongs to a process of user {min(strangers)}, not to the API.",
+            remedy="Stop the process, then start the API: ./admit up",
+        )
+    user = os.environ.get("SUDO_USER") or getpass.getuser()
+    try:
+        return OperatorToken.make(read_key(layout.operator_key), user=user).reveal()
+    except FileNotFoundError as exc:
+        raise Refused(f"{layout.operator_key} is missing.", remedy="Create it: ./admit up") from exc
+    except (ValueError, IsADirectoryError) as exc:
+        raise Refused(
+            f"{layout.operator_key} is damaged.", remedy="Delete it, then create it again: ./admit up"
+        ) from exc
+    except PermissionError as exc:
+        raise Refused(
+            f"No permission to read {layout.operator_key}.",
+            remedy="Use the account that ran './admit up', or sudo.",
+        ) from exc
 
 
 def await_radiusd(api: ApiClient, tenant: str) -> None:

@@ -238,7 +238,7 @@ def test_offline_root_key_returns_to_sign(alpha: Admit, tmp_path: Path) -> None:
     refused = alpha.run("ca", "rollover", "-t", "alpha", "--root")
     assert (
         refused.exit_code,
-        "set the day: ./admit ca import-root-key FILE, --present-from DATE" in refused.stderr,
+        "./admit ca import-root-key FILE, --present-from DATE" in refused.stderr,
     ) == (1, True)
     bring = ("ca", "import-root-key", "-t", "alpha", str(out), "--passphrase-file")
     short.write_text("wrong horse battery staple\n")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -235,19 +236,26 @@ def _hash_rows(
     # Password of users with only an NT hash: random and unknown to all, so that PAP always fails.
     unknown = hash_password(secrets.token_hex(32)) if any(row.nt_hash for row in rows) else ""
     stored: list[dict[str, Any]] = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        hashes = pool.map(lambda row: hash_password(row.password) if row.password is not None else unknown, rows)
-        for row, password_hash in zip(rows, hashes, strict=True):
-            known = plan.known.get(row.name)
-            values: dict[str, Any] = {"id": uuid4() if known is None else known.id}
-            if row.password is not None or row.nt_hash is not None:
-                values |= {
-                    "password_hash": password_hash,
-                    **_seal_passwords(values["id"], row, known, plan.options, seal),
-                }
-            stored.append(values)
-            tell(len(stored))
+    hashes = _hashing_threads().map(
+        lambda row: hash_password(row.password) if row.password is not None else unknown, rows
+    )
+    for row, password_hash in zip(rows, hashes, strict=True):
+        known = plan.known.get(row.name)
+        values: dict[str, Any] = {"id": uuid4() if known is None else known.id}
+        if row.password is not None or row.nt_hash is not None:
+            values |= {
+                "password_hash": password_hash,
+                **_seal_passwords(values["id"], row, known, plan.options, seal),
+            }
+        stored.append(values)
+        tell(len(stored))
     return stored
+
+
+@cache
+def _hashing_threads() -> ThreadPoolExecutor:
+    """Threads of this process that hash passwords. One for each core, because each hash needs 19 MB."""
+    return ThreadPoolExecutor(os.cpu_count(), "hash")
 
 
 def _seal_passwords(

@@ -1,0 +1,92 @@
+"""The connection of commands to the API: tokens, the operator key, and values that HTTP cannot carry."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from cli import procfs
+from cli.layout import var_dir
+from cli.remote.local_api import connect
+from nac.accounts.operator_tokens import get_key_file
+from nac.kit.errors import InvalidInput
+from tests.cli.conftest import Admit
+
+OF = ("-t", "alpha")
+NOBODY = 65_534
+LISTEN = f"""
+import os, socket, sys
+os.setuid({NOBODY})
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_token_is_made_for_each_request(alpha: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = connect()
+    monkeypatch.setattr("nac.accounts.operator_tokens.epoch_seconds", lambda: 0)
+    with pytest.raises(Exception, match="token is invalid"):
+        api.get("/v1/cells")
+    monkeypatch.undo()
+    assert api.get("/v1/cells")["items"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to run a process of another user")
+def test_port_of_another_user_gets_no_token(alpha: Admit, installation: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", LISTEN], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
+        assert stranger.stdin is not None
+        assert stranger.stdout is not None
+        port = int(stranger.stdout.readline())
+        assert procfs.find_listening_users(port) == {NOBODY}
+        installation.setenv("ADMIT_API_PORT", str(port))
+        refused = alpha.run("site", "list", *OF)
+        stranger.stdin.close()
+    assert refused.exit_code == 1
+    assert f"belongs to a process of user {NOBODY}" in refused.stderr
+
+
+def test_listening_users_are_found_on_any_address() -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
+        assert procfs.find_listening_users(listener.getsockname()[1]) == {os.getuid()}
+    assert procfs.find_listening_users(1) == set()
+
+
+@pytest.mark.parametrize("content", ["", "not hexadecimal", "ab", "é"])
+def test_damaged_operator_key_has_a_remedy(alpha: Admit, installation: pytest.MonkeyPatch, content: str) -> None:
+    key = get_key_file(var_dir())
+    key.write_text(content)
+    assert "is damaged" in (refused := alpha.run("site", "list", *OF)).stderr
+    assert (refused.exit_code, "./admit up" in refused.stderr) == (1, True)
+    key.unlink()
+    assert "operator.key is missing" in alpha.run("site", "list", *OF).stderr
+
+
+@pytest.mark.parametrize("token", ["", " ", "a\nb", "€"])
+def test_invalid_token_is_not_the_operator(alpha: Admit, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    monkeypatch.setenv("ADMIT_API_TOKEN", token)
+    refused = alpha.run("site", "list", *OF)
+    assert (refused.exit_code, "empty or has invalid characters" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (("site", "show", "", *OF), "The value is empty"),
+        (("site", "show", "\udcff", *OF), "not valid UTF-8"),
+        (("site", "list", "-t", "\udcff"), "not valid UTF-8"),
+        (("api", "list-sites", "alpha", "--if-match", "a\r\nb"), "printable ASCII"),
+    ],
+)
+def test_value_that_http_cannot_carry_is_rejected(alpha: Admit, arguments: tuple[str, ...], place: str) -> None:
+    refused = alpha.run(*arguments)
+    assert (refused.exit_code, refused.exception.__class__) == (2, SystemExit)
+    assert place in refused.stderr
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://a:b"])
+def test_invalid_url_is_rejected(alpha: Admit, url: str) -> None:
+    with pytest.raises(InvalidInput, match="Invalid URL"):
+        connect(url).get("/v1/cells")
