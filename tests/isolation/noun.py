@@ -1,4 +1,4 @@
-"""Description of a noun: its operations, things and tables. Each module of tests/isolation/nouns has one."""
+"""Description of a noun: its operations and things. Each module of tests/isolation/nouns has one."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
