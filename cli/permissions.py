@@ -42,8 +42,8 @@ _EFFECTS = """
 ## Effects of operations
 An effect is a kind of change or access that certain permissions guard
 (`nac/core/access/effects.py`). Each operation declares its effects in `api/v1`, and needs at least
-one permission that guards each effect. Tests fail if an operation needs no permission for an effect,
-or changes data outside of its declared effects.
+one permission that guards each effect. Tests fail if an operation needs no permission for an
+effect, or changes data outside of its declared effects.
 
 | effect | meaning | operations |
 |---|---|---|"""

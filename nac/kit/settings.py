@@ -326,8 +326,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             0,
             0,
             1 << 50,
-            about="Size limit of the database. If the database reaches 95 % of the limit, Admit enforces the size limits"
-            " of tenants' logs without the notice of a week. 0: no limit.",
+            about="Size limit of the database. If the database reaches 95 % of the limit, Admit enforces the size"
+            " limits of tenants' logs without the notice of a week. 0: no limit.",
         ),
         retention_window=reader.window(
             "RETENTION_WINDOW",
