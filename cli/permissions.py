@@ -26,7 +26,8 @@ This page lists the roles, their permissions, and the operations of the API that
 permission.
 
 * An operation needs its permission on the tenant, MSP or platform in its path.
-* A person has the permissions of their roles as a member. A program has those of its token.
+* A person has the permissions of their roles as a member. A program has the permissions of its
+  token.
 * A permission on an MSP also applies to its tenants. A permission on the platform
   applies to all MSPs and tenants.
 
@@ -41,8 +42,8 @@ _EFFECTS = """
 ## Effects of operations
 An effect is a kind of change or access that certain permissions guard
 (`nac/core/access/effects.py`). Each operation declares its effects in `api/v1`, and needs at least
-one permission that guards each of them. Tests fail if an operation needs none of these permissions,
-or changes data outside of its declared effects.
+one permission that guards each effect. Tests fail if an operation needs no permission for an
+effect, or changes data outside of its declared effects.
 
 | effect | meaning | operations |
 |---|---|---|"""

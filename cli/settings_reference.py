@@ -89,14 +89,15 @@ Edit `var/admit.env`, then run `./admit up`:
     ADMIT_PUBLIC_URL=http://admit.example.com
     ADMIT_API_REQUESTS_PER_MINUTE=12000
 
-* `./admit up` restarts all processes if a value has changed. Until then, the old values apply.
-* `./admit up` rewrites the file. It keeps your values, but not your comments.
-* Variables of your shell override the file, and `./admit up` saves their values to the file.
-* `./admit up` always sets `ADMIT_MASTER_KEY_FILE`, `ADMIT_REDIS_URL` and the database URLs itself.
+* `./admit up` restarts all processes if a value has changed. The old values apply until you run it.
+* `./admit up` rewrites `var/admit.env`. The file keeps your values, but not your comments.
+* Variables of your shell override `var/admit.env`. `./admit up` saves their values to this file.
+* `./admit up` always sets `ADMIT_MASTER_KEY_FILE`, `ADMIT_REDIS_URL` and the database URLs.
 * Each process checks all settings when it starts, and reports every invalid value at once.
-* If a name begins with `ADMIT_` and does not exist, Admit reports an error with the closest name.
+* If you set an unknown variable `ADMIT_...`, Admit reports an error with the closest known name.
 * In a default, `var/` stands for the folder `ADMIT_VAR_DIR`.
-* `./admit api` has two more variables, `ADMIT_API_URL` and `ADMIT_API_TOKEN` ([the API](api.md)).
+* Two variables apply only to `./admit api`: `ADMIT_API_URL` and `ADMIT_API_TOKEN`
+  ([the API](api.md)).
 
 `python -m cli.settings_reference --write` generates this page from `nac/kit/settings.py`.
 """
@@ -104,13 +105,14 @@ Edit `var/admit.env`, then run `./admit up`:
 # Texts below the table of a section, by heading.
 _NOTES: Final[Mapping[str, str]] = {
     "API": """\
-* An IPv6 address counts as its /64 network.
+* For the limits of one address, Admit counts all addresses of an IPv6 /64 network together.
 * Each process of the API counts requests in its memory, for the last 10,000 callers. A restart
-  clears the counts. If you run several processes, divide the limits by their number.
+  clears the counts. If you run several processes, divide the limits by the number of processes.
 * Each process of the API uses up to 11 connections to PostgreSQL. The processes `public` and
-  `enrolment` use up to 12 each.
+  `enrolment` use up to 12 connections each.
 
-If PostgreSQL does not respond, these time limits apply. All processes recover automatically.
+If PostgreSQL does not respond, the following time limits apply. When PostgreSQL responds again, all
+processes recover automatically.
 
 | part | time limit |
 |---|---|

@@ -17,18 +17,18 @@ class Effect(StrEnum):
     RULES = "Changes or suspends the rules in force. Devices that are now rejected can be admitted."
     DRAFT = "Writes rules that have no effect until they are published or rolled out."
     FACTS = "Changes facts that rules use: groups, names, sites, time zones, vendors, posture, pools."
-    CREDENTIALS = "Gives a device or user a valid credential, or unblocks it."
-    TRUST = "Changes what a tenant trusts: authorities, identity sources, methods, limits, shared secrets."
+    CREDENTIALS = "Gives a device or user a valid credential, or unblocks the device or user."
+    TRUST = "Changes the trust of a tenant: authorities, identity sources, methods, limits, shared secrets."
     SECRETS = "Reveals or exports an existing secret, password or private key."
     SESSIONS = "Disconnects sessions, or makes devices authenticate again."
     AUTHORIZATION = "Changes the VLAN or other attributes of a live session without the rules."
     REJECTION = "Blocks devices, revokes certificates or suspends a tenant."
-    RIGHTS = "Changes permissions of people or tokens, up to those of the caller."
-    SIGN_IN = "Changes how members sign in, or ends their sign-ins."
+    RIGHTS = "Changes permissions of people or tokens, up to the permissions of the caller."
+    SIGN_IN = "Changes how members sign in, or ends sign-ins of members."
     DISCLOSURE = "Returns or sends data that other read permissions protect."
     CONNECTION = "Makes Admit connect to an address that the caller chooses."
-    ERASURE = "Deletes data or shortens its retention."
-    WORK = "Cancels or retries jobs and requests of others, with the permissions to start them."
+    ERASURE = "Deletes data or shortens the retention of data."
+    WORK = "Cancels or retries jobs and requests of another caller, with the permissions to start such work."
     TENANTS = "Creates a tenant with all its content."
     PLATFORM = "Changes cells, limits of the platform, or the MSP of a tenant."
 
@@ -106,7 +106,7 @@ class Permission(StrEnum):
 
     TENANT_READ = _describe("tenant.read", "View a tenant, its settings and its RADIUS ports.", help_desk=True)
     TENANT_MANAGE = _describe(
-        "tenant.manage", "Update the settings of a tenant, suspend and resume it.", _E.TRUST, _E.REJECTION
+        "tenant.manage", "Update the settings of a tenant. Suspend and resume the tenant.", _E.TRUST, _E.REJECTION
     )
     SITE_READ = _describe("site.read", "View sites.", help_desk=True)
     SITE_MANAGE = _describe(
@@ -144,7 +144,7 @@ class Permission(StrEnum):
     )
     POLICY_MANAGE = _describe("policy.manage", "Create, update and delete policies and drafts.", _E.DRAFT)
     POLICY_PUBLISH = _describe(
-        "policy.publish", "Publish policies and roll them back. Start self-tests.", _E.RULES, _E.AUTHORIZATION
+        "policy.publish", "Publish and roll back policies. Start self-tests.", _E.RULES, _E.AUTHORIZATION
     )
     CERTIFICATE_READ = _describe("certificate.read", "View certificates, authorities and enrolment.", help_desk=True)
     CERTIFICATE_ISSUE = _describe(
@@ -172,7 +172,7 @@ class Permission(StrEnum):
     SESSION_READ = _describe("session.read", "View sessions, and CoA and Disconnect requests.", help_desk=True)
     SESSION_DISCONNECT = _describe(
         "session.disconnect",
-        "Disconnect and reauthenticate sessions. With `policy.publish`: change their attributes.",
+        "Disconnect and reauthenticate sessions. With `policy.publish`: change the attributes of sessions.",
         _E.SESSIONS,
         _E.WORK,
     )
@@ -181,18 +181,20 @@ class Permission(StrEnum):
     )
     POOL_READ = _describe("pool.read", "View address pools and leases.", help_desk=True)
     POOL_MANAGE = _describe("pool.manage", "Create, update and delete pools. Release addresses.", _E.FACTS)
-    REDECISION_READ = _describe("redecision.read", "View and preview re-decisions, and view their settings.")
+    REDECISION_READ = _describe("redecision.read", "View and preview re-decisions. View the settings of re-decisions.")
     REDECISION_MANAGE = _describe(
-        "redecision.manage", "Start, approve and stop re-decisions. Update their settings.", _E.SESSIONS
+        "redecision.manage", "Start, approve and stop re-decisions. Update the settings of re-decisions.", _E.SESSIONS
     )
     FEED_READ = _describe("feed.read", "View feeds.", transports=True)
     FEED_MANAGE = _describe(
         "feed.manage",
-        "Create, update, test and delete feeds. Needs the permissions to read their events too.",
+        "Create, update, test and delete feeds. Needs the permissions to read the events of the feed too.",
         _E.CONNECTION,
     )
     EXPORT_READ = _describe(
-        "export.read", "View exports of logs. With the permission to read the log: download the files.", transports=True
+        "export.read",
+        "View exports of logs. With the permission to read the log: download the exported files.",
+        transports=True,
     )
     EXPORT_MANAGE = _describe("export.manage", "Start, retry, cancel and delete exports of logs.", _E.WORK)
     RETENTION_READ = _describe("retention.read", "View retention and holds.")
@@ -202,7 +204,7 @@ class Permission(StrEnum):
     AUDIT_READ = _describe("audit.read", "Read the audit log.")
     USAGE_READ = _describe("usage.read", "View usage: totals of accounting.")
     JOB_READ = _describe(
-        "job.read", "View jobs. With the permissions for their data: view their results.", transports=True
+        "job.read", "View jobs. With the permissions for the data of a job: view its result.", transports=True
     )
     JOB_MANAGE = _describe("job.manage", "Cancel and retry jobs.", _E.WORK)
     MEMBER_READ = _describe("member.read", "View members and sign-in rules.")
@@ -246,13 +248,13 @@ class Permission(StrEnum):
     MSP_MANAGE = _describe("msp.manage", "Update an MSP.", _E.PLATFORM, level=PermissionLevel.MSP)
     TENANT_CREATE = _describe(
         "tenant.create",
-        "Create tenants. With the permissions for all their parts: import them from files.",
+        "Create tenants. With the permissions for all parts of a tenant: import tenants from files.",
         _E.TENANTS,
         level=PermissionLevel.MSP,
     )
     TENANT_DELETE = _describe(
         "tenant.delete",
-        "Delete and restore tenants. With the permissions to read all their parts: export them.",
+        "Delete and restore tenants. With the permissions to read all parts of a tenant: export tenants.",
         _E.REJECTION,
         level=PermissionLevel.MSP,
     )
@@ -266,7 +268,7 @@ class Permission(StrEnum):
     )
     TEMPLATE_MANAGE = _describe(
         "template.manage",
-        "Create and update templates. With the permissions for their parts at each tenant: roll them out.",
+        "Create and update templates. With the permissions for the parts at each tenant: roll out templates.",
         _E.DRAFT,
         level=PermissionLevel.MSP,
     )
@@ -292,7 +294,7 @@ class Permission(StrEnum):
     )
     PERSON_MANAGE = _describe(
         "person.manage",
-        "Create, disable and enable people. End their sign-ins, reset their factors, and create password links.",
+        "Create, disable and enable people. End sign-ins and reset factors of people. Create password links.",
         _E.RIGHTS,
         _E.SIGN_IN,
         level=PermissionLevel.PLATFORM,

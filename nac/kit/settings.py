@@ -56,7 +56,8 @@ def _read(reader: EnvironmentReader) -> Settings:
     var_dir = reader.folder(
         "VAR_DIR",
         Path("/nonexistent"),
-        about="Folder for all data, keys and logs. To choose another folder, set it in your shell for each command.",
+        about="Folder for all data, keys and logs. To choose another folder, set this variable in your shell for each "
+        "command.",
         default_text="`var` in the clone",
     )
     cell_name = reader.text(
@@ -89,7 +90,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             "DATABASE_URL",
             "postgresql",
             about="URL of PostgreSQL as `admit_app` (API, worker) or `admit_public` (public, enrolment)."
-            " If all processes run on one machine, Admit sets this URL and the next three when it starts.",
+            " If all processes run on one machine, Admit sets all four database URLs when it starts.",
         ),
         database_owner_url=reader.url(
             "DATABASE_OWNER_URL", "postgresql", about="URL of PostgreSQL as `admit_owner`, for migrations."
@@ -105,13 +106,13 @@ def _read(reader: EnvironmentReader) -> Settings:
             "redis",
             "rediss",
             "unix",
-            about="URL of Redis. If all processes run on one machine, Admit sets it when it starts."
+            about="URL of Redis. If all processes run on one machine, Admit sets this URL when it starts."
             " Without Redis, the agent sends no live events.",
         ),
         master_key_file=reader.folder(
             "MASTER_KEY_FILE",
             var_dir / "keys" / "master.key",
-            about="File with the key that decrypts stored secrets and private keys. Back it up.",
+            about="File with the key that decrypts stored secrets and private keys. Back up this file.",
         ),
         listen_address=listen_address,
         radius_host=reader.text(
@@ -138,7 +139,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             1024,
             65535,
             about="First UDP port of the cell. Each tenant uses two ports: authentication, then accounting."
-            " After these ports, the verifier uses two more.",
+            " The verifier uses the two ports after the ports of the tenants.",
         ),
         cell_dir=reader.folder(
             "CELL_DIR",
@@ -151,7 +152,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             0,
             0,
             1 << 50,
-            about="Memory limit of radiusd. If radiusd exceeds it, the agent replaces the process."
+            about="Memory limit of radiusd. If radiusd exceeds the limit, the agent replaces radiusd."
             " 0: half of the memory of the machine or container.",
         ),
         # Measured on 2 cores with 40,000 packets/s at one tenant. With this limit, p99 of another tenant is 4.6 ms,
@@ -161,8 +162,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             1_000 * (os.cpu_count() or 1),
             0,
             1_000_000,
-            about="Limit of Access-Requests from one tenant per second. Accounting-Requests have twice the limit."
-            " radiusd drops packets above the limit. 0: no limit.",
+            about="Limit of Access-Requests from one tenant per second. The limit for Accounting-Requests is twice as"
+            " high. radiusd drops packets above the limit. 0: no limit.",
             default_text="`1000` for each CPU core",
         ),
         journal_sync=cast(
@@ -180,7 +181,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             4 << 30,
             1 << 20,
             1 << 50,
-            about="Size limit of each journal of the cell. The cell has one for authentication and one for accounting.",
+            about="Size limit of each journal of the cell. The cell has one journal for authentication and one journal"
+            " for accounting.",
         ),
         # The limit of radiusd for reject_delay is 10 s. radiusd ignores fractions of a second.
         reject_delay_seconds=reader.number(
@@ -188,15 +190,15 @@ def _read(reader: EnvironmentReader) -> Settings:
         ),
         outbound_reach=reader.reach(
             "OUTBOUND_NETWORKS",
-            about="Networks to which Admit may connect for tenants. With `!`: networks to which it must not connect."
-            " They override the default rules. See [outbound connections](outbound-connections.md).",
+            about="Networks to which Admit may connect for tenants. With `!`: networks to which Admit must not"
+            " connect. This setting overrides the default rules. See [outbound connections](outbound-connections.md).",
         ),
         api_port=api_port,
         portal_url=reader.url(
             "PORTAL_URL",
             "http",
             "https",
-            about="URL at which browsers reach `ADMIT_API_PORT`. Set it before anyone adds a passkey."
+            about="URL at which browsers reach `ADMIT_API_PORT`. Set this URL before anyone adds a passkey."
             " See [sign-in](../how-to/sign-in.md).",
             default_text="`http://<ADMIT_LISTEN_ADDRESS>:<ADMIT_API_PORT>`; `localhost` for a loopback address",
         ).rstrip("/")
@@ -248,7 +250,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             5,
             0.1,
             60,
-            about="Seconds that a request waits for a database connection or a lock. Then the API responds with 503.",
+            about="Seconds that a request waits for a database connection or a lock. After this time, the API responds"
+            " with 503.",
         ),
         api_requests_per_minute=reader.number(
             "API_REQUESTS_PER_MINUTE",
@@ -301,11 +304,12 @@ def _read(reader: EnvironmentReader) -> Settings:
                 "sealed|pkcs11",
                 "'sealed' or 'pkcs11'",
                 about="Store for keys of new authorities: encrypted in the database, or in a PKCS#11 token."
-                " A tenant can override this setting. `pkcs11` requires the next three settings.",
+                " A tenant can override this setting. `pkcs11` requires the three settings `ADMIT_PKCS11_...`.",
             ),
         ),
         pkcs11_module=reader.file(
-            "PKCS11_MODULE", about="Library of the PKCS#11 token. Set all three PKCS#11 settings, or none."
+            "PKCS11_MODULE",
+            about="Library of the PKCS#11 token. Set all three settings `ADMIT_PKCS11_...`, or none of them.",
         ),
         pkcs11_token=reader.text(
             "PKCS11_TOKEN",
@@ -322,8 +326,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             0,
             0,
             1 << 50,
-            about="Size limit of the database. If the database reaches 95 % of it, Admit enforces the size limits of"
-            " tenants' logs without the notice of a week. 0: no limit.",
+            about="Size limit of the database. If the database reaches 95 % of the limit, Admit enforces the size"
+            " limits of tenants' logs without the notice of a week. 0: no limit.",
         ),
         retention_window=reader.window(
             "RETENTION_WINDOW",
@@ -339,7 +343,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             1 << 30,
             0,
             1 << 50,
-            about="Free disk space that exports do not use. If less is free, exports wait.",
+            about="Free disk space that exports do not use. If less disk space is free, exports wait.",
         ),
         export_tenant_max_bytes=reader.number(
             "EXPORT_TENANT_MAX_BYTES",
@@ -353,7 +357,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             "",
             r"[A-Za-z0-9.:-]{1,253}",
             "a host name or an address",
-            about="Mail server. Without a mail server, Admit stores mails and sends none"
+            about="Mail server. Without a mail server, Admit stores mails, but does not send them"
             " ([mail](../how-to/trials.md#mail)).",
         ),
         mail_server_port=reader.number("MAIL_PORT", 587, 1, 65535, about="TCP port of the mail server."),
@@ -363,7 +367,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             "",
             r"[!-~]{1,200}",
             "printable characters",
-            about="User name at the mail server. It requires `ADMIT_MAIL_PASSWORD_FILE` and TLS.",
+            about="User name at the mail server. A user name requires `ADMIT_MAIL_PASSWORD_FILE` and TLS.",
         ),
         mail_password_file=reader.file("MAIL_PASSWORD_FILE", about="File with the password of `ADMIT_MAIL_USER`."),
         mail_from=reader.text(
@@ -413,8 +417,8 @@ def _read_trials(reader: EnvironmentReader, *, is_tried_out: bool) -> TrialSetti
             20_000,
             1,
             1_000_000_000,
-            about="Limit of authentications of a trial per day. Above it, Admit sends a warning by mail. If the trial"
-            " is above the limit again a day later, Admit suspends it.",
+            about="Limit of authentications of a trial per day. If a trial exceeds the limit, Admit sends a warning"
+            " by mail. If the trial exceeds the limit again a day later, Admit suspends the trial.",
         ),
         a_day_of_address=reader.number(
             "TRIAL_SIGN_UPS_OF_ADDRESS", 5, 1, 1_000_000, about="Limit of sign-ups from one source address per day."
