@@ -45,7 +45,7 @@ def require_utf8(name: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as exc:
-        raise InvalidInput("The file is not UTF-8 text.", place=name, remedy="Save it as UTF-8.") from exc
+        raise InvalidInput("The file is not UTF-8 text.", place=name, remedy="Save the file as UTF-8.") from exc
 
 
 @contextmanager

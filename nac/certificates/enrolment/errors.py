@@ -53,12 +53,12 @@ class TooManyGuesses(AdmitError):
 
 
 class AnswerUnderWay(Unavailable):
-    """The same request is already being processed."""
+    """Admit is already processing this request."""
 
     retry_after_seconds = 1
 
     def __init__(self) -> None:
-        super().__init__("The same request is already being processed.", remedy="Try again in a second.")
+        super().__init__("Admit is already processing this request.", remedy="Try again in a second.")
 
 
 class NameRefused(InvalidInput):

@@ -68,7 +68,7 @@ def start_export(
     if repository.count_waiting(session, tenant_id) >= MAX_WAITING:
         raise Conflict(
             f"The tenant already has {MAX_WAITING} pending exports, the maximum.",
-            remedy="Wait until they end, or cancel one.",
+            remedy="Wait until an export ends, or cancel an export.",
         )
     kept = repository.sum_kept(session, tenant_id)
     if kept.jobs >= MAX_KEPT:
