@@ -34,7 +34,7 @@ def confirm(question: str) -> None:
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort as exc:
-        raise Refused("Cancelled: confirmation required.", remedy="Use --yes to skip it.") from exc
+        raise Refused("Cancelled: confirmation required.", remedy="Use --yes to skip the confirmation.") from exc
     if not agreed:
         raise Refused("Cancelled.")
 

@@ -147,7 +147,7 @@ def find_arrangement() -> Layout | None:
         raise _permission_refused(var) from exc
     except (ValueError, KeyError, TypeError) as exc:
         raise Refused(
-            f"The file is damaged ({exc}).", place=str(var / "layout.json"), remedy="Delete it and run ./admit up."
+            f"The file is damaged ({exc}).", place=str(var / "layout.json"), remedy="Delete the file and run ./admit up."
         ) from exc
 
 
@@ -186,7 +186,7 @@ def make_layout() -> Layout:
     elif layout.is_separated and layout.database_account and not may_run(layout.database_account, layout.var):
         raise Refused(
             f"The system users of the processes can no longer read {CHECKOUT}.",
-            remedy="Make its parent folders accessible (chmod o+x), or delete all data: ./admit down --purge.",
+            remedy="Make the parent folders accessible (chmod o+x), or delete all data: ./admit down --purge.",
         )
     if layout.is_separated and is_root():
         for process in RIGHTS:

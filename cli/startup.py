@@ -33,7 +33,7 @@ def exclusive_lock(layout: Layout) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise Refused("Another './admit up' or './admit down' is running.", remedy="Wait until it ends.") from exc
+            raise Refused("Another './admit up' or './admit down' is running.", remedy="Wait until that command ends.") from exc
         yield
 
 

@@ -92,7 +92,7 @@ def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
             f"Site {slug!r} has {count} NAS{'es' if count > 1 else ''}.",
             place="site",
             remedy=Advice(
-                "Delete them first, or move them to another site",
+                "Delete these NASes first, or move them to another site",
                 *("listNases", "deleteNas", NextStep("updateNas", {"site": ""})),
             ),
         )

@@ -58,7 +58,7 @@ def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> N
             code,
             Advice(
                 f"The old RADIUS secret of {whose} {ends} {ends_at:%Y-%m-%d %H:%M} UTC, and {count} NASes still use"
-                " it. List them, enter the new secret in each of them, then finish",
+                " it. List these NASes, enter the new secret in each NAS, then finish the rotation",
                 NextStep("listSecretRotationNases", of),
                 NextStep("revealRadiusSecret", {**of, "next": "true"}),
                 NextStep("finishSecretRotation", of),

@@ -56,7 +56,7 @@ UNSIGNED_REQUESTS = DropCause(
     "unsigned",
     "unsigned-requests:",
     "Access-Requests from {named} to tenant {slug} carry no Message-Authenticator and are not answered. Turn it on "
-    "in the device, or update the device; snippets have the settings by vendor. If the device cannot send it, exempt "
+    "in the device, or update the device; snippets have the settings by vendor. If the device cannot send Message-Authenticator, exempt "
     "its address, or its registered NAS. An exempt device is open to forgery (BlastRADIUS). No exemption covers "
     "requests with Proxy-State: the proxy must send Message-Authenticator. Show a snippet, or exempt the device",
     (
@@ -69,7 +69,7 @@ UNFINISHED_LOGINS = DropCause(
     "conversations_full",
     "unfinished-logins:",
     "Devices behind {named} begin EAP logins at tenant {slug} and do not finish them. Admit ends the oldest ones "
-    "(reason too-many-conversations), so that others can log in. Find a device there that retries endlessly. "
+    "(reason too-many-conversations), so that other devices can log in. Find a device behind this address that retries endlessly. "
     "Devices that left before the server certificate appear only in the log of the switch or access point. List "
     "those that left after it",
     (NextStep("listDecisions", {"reason": "conversation-abandoned"}),),

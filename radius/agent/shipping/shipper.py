@@ -281,7 +281,7 @@ class Shipper:
         if batch.damaged:
             self._alarms.tell(
                 alarm,
-                "The current journal segment is damaged. Admit cuts off its end when radiusd starts the next one.",
+                "The current journal segment is damaged. When radiusd starts the next segment, Admit cuts off the damaged end of this segment.",
             )
         else:
             self._alarms.clear(alarm)

@@ -38,14 +38,14 @@ def test_validation_error_is_a_plain_sentence(api: httpx.Client) -> None:
     for body, told in (
         ({}, {"mac": ("The value is required.", "Send it.")}),
         ({"mac": "a", "nmae": "x"}, {"nmae": ("Unknown field.", "Did you mean name?")}),
-        ({"mac": "a", "name": 5}, {"name": ("It must be text.", "Write it in quotes.")}),
+        ({"mac": "a", "name": 5}, {"name": ("The value must be text.", "Write the value in quotes.")}),
         (
             {"mac": "a", "valid_until": "soon"},
-            {"valid_until": ("It must be a date and time.", "Write it as 2027-01-31T18:00:00+01:00.")},
+            {"valid_until": ("The value must be a date and time.", "Write the value as 2027-01-31T18:00:00+01:00.")},
         ),
-        ({"mac": "a", "groups": ["x", 1]}, {"groups[1]": ("It must be text.", "Write it in quotes.")}),
-        ([], {"body": ("It must be an object.", AN_OBJECT)}),
-        ("text", {"body": ("It must be an object.", AN_OBJECT)}),
+        ({"mac": "a", "groups": ["x", 1]}, {"groups[1]": ("The value must be text.", "Write the value in quotes.")}),
+        ([], {"body": ("The value must be an object.", AN_OBJECT)}),
+        ("text", {"body": ("The value must be an object.", AN_OBJECT)}),
         (None, {"body": ("A body is required.", AN_OBJECT)}),
     ):
         answer = api.post(ENDPOINTS, json=body)
@@ -80,6 +80,6 @@ def test_each_bulk_row_is_reported(api: httpx.Client) -> None:
 
 def test_path_and_query_errors_name_only_the_parameter(api: httpx.Client) -> None:
     answer = api.get(f"{ENDPOINTS}?limit=0")
-    assert answer.json()["mistakes"] == [{"place": "limit", "detail": "It must be at least 1."}]
+    assert answer.json()["mistakes"] == [{"place": "limit", "detail": "The value must be at least 1."}]
     answer = api.get("/v1/tenants/alpha/jobs/x")
     assert answer.json()["mistakes"][0]["place"] == "job_id"
