@@ -355,4 +355,6 @@ def _require_valid_address(scope: Scope) -> None:
             raise TextRefused(f"The {place} contains NUL.", place=place, remedy="Remove the NUL.")
     # Decoded, %2F would select another route.
     if b"%2f" in path.lower():
-        raise TextRefused("The path contains %2F.", place="path", remedy="Remove %2F: a name in a path cannot contain a slash.")
+        raise TextRefused(
+            "The path contains %2F.", place="path", remedy="Remove %2F: a name in a path cannot contain a slash."
+        )

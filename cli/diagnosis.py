@@ -67,7 +67,9 @@ def run_diagnosis() -> list[Diagnosis]:
 def _packages() -> Iterator[Diagnosis]:
     versions = installed_versions()
     for package in list_missing(versions):
-        yield Diagnosis("fail", "packages", f"{package.name} is missing: {package.why}", "./admit up installs the package.")
+        yield Diagnosis(
+            "fail", "packages", f"{package.name} is missing: {package.why}", "./admit up installs the package."
+        )
     for name in ("freeradius", "postgresql-15", "redis-server", "eapoltest"):
         if name in versions:
             objection = freeradius_objection(versions[name]) if name == "freeradius" else ""
@@ -123,7 +125,10 @@ def _code() -> Iterator[Diagnosis]:
         yield Diagnosis("ok", "environment", ".venv matches requirements.lock")
     else:
         yield Diagnosis(
-            "warn", "environment", ".venv does not match requirements.lock", "Delete .venv. The next ./admit creates .venv again."
+            "warn",
+            "environment",
+            ".venv does not match requirements.lock",
+            "Delete .venv. The next ./admit creates .venv again.",
         )
 
 
@@ -180,7 +185,7 @@ def _enrolment_certificate(settings: Settings) -> Iterator[Diagnosis]:
         yield Diagnosis("fail", "certificate", f"cannot read the enrolment port's certificate: {exc}", remedy)
         return
     what = f"the enrolment port's certificate ends on {end:%Y-%m-%d}"
-    remedy = f"Put a newer certificate into {file}. If Admit should have renewed the certificate, see ./admit logs enrolment."
+    remedy = f"Put a newer certificate into {file}. If Admit should have renewed it, see ./admit logs enrolment."
     if end <= utc_now():
         yield Diagnosis("fail", "certificate", what, remedy)
     elif end <= utc_now() + RENEWAL_LEAD - timedelta(days=1):

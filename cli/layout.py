@@ -147,7 +147,9 @@ def find_arrangement() -> Layout | None:
         raise _permission_refused(var) from exc
     except (ValueError, KeyError, TypeError) as exc:
         raise Refused(
-            f"The file is damaged ({exc}).", place=str(var / "layout.json"), remedy="Delete the file and run ./admit up."
+            f"The file is damaged ({exc}).",
+            place=str(var / "layout.json"),
+            remedy="Delete the file and run ./admit up.",
         ) from exc
 
 

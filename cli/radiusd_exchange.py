@@ -34,7 +34,9 @@ def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, 
     """
     paths = CellPaths(settings.cell_dir)
     if read_identity(paths) != cell_id:
-        raise NotInForceYet("The change is stored, but the cell is on another machine.", remedy="Run ./admit status on that machine.")
+        raise NotInForceYet(
+            "The change is stored, but the cell is on another machine.", remedy="Run ./admit status on that machine."
+        )
     generations = Generations(settings, paths)
     engine = make_engine(settings.database_cell_url, pool_size=1, application_name="admit-cli")
     directory = ConfigurationSource(engine, cell_id, sealer)

@@ -44,7 +44,9 @@ def read_certificates(data: bytes) -> list[x509.Certificate]:
     if len(data) > MAX_FILE_BYTES:
         raise UploadNotReadable(f"The file has {len(data)} bytes; the maximum is {MAX_FILE_BYTES}.")
     if b"PRIVATE KEY-----" in data:
-        raise UploadNotReadable("The file has a private key. Only the authority may have this key: remove the key from the file.")
+        raise UploadNotReadable(
+            "The file has a private key. Only the authority may have this key: remove the key from the file."
+        )
     certificates = _parse_any_form(data)
     if not certificates:
         raise UploadNotReadable("The file has no certificate in PEM, DER or PKCS#7.")
@@ -153,7 +155,8 @@ def list_mistakes(certificate: x509.Certificate, *, now: datetime) -> Iterable[s
         yield str(exc)
     if not is_root(certificate) and not has_strong_signature(certificate):
         used = _signature_hash(certificate)
-        yield f"The certificate is signed with {used.name if used else 'no known hash'}; SHA-256, SHA-384 or SHA-512 is needed."
+        yield f"The certificate is signed with {used.name if used else 'no known hash'}; SHA-256, SHA-384 or"
+        " SHA-512 is needed."
 
 
 def _public_key(certificate: x509.Certificate) -> bytes:

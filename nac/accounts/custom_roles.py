@@ -105,7 +105,9 @@ def delete_role(session: Session, *, actor: str, held: Collection[Permission], o
     require_may_grant(held, parse_permissions(role.permissions))
     if sign_ons.gives_role(session, owner, slug):
         raise InUse(
-            f"The single sign-on assigns the role {slug!r}.", place="role", remedy="Remove the role from `joins` of the single sign-on first."
+            f"The single sign-on assigns the role {slug!r}.",
+            place="role",
+            remedy="Remove the role from `joins` of the single sign-on first.",
         )
     if repository.has_role_members(session, role):
         raise InUse(f"Members have the role {slug!r}.", remedy="Assign another role to these members first.")

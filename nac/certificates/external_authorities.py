@@ -103,7 +103,9 @@ class _AuthorityUpload:
                 and not is_root(certificate)
                 and not _find_parents(certificate, [*offered, *known])
             ):
-                found.append("The authority that signed this certificate is missing. Upload all authorities up to the root.")
+                found.append(
+                    "The authority that signed this certificate is missing. Upload all authorities up to the root."
+                )
             self.mistakes += (UploadMistake(place, message) for message in found)
         self._check_numbers(present)
 

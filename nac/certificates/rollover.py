@@ -98,7 +98,8 @@ def plan_rollover(
             f"The key of {root.name} is not stored here. Devices that trust only this root would reject the cell.",
             place="authority",
             remedy=Advice(
-                "Import the key. If the key is lost, set the day by which every device has the new root. The cell presents"
+                "Import the key. If the key is lost, set the day by which every device has the new root. The cell"
+                " presents"
                 " the current server certificate until that day.",
                 "importRootKey",
                 NextStep(parameters={"present_from": ""}),

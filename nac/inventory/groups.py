@@ -140,7 +140,8 @@ class Groups(Generic[GroupT]):
             raise InUse(
                 f"The tenant's template contains group {name!r}.",
                 place="name",
-                remedy=f"Roll out a version of the template without this group, or make group:{kind}/{name} an override of the tenant.",
+                remedy=f"Roll out a version of the template without this group, or make group:{kind}/{name} an"
+                " override of the tenant.",
             )
 
     def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:

@@ -96,7 +96,9 @@ def find_nas(
     if len(matches) > 1:
         notes.append(f"{len(matches)} NASes have the name {named!r}. Set nas.identifier or nas.address.")
     elif named or "nas.identifier" in request or "nas.address" in request:
-        notes.append("The NAS is not registered. The NAS belongs to the default site and gets standard RADIUS attributes.")
+        notes.append(
+            "The NAS is not registered. The NAS belongs to the default site and gets standard RADIUS attributes."
+        )
     return None
 
 

@@ -24,7 +24,8 @@ class UnacknowledgedDifferences(Conflict):
             f"The draft changes {what}, in {replay.groups} group{'s' if replay.groups > 1 else ''}.{other}",
             place="replay",
             remedy=Advice(
-                "Review the changed groups, then publish with the digest of the replay.", NextStep(parameters={"acknowledge": replay.digest})
+                "Review the changed groups, then publish with the digest of the replay.",
+                NextStep(parameters={"acknowledge": replay.digest}),
             ),
         )
         self.replay = replay

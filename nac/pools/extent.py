@@ -191,7 +191,8 @@ def _parse_span(text: str, version: int, length: int, place: str) -> Interval:
             raise InvalidInput(
                 f"{end} is a network or broadcast address.",
                 place=place,
-                remedy="Exclude the address, or use a network such as 10.1.0.0/22, which excludes network and broadcast addresses.",
+                remedy="Exclude the address, or use a network such as 10.1.0.0/22, which excludes network and"
+                " broadcast addresses.",
             )
     return int(first), int(last)
 

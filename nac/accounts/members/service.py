@@ -321,7 +321,9 @@ class MemberManagers:
     def require_without(self, membership_ids: Collection[UUID]) -> None:
         """Raise LastManager if no manager would remain without these memberships."""
         if self.roles and self.roles.keys() <= set(membership_ids):
-            raise LastManager(remedy="First assign a role that can manage members to another member, who must then sign in.")
+            raise LastManager(
+                remedy="First assign a role that can manage members to another member, who must then sign in."
+            )
 
     def require_without_role(self, custom_role_id: UUID) -> None:
         self.require_without([each for each, role_id in self.roles.items() if role_id == custom_role_id])

@@ -78,7 +78,9 @@ def _check_authorities(settings: SignOnSettings) -> None:
             raise ValueError("too long")
         tls_context(settings.ca_certificate)
     except (ssl.SSLError, ValueError) as exc:
-        raise InvalidInput("Invalid certificates.", place="ca_certificate", remedy="Send the certificates in PEM.") from exc
+        raise InvalidInput(
+            "Invalid certificates.", place="ca_certificate", remedy="Send the certificates in PEM."
+        ) from exc
 
 
 def _check_joins(settings: SignOnSettings) -> None:

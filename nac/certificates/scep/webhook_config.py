@@ -19,7 +19,8 @@ from nac.models import ScepWebhook
 
 _SECRET_BYTES = 32
 _NETWORKS_REMEDY = Advice(
-    "Set the webhook again, with a network that includes the address of the webhook", NextStep("updateScepWebhook", {"networks": ""})
+    "Set the webhook again, with a network that includes the address of the webhook",
+    NextStep("updateScepWebhook", {"networks": ""}),
 )
 
 

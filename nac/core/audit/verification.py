@@ -140,7 +140,9 @@ def _compare_head(result: ChainVerification, head: KnownHead, hashes: dict[int, 
     if head.chain != result.chain:
         result.find(f"the stored head belongs to another chain: {head.chain}")
     elif head.position > result.last:
-        result.find(f"the stored head has {head.position} entries, the export {result.last}: entries were deleted")
+        result.find(
+            f"the stored head has {head.position} entries, but the export has {result.last}: entries were deleted"
+        )
     elif head.position < result.after:
         result.notes.append(f"the stored head is for entry {head.position}, and this export begins after that entry")
     elif hashes.get(head.position) != head.digest:

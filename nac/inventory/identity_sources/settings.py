@@ -167,7 +167,12 @@ def _ldap_mistakes(settings: LdapSettings) -> list[tuple[str, str]]:
     if settings.direct_bind and "{user}" not in settings.direct_bind and "{name}" not in settings.direct_bind:
         found.append(("direct_bind", "must contain {user} or {name}"))
     if "=" in settings.direct_bind or "," in settings.direct_bind:
-        found.append(("direct_bind", "must be a login name such as {user}@corp.example; to search for the user first, omit this setting"))
+        found.append(
+            (
+                "direct_bind",
+                "must be a login name such as {user}@corp.example; to search for the user first, omit this setting",
+            )
+        )
     if "{user}" not in settings.user_filter and "{name}" not in settings.user_filter:
         found.append(("user_filter", "must contain {user} or {name}; otherwise the filter matches everyone"))
     for name, placeholders in (("user_filter", USER_PLACEHOLDERS), ("group_filter", GROUP_PLACEHOLDERS)):

@@ -18,7 +18,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 PLATFORM_REMEDY = (
-    "The platform's operator can allow this connection with ADMIT_OUTBOUND_NETWORKS (docs/reference/outbound-connections.md)."
+    "The platform's operator can allow this connection with ADMIT_OUTBOUND_NETWORKS"
+    " (docs/reference/outbound-connections.md)."
 )
 # The last 32 bits of such an address are an IPv4 address (RFC 6052 2.1).
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")

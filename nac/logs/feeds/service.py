@@ -78,7 +78,9 @@ def create_feed(
     mistakes.refuse()
     _require_reach(settings, reach, tenant_id)
     if repository.get_by_slug(session, tenant_id, slug) is not None:
-        raise FeedExists(f"Feed {slug!r} already exists.", place="name", remedy="Remove the existing feed, or use another name.")
+        raise FeedExists(
+            f"Feed {slug!r} already exists.", place="name", remedy="Remove the existing feed, or use another name."
+        )
     if repository.count_feeds(session, tenant_id) >= MAX_FEEDS:
         raise TooManyFeeds(f"The tenant has {MAX_FEEDS} feeds, the maximum.", remedy="Remove a feed first.")
     secret = generate_secret() if isinstance(settings, WebhookSettings) else None

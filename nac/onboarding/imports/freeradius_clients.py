@@ -97,8 +97,8 @@ def _read_client(section: _Section, document: ImportDocument) -> None:
         why = _secret_problem(secret)
         document.note(
             section.line,
-            f"client {shown_name}: its secret {why}. Configure the tenant's secret on the device, or a"
-            " stronger secret on both sides",
+            f"client {shown_name}: the secret {why}. Configure the tenant's secret on the device, or a"
+            " stronger secret on the device and in Admit",
         )
     kind = items.get("nas_type", items.get("nastype", ""))
     if kind and known_vendor(kind) is not None:

@@ -151,7 +151,9 @@ def _note_replies(entry: _Entry, document: ImportDocument, attributes: dict[str,
         if plain in ("tunnel-type", "tunnel-medium-type", "fall-through", "service-type", "framed-protocol"):
             continue
         if plain not in _RESULTS:
-            document.note(pair.line, f"{excerpt(entry.name)}: {pair.name} was skipped: set the attribute as a result of a rule")
+            document.note(
+                pair.line, f"{excerpt(entry.name)}: {pair.name} was skipped: set the attribute as a result of a rule"
+            )
             continue
         result = _RESULTS[plain]
         attributes[result] = pair.value
@@ -188,7 +190,9 @@ def _parse_entries(text: str) -> Iterator[_Entry]:
             yield entry
         count += 1
         if count > MAX_LINES:
-            raise unreadable_at(number, f"The file has more than {MAX_LINES} entries.", "Split the file into several files.")
+            raise unreadable_at(
+                number, f"The file has more than {MAX_LINES} entries.", "Split the file into several files."
+            )
         name = _NAME.match(stripped)
         assert name is not None
         rest = stripped[name.end() :]

@@ -60,9 +60,16 @@ def create_requests(
     match.
     """
     if row is None and not (mac or user or nas):
-        raise InvalidInput("A session is required.", place="session", remedy="Set the id of the session, a MAC address, a user or a NAS.")
+        raise InvalidInput(
+            "A session is required.",
+            place="session",
+            remedy="Set the id of the session, a MAC address, a user or a NAS.",
+        )
     if (kind == "change") != bool(attributes):
-        raise InvalidInput("A request of kind `change` needs at least one attribute. Requests of other kinds have no attributes.", place="attributes")
+        raise InvalidInput(
+            "A request of kind `change` needs at least one attribute. Requests of other kinds have no attributes.",
+            place="attributes",
+        )
     _require_sendable(session, tenant_id, attributes)
     rows = _find_session_rows(session, tenant_id, row=row, mac=mac, user=user, nas=nas)
     ids = request_queue.queue_session_requests(
@@ -194,7 +201,9 @@ def retry_request(session: Session, *, actor: str, tenant_id: TenantId, request_
     """
     request = require_request(session, tenant_id=tenant_id, request_id=request_id)
     if request.state in (*WAITING_STATES, "acknowledged"):
-        raise Conflict(f"Request {request_id} cannot be retried. The state of the request is {request.state}.", place="request")
+        raise Conflict(
+            f"Request {request_id} cannot be retried. The state of the request is {request.state}.", place="request"
+        )
     requests = create_requests(
         session,
         actor=actor,

@@ -80,7 +80,9 @@ def start_rotation(
     nas_id = found.id if found else None
     if repository.find_running(session, tenant_id, nas_id) is not None:
         raise Conflict(
-            "This secret already has a rotation in progress.", place="rotation", remedy="Finish or cancel this rotation first."
+            "This secret already has a rotation in progress.",
+            place="rotation",
+            remedy="Finish or cancel this rotation first.",
         )
     lasts = DEFAULT_WINDOW if hours is None else timedelta(hours=hours)
     if not MIN_WINDOW <= lasts <= MAX_WINDOW:

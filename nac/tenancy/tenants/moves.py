@@ -228,10 +228,12 @@ def _require_reporting(session: Session, old: Slot, new: Slot, *, although_silen
         )
     if old.cell_id in silent and not although_silent:
         raise CellSilent(
-            f"Cell {silent[old.cell_id]!r} does not report: this cell would continue to answer, together with the new cell.",
+            f"Cell {silent[old.cell_id]!r} does not report: this cell would continue to answer, together with the"
+            " new cell.",
             place="although_silent",
             remedy=Advice(
-                "Start the agent of this cell. If you cannot start the agent, stop radiusd of this cell and switch although it is silent.",
+                "Start the agent of this cell. If you cannot start the agent, stop radiusd of this cell and switch"
+                " although it is silent.",
                 NextStep(parameters={"although_silent": "true"}),
             ),
         )

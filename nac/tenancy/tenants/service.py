@@ -92,7 +92,8 @@ def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> Alr
             f"{summary}the tenant has no certificates yet.",
             place="slug",
             remedy=Advice(
-                "If your request created this tenant and failed, Admit completes the tenant within two minutes. Otherwise choose"
+                "If your request created this tenant and failed, Admit completes the tenant within two minutes."
+                " Otherwise choose"
                 " another slug. See its state.",
                 NextStep("getTenant", {"tenant": there.slug}),
             ),
@@ -171,7 +172,7 @@ def _level_name(level: int) -> str:
     return PermissionLevel(level).name.lower()
 
 
-_LEVEL_TITLES = {PermissionLevel.MSP: "Its MSP", PermissionLevel.PLATFORM: "The platform's operator"}
+_LEVEL_TITLES = {PermissionLevel.MSP: "The MSP of the tenant", PermissionLevel.PLATFORM: "The platform's operator"}
 
 
 def delete_tenant(
