@@ -125,9 +125,9 @@ def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> 
         alarms.tell_of_row(
             code,
             Advice(
-                f"{', '.join(names[:_MAX_NAMED])}{more} of tenant {slug} no longer need their exemption: the NASes have sent"
-                f" a Message-Authenticator with every request for {SAFE_AFTER.days} days. List all such NASes, and turn"
-                " off their exemption",
+                f"{', '.join(names[:_MAX_NAMED])}{more} of tenant {slug} no longer need their exemption: the NASes"
+                f" have sent a Message-Authenticator with every request for {SAFE_AFTER.days} days. List all such"
+                " NASes, and turn off their exemption",
                 NextStep("listNases", {"tenant": slug}),
                 NextStep("updateNas", {"tenant": slug, "require_message_authenticator": "true"}),
             ),

@@ -124,7 +124,8 @@ class CoaTransmission:
                 "signs_coa_answers of the NAS, or update the software of the NAS."
             )
         elif self.ignored["forged"]:
-            why = "Responses were not signed with the NAS's secret. Compare the secret in the NAS with the secret in Admit."
+            why = "The NAS signed its responses with another secret. Compare the secret in the NAS with the secret "
+            "in Admit."
         else:
             why = (
                 "Turn on dynamic authorization (RFC 5176) on the NAS, for this server and with the secret of this NAS. "

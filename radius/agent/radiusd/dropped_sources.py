@@ -48,18 +48,18 @@ class DropCause:
 WRONG_SECRET = DropCause(
     "wrong_secret",
     "wrong-secret:",
-    "Packets from {named} to tenant {slug} use another RADIUS secret and are not answered. Enter the tenant's secret "
-    "in these devices. During a rotation, enter the next secret",
+    "Packets from {named} to tenant {slug} use another RADIUS secret so Admit does not answer them. Enter the "
+    "tenant's secret in these devices. During a rotation, enter the next secret",
     (NextStep("revealRadiusSecret"), NextStep("revealRadiusSecret", {"next": "true"})),
 )
 UNSIGNED_REQUESTS = DropCause(
     "unsigned",
     "unsigned-requests:",
     "Access-Requests from {named} to tenant {slug} carry no Message-Authenticator and are not answered. Turn on "
-    "Message-Authenticator in the device, or update the device; snippets have the settings by vendor. If the device cannot send"
-    " Message-Authenticator, exempt "
-    "its address, or its registered NAS. An exempt device is open to forgery (BlastRADIUS). No exemption covers "
-    "requests with Proxy-State: the proxy must send Message-Authenticator. Show a snippet, or exempt the device",
+    "Message-Authenticator in the device, or update the device. Snippets have the settings by vendor. If the device "
+    "cannot send Message-Authenticator, exempt its address, or its registered NAS. An exempt device is open to "
+    "forgery (BlastRADIUS). No exemption covers requests with Proxy-State: the proxy must send "
+    "Message-Authenticator. Show a snippet, or exempt the device",
     (
         NextStep("getSnippet"),
         NextStep("createNas", {"address": "", "require_message_authenticator": "false"}),
