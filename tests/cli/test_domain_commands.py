@@ -80,7 +80,7 @@ def test_msp_is_suspended_with_tenants_resumed_and_deleted(alpha: Admit) -> None
 def test_unconfirmed_change_is_stored_and_reported(alpha: Admit) -> None:
     result = alpha.run("site", "add", "berlin", "-t", "alpha")
     assert result.exit_code == 0
-    assert "has not confirmed it yet" in result.stderr
+    assert "has not confirmed the change yet" in result.stderr
     assert [site["slug"] for site in alpha.json("site", "list", "-t", "alpha")] == ["berlin", "main"]
 
 

@@ -24,7 +24,7 @@ def test_unknown_query_parameter_is_rejected(api: httpx.Client) -> None:
 def test_repeated_single_parameter_is_rejected(api: httpx.Client):
     for name, values in (("limit", ("1", "2")), ("sort", ("mac", "mac")), ("seen_since", ("", ""))):
         answer = api.get(ENDPOINTS, params=[(name, each) for each in values])
-        mistake = {"place": name, "detail": "The parameter is repeated.", "remedy": "Send it once."}
+        mistake = {"place": name, "detail": "The parameter is repeated.", "remedy": "Send the parameter once."}
         assert (answer.status_code, answer.json().get("mistakes")) == (422, [mistake])
 
 
