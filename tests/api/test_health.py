@@ -163,7 +163,7 @@ def _raise(exc: Exception) -> None:
 
 
 def test_domain_errors_have_a_code_and_a_remedy(app: FastAPI, client: httpx.Client):
-    app.get("/gone")(lambda: _raise(NotFound("Tenant 'x' does not exist.", place="slug", remedy="List the waiting requests.")))
+    app.get("/gone")(lambda: _raise(NotFound("Tenant 'x' does not exist.", place="slug", remedy="List them.")))
     app.get("/used")(lambda: _raise(InUse("Two sites use it.")))
     assert client.get("/gone").json() == {
         "type": "about:blank",
@@ -172,7 +172,7 @@ def test_domain_errors_have_a_code_and_a_remedy(app: FastAPI, client: httpx.Clie
         "detail": "Tenant 'x' does not exist.",
         "code": "not-found",
         "place": "slug",
-        "remedy": "List the waiting requests.",
+        "remedy": "List them.",
     }
     assert (client.get("/used").status_code, client.get("/used").json()["code"]) == (409, "in-use")
 

@@ -72,7 +72,9 @@ def test_user_groups_may_come_from_a_directory(do, policy):
     """Only user groups, and only if the tenant has a directory."""
     document = good()
     document["rules"][0]["when"] = {"attribute": "user.group", "operator": "equals", "value": "WLAN-Staff"}
-    with pytest.raises(InvalidPolicy, match=r"unknown user group 'WLAN-Staff'; create this object first: createUserGroup"):
+    with pytest.raises(
+        InvalidPolicy, match=r"unknown user group 'WLAN-Staff'; create this object first: createUserGroup"
+    ):
         do(policies.save_draft, slug="main", document=document)
 
     settings = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net"}
