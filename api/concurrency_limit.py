@@ -52,10 +52,12 @@ class ConcurrencyLimit:
         """Count a connection or request for the source of the address. Returns None if a limit is reached."""
         source = get_source(address)
         if self._most and self._taken[source] >= self._most:
-            self._log(f"{source} has {self._most} {self._what} open, which is the limit: rejecting further ones")
+            self._log(
+                f"{source} has {self._most} {self._what} open, which is the limit: rejecting further {self._what}"
+            )
             return None
         if self._most_in_all and self._in_all >= self._most_in_all:
-            self._log(f"{self._in_all} {self._what} are open, which is the limit: rejecting further ones")
+            self._log(f"{self._in_all} {self._what} are open, which is the limit: rejecting further {self._what}")
             return None
         self._taken[source] += 1
         self._in_all += 1

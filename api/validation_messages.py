@@ -39,7 +39,7 @@ _MESSAGES: Final[tuple[tuple[str, str, str], ...]] = (
     ("too_short", "The value must have at least {min_length} entries.", ""),
     ("dict", "The value must be an object.", ""),
     ("model", "The value must be an object.", ""),
-    ("union_tag_not_found", "The value is required: it selects the other fields.", "Send it."),
+    ("union_tag_not_found", "The value is required: it determines which fields are allowed.", "Send it."),
     ("union_tag_invalid", "Unknown {discriminator}.", "Known values: {expected_tags}."),
     ("json", "The value must be JSON.", ""),
 )

@@ -101,7 +101,7 @@ class Layout:
         if self.database_account:
             return (
                 f"other users cannot enter this checkout, so only PostgreSQL runs as a system user, "
-                f"{self.database_account.name}, with data in {self.postgres}; the rest runs as root"
+                f"{self.database_account.name}, with data in {self.postgres}; all other processes run as root"
             )
         return "processes run as you"
 

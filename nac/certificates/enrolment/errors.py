@@ -49,7 +49,7 @@ class TooManyGuesses(AdmitError):
 
     def __init__(self, retry_after_seconds: int) -> None:
         self.retry_after_seconds = retry_after_seconds
-        super().__init__("Too many wrong secrets from this address.", remedy="Try again in some minutes.")
+        super().__init__("Too many wrong secrets from this address.", remedy="Try again in a few minutes.")
 
 
 class AnswerUnderWay(Unavailable):

@@ -55,6 +55,6 @@ def unknown_schema_error(revision: str) -> SchemaTooNew | SchemaTooOld:
             remedy="Upgrade with an older version of Admit first, or create a new database.",
         )
     return SchemaTooNew(
-        f"The database has the unknown schema {revision}: a newer version migrated it.",
+        f"The database has the unknown schema {revision}: a newer version of Admit migrated the database.",
         remedy="Install that version, or restore a backup from before the upgrade.",
     )

@@ -58,7 +58,7 @@ def start_export(
     until = min(until, utc_now() + timedelta(days=1))
     with mistakes.noted():
         if not since < until:
-            raise InvalidInput("The export ends before it begins.", place="until", remedy="Use a later time.")
+            raise InvalidInput("The end of the export is before its start.", place="until", remedy="Use a later time.")
         if until - since > timedelta(days=MAX_DAYS):
             raise InvalidInput(
                 f"The export covers more than {MAX_DAYS} days.", place="since", remedy="Use a later time."

@@ -43,7 +43,7 @@ MAX_FEEDS = 20
 MAX_REPLAY_DAYS = 400
 _BEHIND_AFTER = timedelta(minutes=1)
 _MAX_ROW_ID = 2**63 - 1
-_HEADERS_REMEDY = "Set the headers for the new server, or reset them."
+_HEADERS_REMEDY = "Set the headers for the new server, or reset the headers."
 _record: AuditRecorder[Feed] = AuditRecorder("feed", lambda feed: feed.slug)
 
 FeedState = Literal["ok", "behind", "failing", "paused"]
@@ -159,7 +159,9 @@ def update_feed(
     """
     if not (changes or reset):
         raise InvalidFeed(
-            "No change is specified.", place="settings", remedy="Name at least one setting. `feed show` lists them."
+            "No change is specified.",
+            place="settings",
+            remedy="Name at least one setting. `feed show` lists the settings.",
         )
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     before = sealed_settings.open_settings(feed, sealer)

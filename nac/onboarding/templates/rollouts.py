@@ -456,7 +456,8 @@ def _describe_inconclusive_tenants(rollout: Rollout, rows: Sequence[Any]) -> str
         return ""
     more = f" and {len(few) - _MAX_NAMED} others" if len(few) > _MAX_NAMED else ""
     return (
-        f"Too few devices were active to detect a change at {', '.join(few[:_MAX_NAMED])}{more}. Check them manually."
+        f"Too few devices were active to detect a change at {', '.join(few[:_MAX_NAMED])}{more}. Check these"
+        " tenants manually."
     )
 
 
