@@ -196,7 +196,7 @@ def _reply(value: object, place: str, report: MistakeReport) -> tuple[ReplyAttri
         if name in seen and item.operator == ":=":
             # radiusd replaces the first attribute of that name, even if it has another tag.
             report.add(
-                at_key(where, "operator"), f'":=" replaces the previous {item.attribute}; "+=" sends both attributes'
+                at_key(where, "operator"), f'":=" replaces the previous {item.attribute}; "+=" sends both values'
             )
         seen.add(name)
     return tuple(found)
