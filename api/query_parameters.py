@@ -68,7 +68,7 @@ def _find_mistakes(request: Request, known: Mapping[str, bool]) -> Iterator[dict
 def suggest_name(name: str, known: tuple[str, ...]) -> str:
     """Remedy for an unknown name: the closest known one, or all."""
     if not known:
-        return "Omit it."
+        return "Omit the parameter."
     found = get_close_matches(name, known, n=1)
     return f"Did you mean {found[0]}?" if found else f"Known names: {', '.join(known)}."
 

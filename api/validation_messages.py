@@ -14,7 +14,7 @@ from api.query_parameters import suggest_name
 _MOMENT_REMEDY, _DAY_REMEDY = "Write the value as 2027-01-31T18:00:00+01:00.", "Write the value as 2027-01-31."
 # Prefix of pydantic's error type, detail and remedy. The first match is used.
 _MESSAGES: Final[tuple[tuple[str, str, str], ...]] = (
-    ("missing", "The value is required.", "Send it."),
+    ("missing", "The value is required.", "Send the value."),
     ("string_too_short", "The value must have at least {min_length} characters.", ""),
     ("string_too_long", "The value may have at most {max_length} characters.", ""),
     ("string_pattern_mismatch", "Invalid format.", "The value must match: {pattern}"),
@@ -39,7 +39,7 @@ _MESSAGES: Final[tuple[tuple[str, str, str], ...]] = (
     ("too_short", "The value must have at least {min_length} entries.", ""),
     ("dict", "The value must be an object.", ""),
     ("model", "The value must be an object.", ""),
-    ("union_tag_not_found", "The value is required: it determines which fields are allowed.", "Send it."),
+    ("union_tag_not_found", "The value is required: it determines which fields are allowed.", "Send the value."),
     ("union_tag_invalid", "Unknown {discriminator}.", "Known values: {expected_tags}."),
     ("json", "The value must be JSON.", ""),
 )

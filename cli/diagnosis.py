@@ -108,7 +108,9 @@ def _clock() -> Iterator[Diagnosis]:
     elif _clock_is_disciplined():
         yield Diagnosis("ok", "clock", "synchronised by a time service")
     else:
-        yield Diagnosis("warn", "clock", "not synchronised by a time service", "Install one: 'apt-get install chrony'.")
+        yield Diagnosis(
+            "warn", "clock", "not synchronised by a time service", "Install a service: 'apt-get install chrony'."
+        )
 
 
 def _clock_is_disciplined() -> bool:

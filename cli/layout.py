@@ -158,7 +158,7 @@ def _permission_refused(var: Path) -> Refused:
 
 
 class NothingRuns(Refused):
-    """Admit is not running. Start it: ./admit up"""
+    """Admit is not running. Start Admit: ./admit up"""
 
 
 def require_layout() -> Layout:

@@ -165,7 +165,7 @@ def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | 
         raise UnknownItem(f"No {place} exists.", place=place)
     if len(all_items) > 1:
         choices = ", ".join(str(item[lookup.key]) for item in all_items)
-        raise InvalidInput(f"There are several. Choose one: {choices}.", place=place)
+        raise InvalidInput(f"Choose one of: {choices}.", place=place)
     return all_items[0][lookup.member]
 
 

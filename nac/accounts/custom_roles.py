@@ -168,7 +168,9 @@ def _require_permissions(owner: Owner, held: Collection[Permission], names: Iter
     above = sorted(wanted - permissions_at(owner.level))
     if above:
         raise InvalidInput(
-            f"Permissions of a higher level: {', '.join(above)}.", place="permissions", remedy="Remove them."
+            f"Permissions of a higher level: {', '.join(above)}.",
+            place="permissions",
+            remedy="Remove these permissions.",
         )
     require_may_grant(held, wanted)
     return wanted

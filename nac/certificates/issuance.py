@@ -111,7 +111,7 @@ def reserve_certificate(
         raise Conflict(
             "The tenant has no active issuing authority.",
             place="authority",
-            remedy=Advice("Create one.", "rollOverAuthorities"),
+            remedy=Advice("Create an authority.", "rollOverAuthorities"),
         )
     rules = resolve_profile(profile, signer.profiles)
     issuer = build_issuer(signer.authority, signing)

@@ -167,7 +167,7 @@ def _require_root(session: Session, tenant_id: TenantId) -> CertificateAuthority
         raise Conflict(
             "The tenant has no active root.",
             place="authority",
-            remedy=Advice("Create one.", NextStep("rollOverAuthorities", {"root": "true"})),
+            remedy=Advice("Create a root.", NextStep("rollOverAuthorities", {"root": "true"})),
         )
     return root
 

@@ -127,7 +127,7 @@ def reinstate_certificate(session: Session, *, actor: str, tenant_id: TenantId, 
         return row
     if row.status == "revoked":
         raise CertificateStatusConflict(
-            f"Certificate {row.serial.hex()} is permanently revoked.", place="serial", remedy="Issue a new one."
+            f"Certificate {row.serial.hex()} is permanently revoked.", place="serial", remedy="Issue a new certificate."
         )
     return _change_status(session, actor, row, "reinstate", "valid", reason="", since=None)
 

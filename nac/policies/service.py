@@ -314,7 +314,7 @@ def find_policy(session: Session, *, tenant_id: TenantId, slug: str = "") -> Pol
         )
     if len(policies) > 1:
         names = ", ".join(policy.slug for policy in policies)
-        raise InvalidInput("The tenant has several policies.", place="slug", remedy=f"Choose one: {names}.")
+        raise InvalidInput("The tenant has several policies.", place="slug", remedy=f"Choose a policy: {names}.")
     return policies[0]
 
 

@@ -121,7 +121,9 @@ def parse_extent(
             if not any(
                 first <= hole[0] and hole[1] <= last for first, last in _add_network_ends(found, version, ranges)
             ):
-                raise InvalidInput(f"{text} is outside of the ranges.", place="exclusions", remedy="Remove it.")
+                raise InvalidInput(
+                    f"{text} is outside of the ranges.", place="exclusions", remedy="Remove the exclusion."
+                )
             left = [piece for each in left for piece in _subtract(each, hole)]
     mistakes.refuse()
     extent = PoolExtent(version, length, tuple(left))

@@ -71,7 +71,7 @@ def test_certificate_is_suspended_reinstated_and_revoked(alpha: Admit, tmp_path:
     assert (revoked["status"], revoked["revocation_reason"]) == ("revoked", "keyCompromise")
     again = alpha.run("cert", "reinstate", serial, "-t", "alpha")
     assert again.exit_code == 1
-    assert "permanently revoked. Issue a new one." in again.stderr
+    assert "permanently revoked. Issue a new certificate." in again.stderr
     # The tenant's server certificate is the other one.
     assert {row["profile"] for row in alpha.json("cert", "list", "-t", "alpha")} == {"eap-server", "eap-client-device"}
 

@@ -107,7 +107,7 @@ def test_each_reference_has_a_word_and_a_field(database: Database) -> None:
     [
         (
             "INSERT INTO msps (slug, name) VALUES ('a', 'A'), ('a', 'B')",
-            "slug: An MSP with this slug already exists. Choose another one.",
+            "slug: An MSP with this slug already exists. Choose another value.",
         ),
         (
             "INSERT INTO tenants (slug, name, msp_id) VALUES ('a', 'A', gen_random_uuid())",

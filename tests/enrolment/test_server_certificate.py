@@ -113,7 +113,7 @@ def test_administrators_certificate_is_warned_in_each_window(
         caplog.clear()
         caretaker.look()
         seconds += 3600
-        told += [hours // 24 for record in caplog.records if "renew it" in record.message]
+        told += [hours // 24 for record in caplog.records if "renew the certificate" in record.message]
     assert told == [60, 30, 14, 7, 1]
     assert theirs.read_bytes() == certificates_pem([shown(settings)])
 

@@ -69,7 +69,7 @@ def _check_client(settings: SignOnSettings) -> None:
     require_name(settings.client_id, place="client_id")
     require_name(settings.groups_claim, place="groups_claim")
     if "openid" not in settings.scope.split() or not settings.scope.isprintable():
-        raise InvalidInput("The scope has no `openid`.", place="scope", remedy="Add it.")
+        raise InvalidInput("The scope has no `openid`.", place="scope", remedy="Add `openid`.")
 
 
 def _check_authorities(settings: SignOnSettings) -> None:

@@ -56,7 +56,7 @@ def require_webhook(session: Session, *, tenant_id: TenantId, lock: bool = False
     row = find_webhook_row(session, tenant_id=tenant_id, lock=lock)
     if row is None:
         raise ScepWebhookNotFound(
-            "The tenant has no SCEP webhook.", place="webhook", remedy=Advice("Create one.", "updateScepWebhook")
+            "The tenant has no SCEP webhook.", place="webhook", remedy=Advice("Create a webhook.", "updateScepWebhook")
         )
     return row
 

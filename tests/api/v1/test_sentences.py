@@ -11,7 +11,7 @@ def test_unknown_query_parameter_is_rejected(api: httpx.Client) -> None:
         (f"{ENDPOINTS}?bogus=1", "bogus", "Known names: after, "),
         (f"{ENDPOINTS}?limt=5&status=active", "limt", "Did you mean limit?"),
         (f"{ENDPOINTS}?wait=live", "wait", "Known names: "),
-        ("/v1/me?x=", "x", "Omit it."),
+        ("/v1/me?x=", "x", "Omit the parameter."),
         ("/v1/tenants/alpha/audit?x%5B0%5D=1", "x[0]", "Known names: "),
     ):
         answer = api.get(path)
@@ -36,7 +36,7 @@ def test_dependency_parameters_are_known(api: httpx.Client) -> None:
 
 def test_validation_error_is_a_plain_sentence(api: httpx.Client) -> None:
     for body, told in (
-        ({}, {"mac": ("The value is required.", "Send it.")}),
+        ({}, {"mac": ("The value is required.", "Send the value.")}),
         ({"mac": "a", "nmae": "x"}, {"nmae": ("Unknown field.", "Did you mean name?")}),
         ({"mac": "a", "name": 5}, {"name": ("The value must be text.", "Write the value in quotes.")}),
         (
@@ -62,7 +62,7 @@ def test_field_of_several_variants_is_reported_once(api: httpx.Client) -> None:
 
 def test_invalid_discriminator_is_reported_by_its_field(api: httpx.Client) -> None:
     for body, detail, remedy in (
-        ({}, "The value is required: it selects the other fields.", "Send it."),
+        ({}, "The value is required: it determines which fields are allowed.", "Send the value."),
         ({"operation": "burn"}, "Unknown 'operation'.", "Known values: 'put', "),
     ):
         (mistake,) = api.post(f"{ENDPOINTS}/bulk", json=body).json()["mistakes"]
