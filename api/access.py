@@ -284,7 +284,7 @@ class UnresolvedMspAccess:
         """
         only = self.asked.principal.get_only_msp() if key is None else None
         if key is None and only is None:
-            raise InvalidInput("`msp` is required.", place="msp", remedy="Send its slug or id.")
+            raise InvalidInput("`msp` is required.", place="msp", remedy="Send the slug or id of the MSP.")
         with session_scope(CredentialScope("")) as session:
             msp = find_msp(session, str(only) if key is None else key)
             needs = self._needs_second_factor(session, msp)

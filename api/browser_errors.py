@@ -20,7 +20,7 @@ _BODY_HEADERS: Final = (b"content-type", b"content-length")
 _ZERO_WEIGHT: Final = re.compile(rb"q=0(\.0{0,3})?")
 _NOT_FOUND_SENTENCE: Final = "There is no page at this address."
 # Pages do not show details of internal errors.
-_SERVER_ERROR_SENTENCE: Final = "An internal error occurred. It is in the server's log."
+_SERVER_ERROR_SENTENCE: Final = "An internal error occurred. The server's log has the details."
 _TEMPORARY_STATUSES: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 

@@ -142,14 +142,14 @@ class Change:
         self.compared = True
         tags = _read_etags(self.request, "if-match")
         if tags is not None and current is None:
-            raise HasChanged("The resource does not exist.", remedy="Omit If-Match to create it.")
+            raise HasChanged("The resource does not exist.", remedy="To create the resource, omit If-Match.")
         if (
             tags is not None
             and current is not None
             and tags != ["*"]
             and _extract_state(compute_etag(current)) not in map(_extract_state, tags)
         ):
-            raise HasChanged(remedy="Reload it and try again.")
+            raise HasChanged(remedy="Reload the resource and try again.")
 
     def answer(self, model: Body, *, state: BaseModel | None = None) -> Body:
         """Set the body and the ETag of the response.

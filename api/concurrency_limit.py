@@ -52,10 +52,12 @@ class ConcurrencyLimit:
         """Count a connection or request for the source of the address. Returns None if a limit is reached."""
         source = get_source(address)
         if self._most and self._taken[source] >= self._most:
-            self._log(f"{source} has {self._most} {self._what} open: rejecting more")
+            self._log(
+                f"{source} has {self._most} {self._what} open, which is the limit: rejecting further {self._what}"
+            )
             return None
         if self._most_in_all and self._in_all >= self._most_in_all:
-            self._log(f"{self._in_all} {self._what} are open: rejecting more")
+            self._log(f"{self._in_all} {self._what} are open, which is the limit: rejecting further {self._what}")
             return None
         self._taken[source] += 1
         self._in_all += 1
@@ -87,7 +89,7 @@ def limit_server_tests(tenant_id: TenantId) -> Iterator[None]:
     """Hold a place for a test, because each holds a thread until the server responds. Raises TooManyTests."""
     with _tests_lock:
         if _running_tests[tenant_id] >= _MAX_TESTS_PER_TENANT or _running_tests.total() >= _MAX_TESTS:
-            raise TooManyTests(remedy="Wait until they finish and try again.")
+            raise TooManyTests(remedy="Wait until the running tests finish, then try again.")
         _running_tests[tenant_id] += 1
     try:
         yield

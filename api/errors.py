@@ -24,7 +24,7 @@ _log = logging.getLogger("admit.api")
 _FRAMEWORK_ERRORS: Mapping[int, tuple[str, str]] = {
     HTTPStatus.NOT_FOUND: (
         "This path does not exist.",
-        "Check its spelling, and remove a trailing slash.",
+        "Check the spelling of the path, and remove a trailing slash.",
     ),
     HTTPStatus.METHOD_NOT_ALLOWED: ("This path does not support the method.", "Use a method in the header Allow."),
 }

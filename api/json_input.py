@@ -276,7 +276,7 @@ def _require_shallow(body: bytes) -> None:
 
 
 def _build_too_many_values() -> InvalidInput:
-    return InvalidInput(f"The body has more than {_MAX_VALUES} values.", place="body", remedy="Send it in parts.")
+    return InvalidInput(f"The body has more than {_MAX_VALUES} values.", place="body", remedy="Send the body in parts.")
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -329,7 +329,7 @@ def _require_json_type(scope: Scope) -> None:
     kind, _, parameters = kinds[0].lower().partition(b";") if len(kinds) == 1 else (b"", b"", b"")
     kind = kind.strip()
     if kind != b"application/json" and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
-        raise UnsupportedMediaType(place="Content-Type", remedy="Send it as: Content-Type: application/json")
+        raise UnsupportedMediaType(place="Content-Type", remedy="Send the body with Content-Type: application/json")
     charset = _CHARSET.search(parameters)
     if charset and charset[1] not in _CHARSETS:
         raise UnsupportedMediaType("JSON must be UTF-8 (RFC 8259 8.1).", place="Content-Type", remedy="Use UTF-8.")
@@ -352,7 +352,9 @@ def _require_valid_address(scope: Scope) -> None:
     path = scope.get("raw_path") or b""
     for place, text in (("path", path), ("query", scope["query_string"])):
         if b"%00" in text or b"\0" in text:
-            raise TextRefused(f"The {place} contains NUL.", place=place, remedy="Remove it.")
+            raise TextRefused(f"The {place} contains NUL.", place=place, remedy="Remove the NUL.")
     # Decoded, %2F would select another route.
     if b"%2f" in path.lower():
-        raise TextRefused("The path contains %2F.", place="path", remedy="Remove it. Names in a path have no slash.")
+        raise TextRefused(
+            "The path contains %2F.", place="path", remedy="Remove %2F: a name in a path cannot contain a slash."
+        )

@@ -62,13 +62,13 @@ def _find_mistakes(request: Request, known: Mapping[str, bool]) -> Iterator[dict
         if name not in known:
             yield _build_mistake(UNKNOWN_PARAMETER, name, "Unknown query parameter.", suggest_name(name, tuple(known)))
         elif times > 1 and not known[name]:
-            yield _build_mistake(REPEATED_PARAMETER, name, "The parameter is repeated.", "Send it once.")
+            yield _build_mistake(REPEATED_PARAMETER, name, "The parameter is repeated.", "Send the parameter once.")
 
 
 def suggest_name(name: str, known: tuple[str, ...]) -> str:
     """Remedy for an unknown name: the closest known one, or all."""
     if not known:
-        return "Omit it."
+        return "Omit the parameter."
     found = get_close_matches(name, known, n=1)
     return f"Did you mean {found[0]}?" if found else f"Known names: {', '.join(known)}."
 

@@ -19,7 +19,7 @@ from nac.onboarding.trials.service import TrialsNotOffered
 
 router = APIRouter(tags=["sign-up pages"], include_in_schema=False)
 
-_DELAY_SENTENCE = "Your account is ready. The tenant takes a little longer: we send you a mail when it is ready."
+_DELAY_SENTENCE = "Your account is ready. Your tenant is not ready yet: we send you a mail when the tenant is ready."
 
 
 @router.get("/sign-up")

@@ -23,7 +23,7 @@ from api.credential_rate_limit import get_known_owner
 from nac.kit.db import MAX_CONNECTIONS, limit_waiting
 from nac.kit.errors import AdmitError, ConnectionsInUse
 
-_BUSY_REMEDY: Final = "Try again in some seconds."
+_BUSY_REMEDY: Final = "Try again in a few seconds."
 # Maximum number of running requests of one owner (tenant, MSP, person). Half of the connections remain for others.
 MAX_OWNER_REQUESTS = MAX_CONNECTIONS // 2
 _SHARE_KEY: Final = "admit.share"

@@ -11,37 +11,37 @@ from pydantic import BaseModel
 
 from api.query_parameters import suggest_name
 
-_MOMENT_REMEDY, _DAY_REMEDY = "Write it as 2027-01-31T18:00:00+01:00.", "Write it as 2027-01-31."
+_MOMENT_REMEDY, _DAY_REMEDY = "Write the value as 2027-01-31T18:00:00+01:00.", "Write the value as 2027-01-31."
 # Prefix of pydantic's error type, detail and remedy. The first match is used.
 _MESSAGES: Final[tuple[tuple[str, str, str], ...]] = (
-    ("missing", "The value is required.", "Send it."),
-    ("string_too_short", "It must have at least {min_length} characters.", ""),
-    ("string_too_long", "It may have at most {max_length} characters.", ""),
-    ("string_pattern_mismatch", "Invalid format.", "It must match: {pattern}"),
-    ("string", "It must be text.", "Write it in quotes."),
+    ("missing", "The value is required.", "Send the value."),
+    ("string_too_short", "The value must have at least {min_length} characters.", ""),
+    ("string_too_long", "The value may have at most {max_length} characters.", ""),
+    ("string_pattern_mismatch", "Invalid format.", "The value must match: {pattern}"),
+    ("string", "The value must be text.", "Write the value in quotes."),
     ("int_parsing_size", "The number is too large.", ""),
-    ("int", "It must be a whole number.", ""),
-    ("float", "It must be a number.", ""),
-    ("finite_number", "It must be a number.", ""),
-    ("bool", "It must be true or false.", ""),
-    ("greater_than_equal", "It must be at least {ge}.", ""),
-    ("greater_than", "It must be more than {gt}.", ""),
-    ("less_than_equal", "It may be at most {le}.", ""),
-    ("less_than", "It must be less than {lt}.", ""),
-    ("timezone", "It must have an offset from UTC.", _MOMENT_REMEDY),
-    ("datetime", "It must be a date and time.", _MOMENT_REMEDY),
-    ("date", "It must be a date.", _DAY_REMEDY),
-    ("literal_error", "It must be {expected}.", ""),
-    ("enum", "It must be {expected}.", ""),
-    ("uuid", "It must be a UUID.", "Write it as 0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10."),
-    ("list", "It must be a list.", ""),
-    ("too_long", "It may have at most {max_length} entries.", ""),
-    ("too_short", "It must have at least {min_length} entries.", ""),
-    ("dict", "It must be an object.", ""),
-    ("model", "It must be an object.", ""),
-    ("union_tag_not_found", "The value is required: it selects the other fields.", "Send it."),
+    ("int", "The value must be a whole number.", ""),
+    ("float", "The value must be a number.", ""),
+    ("finite_number", "The value must be a number.", ""),
+    ("bool", "The value must be true or false.", ""),
+    ("greater_than_equal", "The value must be at least {ge}.", ""),
+    ("greater_than", "The value must be more than {gt}.", ""),
+    ("less_than_equal", "The value may be at most {le}.", ""),
+    ("less_than", "The value must be less than {lt}.", ""),
+    ("timezone", "The value must have an offset from UTC.", _MOMENT_REMEDY),
+    ("datetime", "The value must be a date and time.", _MOMENT_REMEDY),
+    ("date", "The value must be a date.", _DAY_REMEDY),
+    ("literal_error", "The value must be {expected}.", ""),
+    ("enum", "The value must be {expected}.", ""),
+    ("uuid", "The value must be a UUID.", "Write the value as 0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10."),
+    ("list", "The value must be a list.", ""),
+    ("too_long", "The value may have at most {max_length} entries.", ""),
+    ("too_short", "The value must have at least {min_length} entries.", ""),
+    ("dict", "The value must be an object.", ""),
+    ("model", "The value must be an object.", ""),
+    ("union_tag_not_found", "The value is required: it determines which fields are allowed.", "Send the value."),
     ("union_tag_invalid", "Unknown {discriminator}.", "Known values: {expected_tags}."),
-    ("json", "It must be JSON.", ""),
+    ("json", "The value must be JSON.", ""),
 )
 # Longest name of an unknown field in a place.
 _MAX_NAME_LENGTH = 100
@@ -50,9 +50,9 @@ _BODY: Final = "body"
 _OBJECT_REMEDY: Final = "Send a JSON object with Content-Type: application/json."
 _BODY_MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
     "missing": ("A body is required.", _OBJECT_REMEDY),
-    "model_attributes_type": ("It must be an object.", _OBJECT_REMEDY),
-    "model_type": ("It must be an object.", _OBJECT_REMEDY),
-    "dict_type": ("It must be an object.", _OBJECT_REMEDY),
+    "model_attributes_type": ("The value must be an object.", _OBJECT_REMEDY),
+    "model_type": ("The value must be an object.", _OBJECT_REMEDY),
+    "dict_type": ("The value must be an object.", _OBJECT_REMEDY),
 }
 _HEADER_NAMES = {"idempotency-key": "Idempotency-Key", "if-match": "If-Match"}
 

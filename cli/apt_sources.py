@@ -111,7 +111,7 @@ def derive_backports(sources: Iterable[AptSource], codename: str) -> str | None:
             ]
             return "".join(f"{name}: {value}\n" for name, value in fields)
     raise Refused(
-        f"Cannot derive a source for {suite}: no apt source of this machine has {codename} main.",
+        f"Cannot derive an apt source for {suite}: no apt source of this machine has {codename} main.",
         place="/etc/apt",
         remedy=f"Add a source for {suite}, then run the command again.",
     )

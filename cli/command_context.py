@@ -41,7 +41,7 @@ class CommandContext:
         try:
             require_current_schema(self._engine)
         except SchemaTooOld as exc:
-            exc.remedy = "Migrate it first: ./admit up"
+            exc.remedy = "Migrate the database first: ./admit up"
             raise
         except DatabaseUnavailable as exc:
             if not Supervisor(require_layout()).is_up():

@@ -48,7 +48,7 @@ def run_diagnosis() -> list[Diagnosis]:
         return [
             *diagnoses,
             *_ports(settings),
-            Diagnosis("ok", "processes", "never started here", "Start them: ./admit up"),
+            Diagnosis("ok", "processes", "never started here", "Start the processes: ./admit up"),
         ]
     running = bool(Supervisor(layout).states())
     return [
@@ -59,7 +59,7 @@ def run_diagnosis() -> list[Diagnosis]:
         *(
             _processes(layout, settings)
             if running
-            else [Diagnosis("ok", "processes", "none", "Start them: ./admit up")]
+            else [Diagnosis("ok", "processes", "none", "Start the processes: ./admit up")]
         ),
     ]
 
@@ -67,7 +67,9 @@ def run_diagnosis() -> list[Diagnosis]:
 def _packages() -> Iterator[Diagnosis]:
     versions = installed_versions()
     for package in list_missing(versions):
-        yield Diagnosis("fail", "packages", f"{package.name} is missing: {package.why}", "./admit up installs it.")
+        yield Diagnosis(
+            "fail", "packages", f"{package.name} is missing: {package.why}", "./admit up installs the package."
+        )
     for name in ("freeradius", "postgresql-15", "redis-server", "eapoltest"):
         if name in versions:
             objection = freeradius_objection(versions[name]) if name == "freeradius" else ""
@@ -81,7 +83,7 @@ def _disk(var: Path) -> Diagnosis:
     free = shutil.disk_usage(place).free
     what = f"{free / (1 << 30):.1f} GB free for {var}"
     if free < _DISK_FAIL_BYTES:
-        return Diagnosis("fail", "disk", what, "Free some space. Accounting fails if its journal cannot be written.")
+        return Diagnosis("fail", "disk", what, "Free some space. Accounting fails if Admit cannot write the journal.")
     return Diagnosis("warn" if free < _DISK_WARN_BYTES else "ok", "disk", what)
 
 
@@ -106,7 +108,9 @@ def _clock() -> Iterator[Diagnosis]:
     elif _clock_is_disciplined():
         yield Diagnosis("ok", "clock", "synchronised by a time service")
     else:
-        yield Diagnosis("warn", "clock", "not synchronised by a time service", "Install one: 'apt-get install chrony'.")
+        yield Diagnosis(
+            "warn", "clock", "not synchronised by a time service", "Install a service: 'apt-get install chrony'."
+        )
 
 
 def _clock_is_disciplined() -> bool:
@@ -123,7 +127,10 @@ def _code() -> Iterator[Diagnosis]:
         yield Diagnosis("ok", "environment", ".venv matches requirements.lock")
     else:
         yield Diagnosis(
-            "warn", "environment", ".venv does not match requirements.lock", "Delete .venv. ./admit creates it again."
+            "warn",
+            "environment",
+            ".venv does not match requirements.lock",
+            "Delete .venv. The next ./admit creates .venv again.",
         )
 
 
@@ -176,11 +183,11 @@ def _enrolment_certificate(settings: Settings) -> Iterator[Diagnosis]:
     try:
         end = read_expiry(file)
     except (OSError, ValueError) as exc:
-        remedy = "./admit up creates it, unless ADMIT_ENROLMENT_CERTIFICATE_FILE is set."
+        remedy = "./admit up creates the certificate, unless ADMIT_ENROLMENT_CERTIFICATE_FILE is set."
         yield Diagnosis("fail", "certificate", f"cannot read the enrolment port's certificate: {exc}", remedy)
         return
     what = f"the enrolment port's certificate ends on {end:%Y-%m-%d}"
-    remedy = f"Put a newer one into {file}. If Admit should have renewed it, see ./admit logs enrolment."
+    remedy = f"Put a newer certificate into {file}. If Admit should have renewed it, see ./admit logs enrolment."
     if end <= utc_now():
         yield Diagnosis("fail", "certificate", what, remedy)
     elif end <= utc_now() + RENEWAL_LEAD - timedelta(days=1):

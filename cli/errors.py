@@ -34,7 +34,7 @@ def confirm(question: str) -> None:
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort as exc:
-        raise Refused("Cancelled: confirmation required.", remedy="Use --yes to skip it.") from exc
+        raise Refused("Cancelled: confirmation required.", remedy="Use --yes to skip the confirmation.") from exc
     if not agreed:
         raise Refused("Cancelled.")
 
@@ -45,7 +45,7 @@ def require_utf8(name: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as exc:
-        raise InvalidInput("The file is not UTF-8 text.", place=name, remedy="Save it as UTF-8.") from exc
+        raise InvalidInput("The file is not UTF-8 text.", place=name, remedy="Save the file as UTF-8.") from exc
 
 
 @contextmanager

@@ -101,7 +101,7 @@ class Layout:
         if self.database_account:
             return (
                 f"other users cannot enter this checkout, so only PostgreSQL runs as a system user, "
-                f"{self.database_account.name}, with data in {self.postgres}; the rest runs as root"
+                f"{self.database_account.name}, with data in {self.postgres}; all other processes run as root"
             )
         return "processes run as you"
 
@@ -147,7 +147,9 @@ def find_arrangement() -> Layout | None:
         raise _permission_refused(var) from exc
     except (ValueError, KeyError, TypeError) as exc:
         raise Refused(
-            f"The file is damaged ({exc}).", place=str(var / "layout.json"), remedy="Delete it and run ./admit up."
+            f"The file is damaged ({exc}).",
+            place=str(var / "layout.json"),
+            remedy="Delete the file and run ./admit up.",
         ) from exc
 
 
@@ -156,7 +158,7 @@ def _permission_refused(var: Path) -> Refused:
 
 
 class NothingRuns(Refused):
-    """Admit is not running. Start it: ./admit up"""
+    """Admit is not running. Start Admit: ./admit up"""
 
 
 def require_layout() -> Layout:
@@ -186,7 +188,7 @@ def make_layout() -> Layout:
     elif layout.is_separated and layout.database_account and not may_run(layout.database_account, layout.var):
         raise Refused(
             f"The system users of the processes can no longer read {CHECKOUT}.",
-            remedy="Make its parent folders accessible (chmod o+x), or delete all data: ./admit down --purge.",
+            remedy="Make the parent folders accessible (chmod o+x), or delete all data: ./admit down --purge.",
         )
     if layout.is_separated and is_root():
         for process in RIGHTS:

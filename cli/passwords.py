@@ -33,7 +33,9 @@ class Passwords:
             write_private(path, text + "\n")
         if not re.fullmatch(rf"[0-9a-f]{{{2 * _SEED_BYTES}}}", text):
             raise Refused(
-                "The file with the password seed is damaged.", place=str(path), remedy="Delete it and run ./admit up."
+                "The file with the password seed is damaged.",
+                place=str(path),
+                remedy="Delete the file and run ./admit up.",
             )
         return cls(bytes.fromhex(text))
 

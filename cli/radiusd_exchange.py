@@ -34,7 +34,9 @@ def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, 
     """
     paths = CellPaths(settings.cell_dir)
     if read_identity(paths) != cell_id:
-        raise NotInForceYet("The change is stored; its cell is on another machine.", remedy="See ./admit status there.")
+        raise NotInForceYet(
+            "The change is stored, but the cell is on another machine.", remedy="Run ./admit status on that machine."
+        )
     generations = Generations(settings, paths)
     engine = make_engine(settings.database_cell_url, pool_size=1, application_name="admit-cli")
     directory = ConfigurationSource(engine, cell_id, sealer)
@@ -64,6 +66,6 @@ def _find_failure(settings: Settings, began: datetime) -> str:
     """Return why a longer wait is useless; "" if the wait should continue."""
     status = health.read_cell_status(settings.cell_dir)
     if health.reported_at(status) < (utc_now() - _SILENT_AGENT).timestamp():
-        return "Its agent does not report: ./admit status"
+        return "The cell's agent does not report: ./admit status"
     failed = [alarm for alarm in status.get("alarms", ()) if alarm["code"] == "exchange"]
     return next((alarm["detail"] for alarm in failed if datetime.fromisoformat(alarm["since"]) >= began), "")

@@ -33,7 +33,9 @@ def exclusive_lock(layout: Layout) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise Refused("Another './admit up' or './admit down' is running.", remedy="Wait until it ends.") from exc
+            raise Refused(
+                "Another './admit up' or './admit down' is running.", remedy="Wait until that command ends."
+            ) from exc
         yield
 
 
@@ -144,7 +146,7 @@ def _bring_up(name: str, layout: Layout, settings: Settings, progress: Progress)
         hopeless = state.state == "BACKOFF" and time.monotonic() > deadline - _PATIENCE_SECONDS + _CRASHING_SECONDS
         if hopeless or time.monotonic() > deadline:
             raise Refused(
-                f"{name} {wrong} ({state.state}: {state.description}). Its log ends with:"
+                f"{name} {wrong} ({state.state}: {state.description}). The log of {name} ends with:"
                 f"\n{_last_lines(layout.log / f'{name}.log')}",
                 remedy=f"\nMore: ./admit logs {name}",
             )

@@ -167,7 +167,7 @@ def verify_signature(signed: SignedMessage) -> None:
     except KeyNotAllowed as exc:
         raise AlgorithmRefused(str(exc)) from exc
     if not isinstance(key, rsa.RSAPublicKey):
-        raise AlgorithmRefused("The signer's key must be RSA, because the response is encrypted to it.")
+        raise AlgorithmRefused("The signer's key must be RSA, because the response is encrypted to this key.")
     hasher = hashes.Hash(algorithm)
     hasher.update(signed.content)
     expected = {
@@ -175,7 +175,7 @@ def verify_signature(signed: SignedMessage) -> None:
         _MESSAGE_DIGEST: SignedAttribute(der.OCTET_STRING, hasher.finalize()),
     }
     if any(signed.attributes.get(oid) != value for oid, value in expected.items()):
-        raise SignatureRefused("The signature is for other content.")
+        raise SignatureRefused("The signature does not belong to this content.")
     try:
         key.verify(signed.signature, signed.signed_bytes, padding.PKCS1v15(), algorithm)
     except InvalidSignature as exc:

@@ -214,11 +214,11 @@ def _is_signed_response(response: ocsp.OCSPResponse, key: PublicKeyTypes) -> boo
 
 def _require_size(data: bytes, most: int) -> None:
     if len(data) > most:
-        raise StatusNotUsable(f"It has {len(data)} bytes; the maximum is {most}.")
+        raise StatusNotUsable(f"The status has {len(data)} bytes; the maximum is {most}.")
 
 
 def _require_current(begin: datetime, end: datetime, now: datetime) -> None:
     if begin > now + _SKEW:
-        raise StatusNotUsable(f"It is from {begin:%Y-%m-%d %H:%M} UTC, which is in the future.")
+        raise StatusNotUsable(f"The status is from {begin:%Y-%m-%d %H:%M} UTC, which is in the future.")
     if end <= now:
-        raise StatusNotUsable(f"It expired at {end:%Y-%m-%d %H:%M} UTC.")
+        raise StatusNotUsable(f"The status expired at {end:%Y-%m-%d %H:%M} UTC.")

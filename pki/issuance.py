@@ -245,7 +245,9 @@ def _check_issuer(profile: CertificateProfile, issuer: x509.Certificate, now: da
         raise IssuerNotAllowed(f"{name} is no authority that may sign certificates.")
     if profile.authority and constraints.path_length is not None:
         if constraints.path_length == 0:
-            raise IssuerNotAllowed(f"{name} has path length 0: no authority may follow it (RFC 5280 4.2.1.9).")
+            raise IssuerNotAllowed(
+                f"{name} has path length 0: no authority may follow below {name} (RFC 5280 4.2.1.9)."
+            )
         if profile.path_length is None or profile.path_length >= constraints.path_length:
             limit = constraints.path_length
             raise IssuerNotAllowed(f"The new authority's path length must be below {limit}, that of {name}.")
@@ -276,4 +278,6 @@ def _check_signature(certificate: x509.Certificate, issuer: x509.Certificate) ->
     try:
         certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature) as exc:
-        raise IssuerNotAllowed("The signature of the new certificate is invalid; it was discarded.") from exc
+        raise IssuerNotAllowed(
+            "The signature of the new certificate is invalid, so Admit discarded the certificate."
+        ) from exc

@@ -158,7 +158,7 @@ class Pkcs11Token:
 
     def _wrong_pin(self) -> TokenRefused:
         return TokenRefused(
-            f"The PIN of the token {self._label!r} is wrong and is not tried again."
+            f"The PIN of the token {self._label!r} is wrong. Admit does not try this PIN again."
             " Write the right PIN into the file in ADMIT_PKCS11_PIN_FILE, and restart Admit."
         )
 

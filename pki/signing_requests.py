@@ -31,5 +31,5 @@ def read_signing_request(data: bytes) -> SigningRequest:
     except UNREADABLE_ERRORS as exc:
         raise RequestNotAllowed("This is not a readable PKCS#10 request in PEM or DER.") from exc
     if not proven:
-        raise RequestNotAllowed("The request is not signed with its own key.")
+        raise RequestNotAllowed("The signing request is not signed with the key that it contains.")
     return SigningRequest(require_acceptable(key), *names)

@@ -44,7 +44,9 @@ def read_certificates(data: bytes) -> list[x509.Certificate]:
     if len(data) > MAX_FILE_BYTES:
         raise UploadNotReadable(f"The file has {len(data)} bytes; the maximum is {MAX_FILE_BYTES}.")
     if b"PRIVATE KEY-----" in data:
-        raise UploadNotReadable("The file has a private key. Only the authority may have it: remove it from the file.")
+        raise UploadNotReadable(
+            "The file has a private key. Only the authority may have this key: remove the key from the file."
+        )
     certificates = _parse_any_form(data)
     if not certificates:
         raise UploadNotReadable("The file has no certificate in PEM, DER or PKCS#7.")
@@ -132,28 +134,29 @@ def list_mistakes(certificate: x509.Certificate, *, now: datetime) -> Iterable[s
     extensions = {extension.oid: extension for extension in certificate.extensions}
     constraints = extensions.get(ExtensionOID.BASIC_CONSTRAINTS)
     if constraints is None or not constraints.value.ca:
-        yield "It is not a certificate authority (see basicConstraints). Upload the authority that issued it."
+        yield "The certificate is not an authority (see basicConstraints). Upload the authority that issued it."
     else:
         usage = extensions.get(ExtensionOID.KEY_USAGE)
         if usage is None or not usage.value.key_cert_sign:
-            yield "It may not sign certificates (keyUsage lacks keyCertSign)."
+            yield "The authority may not sign certificates (keyUsage lacks keyCertSign)."
     purposes = extensions.get(ExtensionOID.EXTENDED_KEY_USAGE)
     if purposes is not None and not _CLIENT_USAGES & set(purposes.value):
-        yield "It may not issue certificates for clients (extendedKeyUsage lacks clientAuth)."
+        yield "The authority may not issue certificates for clients (extendedKeyUsage lacks clientAuth)."
     for extension in extensions.values():
         if extension.critical and extension.oid not in _KNOWN_EXTENSIONS:
-            yield f"Its critical extension {extension.oid.dotted_string} is not supported."
+            yield f"The critical extension {extension.oid.dotted_string} is not supported."
     if certificate.not_valid_after_utc <= now:
-        yield f"It expired on {certificate.not_valid_after_utc:%Y-%m-%d}."
+        yield f"The certificate expired on {certificate.not_valid_after_utc:%Y-%m-%d}."
     if certificate.not_valid_before_utc > now:
-        yield f"It is not valid before {certificate.not_valid_before_utc:%Y-%m-%d}."
+        yield f"The certificate is not valid before {certificate.not_valid_before_utc:%Y-%m-%d}."
     try:
         require_acceptable(certificate.public_key())
     except KeyNotAllowed as exc:
         yield str(exc)
     if not is_root(certificate) and not has_strong_signature(certificate):
         used = _signature_hash(certificate)
-        yield f"It is signed with {used.name if used else 'no known hash'}; SHA-256, SHA-384 or SHA-512 is needed."
+        yield f"The certificate is signed with {used.name if used else 'no known hash'}; SHA-256, SHA-384 or"
+        " SHA-512 is needed."
 
 
 def _public_key(certificate: x509.Certificate) -> bytes:

@@ -55,4 +55,4 @@ def test_checkout_without_git_has_no_changed_files(monkeypatch, tmp_path):
 def test_quick_excludes_the_slow_selections(other):
     result = CliRunner().invoke(command, ["--quick", other])
     assert result.exit_code == 2
-    assert "Use one of them." in result.output
+    assert "Remove --quick, or the other options." in result.output

@@ -91,7 +91,9 @@ def renew(slug: str, request: Request, body: EstBody) -> Response:
     pem = get_peer_certificate(request.scope)
     if pem is None:
         raise RenewalRefused(
-            "A renewal needs the old certificate.", place="certificate", remedy="Send it as the TLS client certificate."
+            "A renewal needs the old certificate.",
+            place="certificate",
+            remedy="Send the old certificate as the TLS client certificate.",
         )
     shown = x509.load_pem_x509_certificate(pem.encode())
     now, actor = utc_now(), f"est:{client_address(request)}"

@@ -83,7 +83,9 @@ class CertificateMaintainer:
         days = min((days for days in windows if left <= timedelta(days=days)), default=None)
         if days is not None and self._warned != (end, days):
             self._warned = end, days
-            _log.warning("the server's certificate in %s expires on %s UTC: renew it", file, f"{end:%Y-%m-%d %H:%M}")
+            _log.warning(
+                "the server's certificate in %s expires on %s UTC: renew the certificate", file, f"{end:%Y-%m-%d %H:%M}"
+            )
 
 
 def read_expiry(certificate_file: Path) -> datetime:

@@ -1,4 +1,4 @@
-"""OCSP over HTTP (RFC 6960 A.1, RFC 5019): POST with the request, or GET with its base64 in the path.
+"""OCSP over HTTP (RFC 6960 A.1, RFC 5019): POST with the request, or GET with the base64 of the request in the path.
 
 A separate ASGI application: it answers thousands of requests a second from memory, and FastAPI would take longer than
 the answer.
@@ -169,7 +169,7 @@ async def _send_method_not_allowed(scope: Scope, receive: Receive, send: Send) -
         status=405,
         code="method-not-allowed",
         title="Method Not Allowed",
-        detail="Use POST with the request, or GET with its base64 in the path.",
+        detail="Use POST with the request, or GET with the base64 of the request in the path.",
         headers={"Allow": "GET, HEAD, POST"},
     )
     await reply(scope, receive, send)

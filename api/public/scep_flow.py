@@ -119,7 +119,7 @@ class ScepFlow:
                     )
         except WebhookUnavailable as exc:
             _log.warning("tenant %s: %s", self.slug, exc)
-            raise ScepRefused("badRequest", "The challenge cannot be checked now. Try again later.") from exc
+            raise ScepRefused("badRequest", "Admit cannot check the challenge now. Try again later.") from exc
         except AdmitError as exc:
             # Rate limits and internal errors are HTTP errors.
             if isinstance(exc, ScepRefused) or exc.status >= HTTPStatus.TOO_MANY_REQUESTS:

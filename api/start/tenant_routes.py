@@ -41,7 +41,7 @@ _MAX_DECISIONS_READ = 60
 _MAX_MAC_CHARACTERS, _MAX_NAME_CHARACTERS, _MAX_SNIPPET_CHARACTERS = 40, 200, 63
 # Most phones use a random address by default.
 _RANDOM_ADDRESS_SENTENCE = (
-    "This is a random address, which the device may change. Turn off its private (random) address for this"
+    "This is a random address, which the device may change. Turn off the device's private (random) address for this"
     " network and enter its real MAC address."
 )
 # Permissions as in the corresponding operations of the API.

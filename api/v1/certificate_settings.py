@@ -218,4 +218,4 @@ def _parse_place(key: str) -> expiry.ExpiringItem | None:
     try:
         return expiry.ExpiringItem("client", UUID(row_id), "", "", "", datetime.fromisoformat(moment).astimezone(UTC))
     except (ValueError, OverflowError) as exc:
-        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.") from exc
+        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without `after`.") from exc

@@ -315,7 +315,7 @@ def _require_match(change: Change, access: Access, serial: str) -> None:
 
 def _parse_request(body: CertificateRenewal) -> SigningRequest | None:
     if body.csr is not None and body.pkcs12 is not None:
-        raise InvalidInput("`pkcs12` requires a generated key: it cannot be used with `csr`.", place="pkcs12")
+        raise InvalidInput("`pkcs12` requires a generated key: omit `pkcs12` or `csr`.", place="pkcs12")
     return parse_signing_request(body.csr)
 
 

@@ -343,7 +343,9 @@ def replay_feed(access: Changes, feed: _Name, body: FeedReplay) -> FeedDetail:
 def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: FeedSecretRotation) -> RotatedFeedSecret:
     """Rotate the secret of a webhook, or the client certificate and key of a syslog feed."""
     if bool(body.client_certificate) != bool(body.client_key):
-        raise InvalidFeed("`client_certificate` and `client_key` require each other.", place="client_certificate")
+        raise InvalidFeed(
+            "Set `client_certificate` and `client_key` together, or omit both.", place="client_certificate"
+        )
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": feed}
     who["sealer"] = get_signing(request).sealer
     with access.change() as change:

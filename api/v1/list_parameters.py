@@ -79,7 +79,7 @@ class LogRange(TypedDict):
 def build_log_range(paging: SortedPaging, since: datetime | None, until: datetime | None) -> LogRange:
     """Return the range to search. Raises InvalidInput if it is empty."""
     if since is not None and until is not None and until <= since:
-        raise InvalidInput("`until` must be after `since`.", place="until", remedy="Set a later time.")
+        raise InvalidInput("`until` must be after `since`.", place="until", remedy="Set a later time for `until`.")
     first, last = (until, since) if paging.goes_down else (since, until)
     bounds = [key for key in (parse_moment_key(paging.after()), (first, 0) if first else None) if key]
     before = (min if paging.goes_down else max)(bounds, default=None)
@@ -96,4 +96,4 @@ def build_log_page(paging: SortedPaging, search: LogSearchResult[Row], item: Cal
 
 
 def _build_invalid_place() -> InvalidInput:
-    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.")
+    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without `after`.")

@@ -204,7 +204,7 @@ def _require_host(text: str) -> str:
 
 
 def build_invalid_place() -> InvalidInput:
-    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.")
+    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without `after`.")
 
 
 def format_moment_key(at: datetime, row_id: str) -> str:

@@ -93,7 +93,7 @@ def _parse_place(key: str) -> tuple[datetime, UUID] | None:
             raise ValueError(moment)
         return at, UUID(number)
     except ValueError as exc:
-        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.") from exc
+        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without `after`.") from exc
 
 
 def build_self_test(row: SelfTestRow) -> SelfTest:

@@ -163,7 +163,7 @@ def _parse_key(text: str) -> SessionKey | None:
     if key is None and not text:
         return None
     if key is None or word not in _SESSION_STATES:
-        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.")
+        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without `after`.")
     return SessionKey(_SESSION_STATES[word], *key)
 
 

@@ -50,7 +50,7 @@ def _await_answers(domain: CommandContext, tenant: str, asked: status_refresh.Re
         if time.monotonic() > deadline:
             raise Refused(
                 f"The worker did not fetch all statuses within {_ANSWERED_SECONDS} s.",
-                remedy="It continues. See ./admit ca show for the result and ./admit status for the worker.",
+                remedy="The worker continues. See ./admit ca show for the result and ./admit status for the worker.",
             )
         time.sleep(_PAUSE_SECONDS)
 

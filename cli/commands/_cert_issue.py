@@ -68,7 +68,9 @@ def issue_certificate(
         request = read_signing_request(csr.read_bytes()) if csr else None
     password = read_password_file(p12_password_file) if p12_password_file else None
     if (request or profile == "server") and (password or p12_legacy):
-        raise InvalidInput("A server's key stays in Admit, so there is no PKCS#12 file.", place="--p12-password-file")
+        raise InvalidInput(
+            "The key of a server stays in Admit, so Admit creates no PKCS#12 file.", place="--p12-password-file"
+        )
     if profile in ("server", _RADSEC_SERVER) and (endpoint or user):
         raise InvalidInput("A server certificate belongs to no endpoint or user.", place="--endpoint, --user")
     if profile != "server" and present_from:

@@ -35,7 +35,7 @@ def describe_replay(result: dict[str, Any]) -> Iterator[str]:
             at = " ".join(filter(None, (example["nas"], example["nas_port"] and f"port {example['nas_port']}")))
             yield f"    {example['at'][:19]} {who} from {at or 'an unknown NAS'} at {example['site']}: {example['why']}"
     if (more := result["groups"] - len(result["differences"])) > 0:
-        yield f"  and {more} smaller groups"
+        yield f"  and {more} groups with fewer requests"
     for reason, count in result["not_replayable"].items():
         title = "Recorded in an older format" if reason == "older-format" else get_reason(reason).title
         yield f"{count:,} not replayed: {title} ({reason})"

@@ -86,7 +86,7 @@ def _show(decision: _Decision) -> None:
         name = decision["certificate"] or "of unknown name"
         _show_below(_line((f"certificate {name}", f"serial {decision['certificate_serial']}")))
     rule = decision["rule"] and f"rule {decision['rule']!r}"
-    more = decision["suppressed"] and f"and {decision['suppressed']} more like it"
+    more = decision["suppressed"] and f"and {decision['suppressed']} more decisions of this kind"
     _show_below(_line((f"{decision['title']} ({decision['reason']})", rule, decision["detail"], more)))
     if decision["monitored_by"]:
         _show_below(_line((_describe_monitoring(decision),)))

@@ -96,7 +96,7 @@ def download_path(tenant: str, export_id: int, as_json: bool) -> None:
 def _require_done(job: dict[str, Any]) -> None:
     state = job["state"]
     if state != "done":
-        causes = {"pruned": "its files have expired", "failed": f"it failed: {job['error']}"}
+        causes = {"pruned": "the files have expired", "failed": f"it failed: {job['error']}"}
         raise Refused(f"Export {job['id']} has no files: {causes.get(state, f'it is {state}')}.", place="export")
 
 

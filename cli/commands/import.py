@@ -73,7 +73,9 @@ def command(
 
 def _read(file: Path) -> bytes:
     if file.stat().st_size > MAX_FILE_BYTES:
-        raise InvalidInput(f"The file has more than {MAX_FILE_BYTES} bytes.", remedy="Split it into several files.")
+        raise InvalidInput(
+            f"The file has more than {MAX_FILE_BYTES} bytes.", remedy="Split the file into several files."
+        )
     return file.read_bytes()
 
 

@@ -244,7 +244,7 @@ def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
     show_one({"site": site, "policy": slug, "in_force": in_force}, as_json=as_json)
     if in_force is None:
         click.echo(
-            f"Note: {slug} has no published version, so site {site} denies all requests. Publish it: "
+            f"Note: {slug} has no published version, so site {site} denies all requests. Publish {slug}: "
             f"./admit policy publish -t {tenant} -s {slug}",
             err=True,
         )

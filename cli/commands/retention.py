@@ -75,7 +75,7 @@ def set_command(
     api = connect()
     change = {"days": days, "bytes": size, "export": export_format}
     if not yes and (lost := _describe_loss(call_operation(api, "preview-retention", tenant=tenant, log=log, **change))):
-        confirm(f"{lost} This takes effect in {NOTICE_PERIOD.days} days. Continue?")
+        confirm(f"{lost} This change takes effect in {NOTICE_PERIOD.days} days. Continue?")
     row = call_operation(api, "update-retention", tenant=tenant, log=log, **change)
     if as_json:
         show_one(row, as_json=True)

@@ -52,7 +52,7 @@ def require_msp(api: ApiClient, slug: str | None) -> MspId:
         return MspId(UUID(call_operation(api, "get-msp", msp=slug)["id"]))
     found = [msp for msp in list_items(api, "list-msps") if msp["slug"] != _TRIALS]
     if not found:
-        raise Refused("No MSP exists.", place="msp", remedy="Create one: ./admit msp create SLUG")
+        raise Refused("No MSP exists.", place="msp", remedy="Create an MSP: ./admit msp create SLUG")
     if len(found) > 1:
         slugs = ", ".join(msp["slug"] for msp in found)
         raise Refused("Several MSPs exist.", place="msp", remedy=f"Use --msp with one of: {slugs}.")

@@ -56,7 +56,9 @@ def command(
     --quick also runs test files that have uncommitted changes, and those of PYTEST_ARGUMENTS.
     """
     if quick and (faults or with_long):
-        raise click.UsageError("--quick excludes --faults and --long. Use one of them.")
+        raise click.UsageError(
+            "--quick cannot be combined with --faults or --long. Remove --quick, or the other options."
+        )
     started = time.monotonic()
     ensure_packages(Progress(), install=not no_install, log=var_dir() / "log" / "install.log", packages=TEST_PACKAGES)
     failed = []

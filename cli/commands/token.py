@@ -39,7 +39,9 @@ def make(
 ) -> None:
     """Create the token NAME with --role, --permission or both. It is displayed only once."""
     if tenant and msp:
-        raise InvalidInput("--tenant and --msp exclude each other.", place="--msp", remedy="Use only one of them.")
+        raise InvalidInput(
+            "--tenant and --msp cannot be combined.", place="--msp", remedy="Use only --tenant or only --msp."
+        )
     level, operation, owner = PermissionLevel.PLATFORM, "create-platform-token", {}
     if tenant:
         level, operation, owner = PermissionLevel.TENANT, "create-tenant-token", {"tenant": tenant}

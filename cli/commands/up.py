@@ -65,6 +65,8 @@ def _show_demo(started: startup.StartResult, progress: Progress) -> None:
     from cli.demo.main import show_after_start, show_last_board
 
     if not started.anew and show_last_board(started.settings):
-        progress.note("This is the last board, because everything was running already. To run it again: ./admit demo")
+        progress.note(
+            "This is the last board, because everything was running already. To run the checks again: ./admit demo"
+        )
     else:
         show_after_start()

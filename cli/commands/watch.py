@@ -89,7 +89,7 @@ def _sentence(notice: "StreamNotice", tenant: str) -> str:
         case "listening":
             return f"Listening to {tenant}."
         case "silent":
-            return f"No events for {tenant}: its cell is down or has no ADMIT_REDIS_URL. See ./admit status."
+            return f"No events for {tenant}: the tenant's cell is down or has no ADMIT_REDIS_URL. See ./admit status."
         case "lost":
             return "Lost the connection to Redis. Retrying."
         case "back":

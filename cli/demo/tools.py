@@ -242,7 +242,9 @@ def _run(command: Sequence[str], *, seconds: float, text: str = "") -> str:
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=seconds, check=False)
     except FileNotFoundError as exc:
-        raise ToolFailed(f"{command[0]} is not installed.", remedy="Run ./admit up, which installs it.") from exc
+        raise ToolFailed(
+            f"{command[0]} is not installed.", remedy="Run ./admit up, which installs the program."
+        ) from exc
     except subprocess.TimeoutExpired as exc:
         raise ToolFailed(f"Timed out after {seconds:g} s.", place=command[0]) from exc
     return done.stdout + done.stderr

@@ -56,7 +56,7 @@ def _list_chosen_flags(value: OperationInput, alias: Alias | None, options: Mapp
     chosen = [(name, sent) for name, sent in flags.items() if options.get(name_flag(value, name))]
     if len(chosen) > 1:
         names = " and ".join(name for name, _ in chosen)
-        raise InvalidInput(f"{names} exclude each other.", place=chosen[1][0], remedy="Use only one of them.")
+        raise InvalidInput(f"{names} cannot be combined.", place=chosen[1][0], remedy="Use only one of these options.")
     return [sent for _, sent in chosen]
 
 

@@ -166,7 +166,7 @@ def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | 
         raise UnknownItem(f"No {place} exists.", place=place)
     if len(all_items) > 1:
         choices = ", ".join(str(item[lookup.key]) for item in all_items)
-        raise InvalidInput(f"Several of them exist. Choose one: {choices}.", place=place)
+        raise InvalidInput(f"Choose one of: {choices}.", place=place)
     return all_items[0][lookup.member]
 
 
@@ -285,7 +285,7 @@ def _call(
     with api.call(operation, given) as response:
         is_live = response.getheader("admit-live") != "false"
         if notes_delay and not is_live:
-            click.echo("Note: The change is stored, but the tenant's cell has not confirmed it yet.", err=True)
+            click.echo("Note: The change is stored, but the tenant's cell has not confirmed the change yet.", err=True)
         if with_etag and operation.method == "GET" and (tag := response.getheader("etag")) is not None:
             click.echo(f"ETag: {tag}", err=True)
         if output is not None or not _is_json(response):
@@ -307,7 +307,7 @@ def _await_job(api: ApiClient, answer: _Answer) -> _Answer:
     deadline = reached_at + _QUEUE_SECONDS
     while document["state"] in ("queued", "running"):
         if document["state"] == "queued" and time.monotonic() > deadline:
-            raise Refused(f"The worker does not start {path}.", remedy="It stays queued. See ./admit status.")
+            raise Refused(f"The worker does not start {path}.", remedy="The job stays queued. See ./admit status.")
         time.sleep(_POLL_SECONDS)
         try:
             document = api.get(path)

@@ -74,10 +74,10 @@ def _make_operator_token(layout: Layout, port: int) -> str:
     try:
         return OperatorToken.make(read_key(layout.operator_key), user=user).reveal()
     except FileNotFoundError as exc:
-        raise Refused(f"{layout.operator_key} is missing.", remedy="Create it: ./admit up") from exc
+        raise Refused(f"{layout.operator_key} is missing.", remedy="Create the key: ./admit up") from exc
     except (ValueError, IsADirectoryError) as exc:
         raise Refused(
-            f"{layout.operator_key} is damaged.", remedy="Delete it, then create it again: ./admit up"
+            f"{layout.operator_key} is damaged.", remedy="Delete the file, then create the key again: ./admit up"
         ) from exc
     except PermissionError as exc:
         raise Refused(

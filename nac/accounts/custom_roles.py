@@ -105,10 +105,12 @@ def delete_role(session: Session, *, actor: str, held: Collection[Permission], o
     require_may_grant(held, parse_permissions(role.permissions))
     if sign_ons.gives_role(session, owner, slug):
         raise InUse(
-            f"The single sign-on assigns the role {slug!r}.", place="role", remedy="Remove it from `joins` first."
+            f"The single sign-on assigns the role {slug!r}.",
+            place="role",
+            remedy="Remove the role from `joins` of the single sign-on first.",
         )
     if repository.has_role_members(session, role):
-        raise InUse(f"Members have the role {slug!r}.", remedy="Assign them another role first.")
+        raise InUse(f"Members have the role {slug!r}.", remedy="Assign another role to these members first.")
     session.delete(role)
     session.flush()
     audit.append(session, actor=actor, action="role.remove", target=slug, before=_audit_values(role), **owner.columns())
@@ -166,7 +168,9 @@ def _require_permissions(owner: Owner, held: Collection[Permission], names: Iter
     above = sorted(wanted - permissions_at(owner.level))
     if above:
         raise InvalidInput(
-            f"Permissions of a higher level: {', '.join(above)}.", place="permissions", remedy="Remove them."
+            f"Permissions of a higher level: {', '.join(above)}.",
+            place="permissions",
+            remedy="Remove these permissions.",
         )
     require_may_grant(held, wanted)
     return wanted

@@ -41,7 +41,8 @@ class PlaceNotKnown(TooManyAttempts):
     def __init__(self, seconds: int) -> None:
         super().__init__(
             seconds,
-            remedy="Use a browser in which you signed in before, or a passkey. Otherwise request a link by mail, which"
+            remedy="Use a browser in which you signed in before, or a passkey. Otherwise request a link by mail."
+            " The link"
             " makes this a known browser.",
         )
 

@@ -95,7 +95,7 @@ class _AuthorityUpload:
         for certificate, place in self.certificates.values():
             found = list(list_mistakes(certificate, now=self.now))
             if self.session.scalar(select(func.is_made_here(compute_key_identifier(certificate)))):
-                found.append("Admit created this authority. It is trusted already and cannot be uploaded.")
+                found.append("Admit created this authority and already trusts it, so you cannot upload it.")
             elif subject_line(certificate) in own:
                 found.append("This authority has the name of an authority that Admit created for the tenant.")
             if (
@@ -103,7 +103,9 @@ class _AuthorityUpload:
                 and not is_root(certificate)
                 and not _find_parents(certificate, [*offered, *known])
             ):
-                found.append("The authority that signed it is missing. Upload all authorities up to the root.")
+                found.append(
+                    "The authority that signed this certificate is missing. Upload all authorities up to the root."
+                )
             self.mistakes += (UploadMistake(place, message) for message in found)
         self._check_numbers(present)
 
@@ -116,7 +118,7 @@ class _AuthorityUpload:
             )
         for subject in dict.fromkeys(subjects):
             if subjects.count(subject) > MAX_SAME_NAME:
-                message = f"More than {MAX_SAME_NAME} authorities have the name {subject}. Remove old ones."
+                message = f"More than {MAX_SAME_NAME} authorities have the name {subject}. Remove old authorities."
                 self.mistakes.append(UploadMistake("upload", message))
 
 

@@ -197,7 +197,9 @@ def _require_open_intent(session: Session, tenant_id: TenantId, intent_id: UUID)
     """Return and lock an intent to sign it. Raises an error if it does not exist, is signed or was abandoned."""
     intent = repository.lock_authority_intent(session, tenant_id, intent_id)
     if intent is None:
-        raise AuthorityNotFound("The authority is not reserved.", place="authority", remedy="Reserve it first.")
+        raise AuthorityNotFound(
+            "The authority is not reserved.", place="authority", remedy="Reserve the authority first."
+        )
     if intent.signed_at is not None:
         raise CertificateStatusConflict("The authority is already signed.", place="authority")
     if intent.abandoned_at is not None:

@@ -111,7 +111,7 @@ def reserve_certificate(
         raise Conflict(
             "The tenant has no active issuing authority.",
             place="authority",
-            remedy=Advice("Create one.", "rollOverAuthorities"),
+            remedy=Advice("Create an authority.", "rollOverAuthorities"),
         )
     rules = resolve_profile(profile, signer.profiles)
     issuer = build_issuer(signer.authority, signing)
@@ -314,7 +314,7 @@ def issue_server(
     )
     if present_from is not None and present_from >= reservation.not_after:
         raise CertificateRefused(
-            "The certificate expires before the cell would present it.",
+            "The certificate expires before the time at which the cell presents it.",
             place="present_from",
             remedy=f"Choose a time before {reservation.not_after:%Y-%m-%d %H:%M} UTC.",
         )

@@ -62,7 +62,7 @@ def import_root_key(
     with translate_pki_errors():
         key = load_encrypted_key(pem, passphrase)
     if not is_same_public_key(key.public_key(), x509.load_der_x509_certificate(root.certificate_der).public_key()):
-        raise CertificateRefused(f"This is not the key of {root.name}.", place="key")
+        raise CertificateRefused(f"The file does not contain the key of {root.name}.", place="key")
     root.key_sealed = signing.seal_authority_key(key, authority_id=root.id)
     session.flush()
     _audit(session, actor, root, "import-key")

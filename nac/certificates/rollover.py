@@ -98,7 +98,8 @@ def plan_rollover(
             f"The key of {root.name} is not stored here. Devices that trust only this root would reject the cell.",
             place="authority",
             remedy=Advice(
-                "Import the key. If it is lost, set the day by which every device has the new root. The cell presents"
+                "Import the key. If the key is lost, set the day by which every device has the new root. The cell"
+                " presents"
                 " the current server certificate until that day.",
                 "importRootKey",
                 NextStep(parameters={"present_from": ""}),
@@ -166,7 +167,7 @@ def _require_root(session: Session, tenant_id: TenantId) -> CertificateAuthority
         raise Conflict(
             "The tenant has no active root.",
             place="authority",
-            remedy=Advice("Create one.", NextStep("rollOverAuthorities", {"root": "true"})),
+            remedy=Advice("Create a root.", NextStep("rollOverAuthorities", {"root": "true"})),
         )
     return root
 

@@ -127,7 +127,7 @@ def reinstate_certificate(session: Session, *, actor: str, tenant_id: TenantId, 
         return row
     if row.status == "revoked":
         raise CertificateStatusConflict(
-            f"Certificate {row.serial.hex()} is permanently revoked.", place="serial", remedy="Issue a new one."
+            f"Certificate {row.serial.hex()} is permanently revoked.", place="serial", remedy="Issue a new certificate."
         )
     return _change_status(session, actor, row, "reinstate", "valid", reason="", since=None)
 
@@ -208,7 +208,7 @@ def build_pkcs12_file(issued: IssuedCertificate, *, password: str, legacy: bool 
     """Return a PKCS#12 file with key, certificate, intermediates and root, encrypted with AES (`legacy`: 3DES)."""
     if issued.key is None:
         raise CertificateRefused(
-            "The key is not available: the device that made the signing request has it.", place="key"
+            "The key is not available: only the device that created the signing request has the key.", place="key"
         )
     with translate_pki_errors():
         return build_pkcs12(

@@ -77,7 +77,7 @@ class SigningContext:
             raise AuthorityKeyAway(
                 f"The key of {authority.name} is not stored here.",
                 place="authority",
-                remedy=Advice("Import it.", "importRootKey"),
+                remedy=Advice("Import the key.", "importRootKey"),
             )
         opened = self.sealer.open(authority.key_sealed, _seal_context(authority.id))
         with translate_pki_errors():

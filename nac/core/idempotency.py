@@ -23,7 +23,9 @@ RETENTION = timedelta(days=1)
 # process failed.
 ABANDONED_AFTER = timedelta(minutes=1)
 MAX_KEY_LENGTH = 200
-_RETRY_REMEDY = "Try again in a second. If its process has died, a retry after a minute continues it."
+_RETRY_REMEDY = (
+    "Try again in a second. If the process of the first request has died, a retry after a minute continues the request."
+)
 
 
 class StillUnderWay(Conflict):

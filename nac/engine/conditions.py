@@ -161,7 +161,7 @@ class ConditionParser:
         """Count the condition at `place`. Returns False after reporting an exceeded limit."""
         deepest = depth + extent.depth - 1
         if deepest > MAX_DEPTH:
-            self._report.add(place, f"nested deeper than {MAX_DEPTH} conditions; flatten it")
+            self._report.add(place, f"nested deeper than {MAX_DEPTH} conditions; use fewer levels")
             return False
         before = self._count
         self._count += extent.size
@@ -173,7 +173,9 @@ class ConditionParser:
     def _reference(self, name: object, place: str, depth: int) -> Condition | None:
         if not isinstance(name, str) or name not in self._named:
             near = self._suggestions.nearest(name, self._named)
-            self._report.add(place, f'unknown condition {format_value(name)}; define it under "conditions"{near}')
+            self._report.add(
+                place, f'unknown condition {format_value(name)}; define this condition under "conditions"{near}'
+            )
             return None
         found = self._named[name]
         # None: the definition has a mistake, which is reported there.
@@ -227,7 +229,7 @@ class ConditionParser:
     ) -> CompiledComparison:
         if operator == "exists":
             if document.get("value", True) is not True:
-                raise ValueError('exists has no value; for "is missing" put it in {"not": {...}}')
+                raise ValueError('exists has no value; for "is missing", put the condition in {"not": {...}}')
             return CompiledComparison(None, matchers.exists(attribute.name))
         if "value" not in document:
             raise ValueError(f"{operator} needs a value")
@@ -243,7 +245,7 @@ class ConditionParser:
             self._report.add(place, "must be true or false, without quotes")
             return False
         if ignore_case and not takes_ignore_case(attribute, operator):
-            self._report.add(place, f"not supported for {operator} on {attribute.name}; remove it")
+            self._report.add(place, f"not supported for {operator} on {attribute.name}; remove this key")
             return False
         return ignore_case
 

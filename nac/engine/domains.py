@@ -14,7 +14,9 @@ def parse_domain(text: str) -> str:
     Raises ValueError with a message for the author.
     """
     if text.startswith((".", "*.")):
-        raise ValueError(f"{text!r}: write only the domain, {text.lstrip('*.')!r}; it includes names below it")
+        raise ValueError(
+            f"{text!r}: write only the domain, {text.lstrip('*.')!r}; a domain includes all names below it"
+        )
     name = _to_ascii(text.removesuffix(".").casefold())
     if name is None or len(name) > _MAX_NAME or not all(map(_LABEL.match, name.split("."))):
         raise ValueError(f"{text!r} is not a DNS domain such as corp.example")

@@ -22,7 +22,7 @@ def parse_network(text: str) -> IpPrefix:
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
-        raise ValueError(f"{text!r} is not a network; write it as 192.0.2.0/24 or 2001:db8::/32") from None
+        raise ValueError(f"{text!r} is not a network; write a network as 192.0.2.0/24 or 2001:db8::/32") from None
     if "/" in text and ipaddress.ip_interface(text).ip != network.network_address:
         raise ValueError(f"{text!r} has host bits; the network is {network}")
     length = network.prefixlen

@@ -147,7 +147,7 @@ def _compile_exact(attribute: PolicyAttribute, operator: str, value: object, *, 
     if attribute.kind == "open" and isinstance(value, bool):
         members = ["true" if value else "false"]
     elif attribute.kind == "open" and any(map(_is_number, members)):
-        raise ValueError("must be texts or whole numbers, not both")
+        raise ValueError("must be either texts or whole numbers, not a mixture")
     values = frozenset(
         _fold(normalise_text(attribute, _require_text(member), whole=True), folded=folded) for member in members
     )
@@ -164,7 +164,7 @@ def _range_comparison(name: str, numbers: NumberRange) -> CompiledComparison:
 def _parse_range(operator: str, value: object) -> NumberRange:
     if operator == "between":
         if not isinstance(value, list) or len(value) != 2:
-            raise ValueError("must be a list of two whole numbers: [lowest, highest], both included")
+            raise ValueError("must be a list of two whole numbers: [lowest, highest]; the range includes both numbers")
         least, most = map(_require_number, value)
         if most < least:
             raise ValueError(f"{most} is lower than {least}; write the lower number first")

@@ -47,7 +47,7 @@ def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[Unreach
         key = analysis.canonical(condition, why)
         if key == NEVER:
             cause = f": {why[0]}" if why else ""
-            yield UnreachableRule(number, True, f"can never match{cause}; remove it or correct the condition")
+            yield UnreachableRule(number, True, f"can never match{cause}; remove the rule or correct its condition")
             continue
         rule = analysis.rule(place, key)
         for before in earlier:

@@ -16,23 +16,21 @@ def _index_by_code(*reasons: Reason) -> dict[str, Reason]:
 
 
 REASONS = _index_by_code(
-    Reason("rule-permitted", "Admitted by a rule", "The rule named here matched first."),
+    Reason("rule-permitted", "Admitted by a rule", "This rule was the first rule that matched."),
     Reason(
         "fallback-permitted", "Admitted by the fallback", "No rule matched; the fallback of the site or policy permits."
     ),
-    Reason(
-        "rule-quarantined", "Put into quarantine by a rule", "The rule named here admits the device with restrictions."
-    ),
+    Reason("rule-quarantined", "Put into quarantine by a rule", "This rule admits the device with restrictions."),
     Reason(
         "fallback-quarantined",
         "Put into quarantine by the fallback",
         "No rule matched; the fallback of the site or policy admits the device with restrictions.",
     ),
-    Reason("rule-denied", "Denied by a rule", "The rule named here denies. Change the rule or its condition."),
+    Reason("rule-denied", "Denied by a rule", "This rule denies the request. Change the rule or its condition."),
     Reason(
         "pinned-deny",
         "Denied by a pinned deny",
-        "A pinned deny comes before all rules. Remove it if the device should be admitted.",
+        "Admit checks pinned denies before all rules. If the device should be admitted, remove the pinned deny.",
     ),
     Reason(
         "fallback-denied",
@@ -48,23 +46,23 @@ REASONS = _index_by_code(
         "result-not-supported",
         "The switch or access point does not support the result",
         Advice(
-            "Without the result, the device would get more access than the policy allows. The detail names the result "
-            "that the vendor does not support. Change the result, or correct the vendor of the NAS.",
+            "Without the result, the device would get more access than the policy allows. The decision's detail "
+            "names the result that the vendor does not support. Change the result, or correct the vendor of the NAS.",
             NextStep("updateNas", {"vendor": ""}),
         ),
     ),
     Reason(
         "self-test-refused",
         "Claims to be a self-test, but is not",
-        "The NAS-Identifier is admit-self-test, which is reserved, or a device uses the certificate of a self-test. "
+        "The NAS has the reserved NAS-Identifier `admit-self-test`, or a device uses the certificate of a self-test. "
         "Configure another identifier on the NAS.",
     ),
     Reason(
         "no-passphrase",
         "No passphrase is stored for the device",
         Advice(
-            "The policy assigns each device its own Wi-Fi passphrase, and neither this device nor its group has "
-            "one. Add the device to a group that has one, or store one.",
+            "The policy assigns each device its own Wi-Fi passphrase, but neither this device nor its group has a "
+            "passphrase. Store a passphrase for the device, or add the device to a group that has a passphrase.",
             "updateEndpointPassphrase",
         ),
     ),
@@ -72,8 +70,8 @@ REASONS = _index_by_code(
         "pool-exhausted",
         "No address available",
         Advice(
-            "The pool of the policy has no address ready in the cell and admits no device without one. Enlarge "
-            "the pool, or set it to admit without an address.",
+            "The pool of the policy has no address ready in the cell, and admits no device without an address. "
+            "Enlarge the pool, or set the pool to admit devices without an address.",
             "getPool",
             NextStep("updatePool", {"ranges": ""}),
             NextStep("updatePool", {"when_empty": ""}),
@@ -82,15 +80,15 @@ REASONS = _index_by_code(
     Reason(
         "no-address",
         "Address cannot be assigned",
-        "The policy assigns an address of a pool, but this failed; the detail says why. Pools assign addresses by MAC "
-        "address: the NAS must send the address of the device in Calling-Station-Id.",
+        "The policy assigns an address of a pool, but the assignment failed. The decision's detail has the cause. "
+        "Pools assign addresses by MAC address: the NAS must send the address of the device in Calling-Station-Id.",
     ),
     Reason(
         "no-policy",
         "No policy in force at the site",
         Advice(
-            "Admit denies everything there: the site has no policy, or its policy was never published. Check the "
-            "site, then assign a policy or publish it.",
+            "Admit denies all requests at this site. The site has no policy, or the policy was never published. "
+            "Check the site, then assign a policy or publish it.",
             "listSites",
             NextStep("updateSite", {"policy": ""}),
             "publishPolicy",
@@ -99,14 +97,15 @@ REASONS = _index_by_code(
     Reason(
         "no-site",
         "The NAS belongs to no site",
-        "This switch or access point is not registered, and the tenant has no default site. Register it at a site.",
+        "This switch or access point is not registered, and the tenant has no default site. Register the switch or "
+        "access point at a site.",
     ),
     Reason(
         "unknown-mac",
         "Unknown device",
         Advice(
-            "This MAC address is not approved, and no rule admits unknown devices. If the device is yours, "
-            "approve it or classify it in the inbox.",
+            "This MAC address is not approved, and no rule admits unknown devices. If the device is yours, approve "
+            "or classify the device in the inbox.",
             "createEndpoint",
             "listDiscoveredEndpoints",
         ),
@@ -115,7 +114,7 @@ REASONS = _index_by_code(
         "endpoint-blocked",
         "Device is blocked",
         Advice(
-            "This endpoint is blocked. Unblock it if the device should be admitted.",
+            "This endpoint is blocked. If the device should be admitted, unblock the endpoint.",
             "unblockEndpoint",
         ),
     ),
@@ -123,15 +122,15 @@ REASONS = _index_by_code(
         "endpoint-expired",
         "Approval has ended",
         Advice(
-            "The approval of this endpoint has expired. Extend it if the device should be admitted.",
+            "The approval of this endpoint has expired. If the device should be admitted, extend the approval.",
             NextStep("updateEndpoint", {"valid_until": ""}),
         ),
     ),
     Reason(
         "mac-mismatch",
         "MAC address and name differ",
-        "The request has one MAC address as User-Name and another in Calling-Station-Id. Look for a device that "
-        "imitates another.",
+        "User-Name and Calling-Station-Id of the request have different MAC addresses. Look for a device that "
+        "imitates another device.",
     ),
     Reason(
         "certificate-expired",
@@ -141,17 +140,17 @@ REASONS = _index_by_code(
     Reason(
         "certificate-not-yet-valid",
         "Certificate is not valid yet",
-        "The validity starts in the future. Check the clock of the authority, or wait.",
+        "The validity of the certificate starts in the future. Check the clock of the authority, or wait.",
     ),
     Reason(
         "certificate-revoked",
         "Certificate is revoked",
-        "This certificate was revoked. Issue a new one if the device should be admitted.",
+        "This certificate was revoked. If the device should be admitted, issue a new certificate.",
     ),
     Reason(
         "certificate-suspended",
         "Certificate is suspended",
-        "This certificate is on hold. Reinstate it if the device should be admitted.",
+        "This certificate is on hold. If the device should be admitted, reinstate the certificate.",
     ),
     Reason(
         "certificate-unknown",
@@ -163,81 +162,81 @@ REASONS = _index_by_code(
         "unknown-ca",
         "Certificate of an unknown authority",
         "The device presents a certificate of an authority that this tenant does not trust. Enrol the device, or "
-        "import that authority.",
+        "import the authority.",
     ),
     Reason(
         "imitated-ca",
         "Certificate signed with another key than the authority's",
         Advice(
-            "The certificate names an authority that this tenant trusts, but another key signed it. Treat the "
-            "certificate as forged, unless the authority was renewed. If it was renewed, import the new one.",
+            "The certificate names an authority that this tenant trusts, but another key signed it. If the authority "
+            "was renewed, import the new authority. Otherwise treat the certificate as forged.",
             "importAuthorities",
         ),
     ),
     Reason(
         "ca-revoked",
         "Authority of the certificate is revoked",
-        "The authority that issued this certificate, or one above it, was revoked. All its certificates are revoked "
-        "with it. Enrol the device again.",
+        "The authority that issued this certificate, or an authority above it, was revoked. All certificates of a "
+        "revoked authority are revoked too. Enrol the device again.",
     ),
     Reason(
         "ca-expired",
         "Authority of the certificate has expired",
-        "The authority that issued this certificate, or one above it, has expired. Enrol the device with another "
-        "authority.",
+        "The authority that issued this certificate, or an authority above it, has expired. Enrol the device with "
+        "another authority.",
     ),
     Reason(
         "certificate-status-unknown",
         "Revocation status of the certificate is unknown",
         Advice(
-            "The tenant requires a recent revocation status for certificates of imported authorities, and none is "
-            "available. A new device is admitted once its status was fetched, within a minute. Check the age of "
-            "the last status and the error.",
+            "The tenant requires a recent revocation status for certificates of imported authorities, but no status "
+            "is available. For a new device, Admit fetches the status within a minute and then admits the device. "
+            "Check the age and the error of the authority's last status.",
             "getAuthority",
         ),
     ),
     Reason(
         "wrong-tenant-ca",
         "Certificate of another customer",
-        "The device presents a certificate that was issued for another tenant. It is on the wrong network or was "
-        "enrolled with the wrong tenant.",
+        "The device presents a certificate that was issued for another tenant. The device is on the wrong network or "
+        "was enrolled with the wrong tenant.",
     ),
     Reason(
         "wrong-key-usage",
         "Certificate is not for clients",
-        "Devices and users cannot log in with this certificate: it lacks the usage clientAuth. Issue one with a client "
-        "profile.",
+        "Devices and users cannot log in with this certificate, because the certificate lacks the usage clientAuth. "
+        "Issue a certificate with a client profile.",
     ),
     Reason(
         "unreadable-text",
         "Text is not UTF-8",
-        "The switch or access point sends text that is not UTF-8. The policy uses an attribute that was left out for "
-        "this reason. Correct the text on the switch, such as an SSID or a port description, or remove the attribute "
-        "from the policy.",
+        "The switch or access point sends text that is not UTF-8. The policy uses an attribute that Admit ignores "
+        "for this reason. Correct the text on the switch, such as an SSID or a port description, or remove the "
+        "attribute from the policy.",
     ),
     Reason(
         "certificate-invalid",
         "Certificate does not verify",
-        "The certificate or its chain is invalid; see the detail. Enrol the device again.",
+        "The certificate or its chain is invalid; see the decision's detail. Enrol the device again.",
     ),
     Reason(
         "certificate-unread",
         "Certificate of the session is not available",
-        "The policy uses a certificate field, or the tenant trusts external authorities. Both need the stored TLS "
-        "session, and none was stored. The device accepts no session tickets, or the cell's session store is full. "
-        "Enlarge the store, update the device, or remove the field from the policy.",
+        "The policy uses a certificate field, or the tenant trusts external authorities. In these cases Admit needs "
+        "the stored TLS session, but no session was stored. Either the device accepts no session tickets, or the "
+        "cell's session store is full. Enlarge the store, update the device, or remove the field from the policy.",
     ),
     Reason(
         "no-certificate",
         "No certificate was presented",
-        "The device presented no certificate. Choose one in its network profile.",
+        "The device presented no certificate. Choose a certificate in the network profile of the device.",
     ),
     Reason(
         "tls-version",
         "No common TLS version",
         Advice(
-            "The device supports only TLS versions that the tenant does not offer. Update its system or driver, "
-            "or offer the version.",
+            "The device supports only TLS versions that the tenant does not offer. Update the system or driver of "
+            "the device, or offer a TLS version of the device.",
             NextStep("updateTenant", {"tls_versions": ""}),
         ),
     ),
@@ -247,27 +246,27 @@ REASONS = _index_by_code(
     Reason(
         "supplicant-alert",
         "The device cancelled the login",
-        "Usually the device does not trust the server certificate: install the tenant's root and the server name in "
-        "its network profile. The detail has the reason of the device.",
+        "Usually the device does not trust the server certificate. Install the tenant's root and the server name in "
+        "the device's network profile. The decision's detail has the reason that the device sent.",
     ),
     Reason(
         "tls-failed",
         "Secure connection failed",
-        "The device and Admit agreed on no secure connection. Try again. If it fails again, update the device and "
-        "send the detail to the operator.",
+        "The device and Admit agreed on no secure connection. Try again. If the login fails again, update the device "
+        "and send the decision's detail to the operator.",
     ),
     Reason(
         "conversation-abandoned",
         "The device stopped responding",
-        "The device did not respond to the server certificate within 30 s. Usually it does not trust the authority: "
-        "install the tenant's root and the server name in its network profile.",
+        "The device did not respond to the server certificate within 30 s. Usually the device does not trust the "
+        "authority. Install the tenant's root and the server name in the device's network profile.",
     ),
     Reason(
         "method-not-offered",
         "Login method not offered",
         Advice(
-            "The device uses a method that this tenant does not offer. The detail names the offered methods. Set "
-            "the device's network profile to one of them. If Admit supports the method "
+            "The device uses a method that this tenant does not offer. The decision's detail names the offered "
+            "methods. Set one of these methods in the device's network profile. If Admit supports the method "
             "(docs/reference/methods.md), you can also offer it.",
             NextStep("updateTenant", {"methods": ""}),
         ),
@@ -275,15 +274,16 @@ REASONS = _index_by_code(
     Reason(
         "eap-failed",
         "Login failed halfway",
-        "The device and Admit disagree about the state of this login. A retry usually succeeds. If not, send the "
-        "detail to the operator (EAP).",
+        "The device and Admit disagree about the state of this login. A retry usually succeeds. If the retry fails "
+        "too, send the decision's detail to the operator.",
     ),
     Reason(
         "wrong-mab-password",
         "Switch sends another password with the MAC address",
         Advice(
-            "The device has no password: the switch sends one for it. Configure MAC authentication on the switch "
-            "to send the password in the detail. Or register the switch, and configure its password in Admit.",
+            "The device has no password, so the switch sends a password for the device. Configure MAC authentication "
+            "on the switch to send the password in the decision's detail. Or register the switch, and configure the "
+            "password of the switch in Admit.",
             "createNas",
             NextStep("updateNas", {"mab_password": ""}),
         ),
@@ -292,18 +292,23 @@ REASONS = _index_by_code(
         "no-station",
         "The request does not identify the device",
         Advice(
-            "The switch does not send the MAC address of the device; the detail names what it sends. Configure "
-            "the switch to send the address in Calling-Station-Id. If it can send neither Calling-Station-Id nor "
-            "Service-Type, and nobody can type a name at it, accept the name as address.",
+            "The switch does not send the MAC address of the device; the decision's detail has the value that the "
+            "switch sends. Configure the switch to send the address in Calling-Station-Id. If the switch can send "
+            "neither Calling-Station-Id nor Service-Type, and nobody can type a user name at the switch, accept the "
+            "user name as address.",
             NextStep("updateNas", {"mab_by_name": "true"}),
         ),
     ),
-    Reason("wrong-password", "Wrong password", "The password is wrong. Correct it on the device, or reset it."),
+    Reason(
+        "wrong-password",
+        "Wrong password",
+        "The password is wrong. Correct the password on the device, or reset the password.",
+    ),
     Reason(
         "password-not-carried",
         "Password missing or too long",
-        "The device opened a tunnel, but sent no password in it, or a password of more than 128 octets. RADIUS allows "
-        "at most 128 octets (RFC 2865 5.2). Set a shorter password, or enter a password on the device.",
+        "The device opened a tunnel. In the tunnel, it sent no password or a password of more than 128 octets. "
+        "RADIUS allows at most 128 octets (RFC 2865 5.2). Set a shorter password, or enter a password on the device.",
     ),
     Reason(
         "unknown-user",
@@ -314,7 +319,7 @@ REASONS = _index_by_code(
         "user-disabled",
         "User is disabled",
         Advice(
-            "This user is disabled or has expired. If they should log in, enable them or set a later end.",
+            "This user is disabled or has expired. If the user should log in, enable the user or set a later end.",
             "getUser",
             NextStep("updateUser", {"disabled": "false"}),
             NextStep("updateUser", {"valid_until": ""}),
@@ -324,35 +329,35 @@ REASONS = _index_by_code(
         "directory-unavailable",
         "Directory does not respond",
         Advice(
-            "Admit cannot reach the user's directory or provider; the detail says why. Until it responds, only "
-            "remembered passwords work. Check the server and the network.",
+            "Admit cannot reach the user's directory or provider; the decision's detail has the cause. Until the "
+            "directory or provider responds, only cached passwords work. Check the server and the network.",
             "testIdentitySource",
         ),
     ),
     Reason(
         "directory-slow",
         "Directory is too slow",
-        "The directory or provider did not respond within the time limit of its identity source. Check its load and "
-        "the network, or raise the limit (time_limit_seconds).",
+        "The directory or provider did not respond within the time limit of its identity source. Check the load of "
+        "the directory or provider and the network, or raise the limit (time_limit_seconds).",
     ),
     Reason(
         "directory-refused",
         "Directory rejects Admit",
         Advice(
-            "The directory or provider responds, but with an error; see the detail. Usually the password of "
-            "Admit's account or a setting is wrong. Test each step.",
+            "The directory or provider responds, but with an error; see the decision's detail. Usually the password "
+            "of Admit's account or a setting is wrong. Test each step.",
             "testIdentitySource",
         ),
     ),
     Reason(
         "password-expired",
         "Password has expired",
-        "The password has expired. The user must set a new one in the directory.",
+        "The password has expired. The user must set a new password in the directory.",
     ),
     Reason(
         "password-must-change",
         "Password must be changed",
-        "The user must set a new password before the first login. They can sign in once to a computer or the "
+        "The user must set a new password before the first login. The user can do this at a computer or the "
         "organisation's portal.",
     ),
     Reason(
@@ -361,36 +366,45 @@ REASONS = _index_by_code(
         "The directory locked this account, usually after many wrong passwords. Look for a device with an old "
         "password. Unlock the account in the directory.",
     ),
-    Reason("account-disabled", "Account is disabled", "The account is disabled in the directory. Enable it there."),
-    Reason("account-expired", "Account has expired", "The account has expired in the directory. Extend it there."),
+    Reason(
+        "account-disabled",
+        "Account is disabled",
+        "The account is disabled in the directory. Enable the account in the directory.",
+    ),
+    Reason(
+        "account-expired",
+        "Account has expired",
+        "The account has expired in the directory. Extend the account in the directory.",
+    ),
     Reason(
         "login-not-permitted",
         "Login is not permitted now",
-        "The directory does not permit this user to log in now or from here. Change that in the directory.",
+        "The directory does not permit this user to log in now or from here. Change the permitted times or computers "
+        "of the user in the directory.",
     ),
     Reason(
         "second-factor-needed",
         "Provider requires a second factor",
-        "The provider requires more than a password, which RADIUS cannot carry. Exempt Admit from this in the "
-        "provider's settings, or use certificates.",
+        "The provider requires more than a password, which RADIUS cannot carry. In the provider's settings, exempt "
+        "Admit from the second factor, or use certificates.",
     ),
     Reason(
         "too-many-groups",
         "User is in too many groups",
-        "The user has more groups than one response can carry. Keep only the groups that policies use (only_groups "
-        "of the identity source).",
+        "The user has more groups than fit into one RADIUS response. Return only the groups that policies use "
+        "(only_groups of the identity source).",
     ),
     Reason(
         "verifier-busy",
         "Too many logins at once",
-        "Too many logins wait for their password check. If this persists, a device or an attacker sends too many "
-        "logins, or the directory is too slow.",
+        "Too many logins wait for their password check. If this reason continues to appear, a device or an attacker "
+        "sends too many logins, or the directory is too slow.",
     ),
     Reason(
         "verifier-unavailable",
         "Password could not be checked",
-        "The verifier of the cell did not respond; the agent restarts it automatically. Contact the operator if this "
-        "lasts longer than a minute.",
+        "The verifier of the cell did not respond; the agent restarts it automatically. If the verifier does not "
+        "respond after a minute, contact the operator.",
     ),
     Reason(
         "chap-not-allowed",
@@ -403,8 +417,8 @@ REASONS = _index_by_code(
     Reason(
         "directory-needs-pap",
         "Directories only check passwords sent by PAP",
-        "The tenant has no own user of this name. Directories and providers cannot check CHAP, MS-CHAP or PEAP. Set "
-        "the device to EAP-TTLS with PAP, or add the user.",
+        "The tenant has no user of its own with this name. Directories and providers cannot check CHAP, MS-CHAP or "
+        "PEAP. Set the device to EAP-TTLS with PAP, or add the user.",
     ),
     Reason(
         "mschap-not-allowed",
@@ -421,14 +435,17 @@ REASONS = _index_by_code(
         "The request has neither EAP nor a password. Check the authentication method on the switch.",
     ),
     Reason(
-        "tenant-suspended", "Tenant is suspended", "The tenant is suspended. Admit admits nothing until it is resumed."
+        "tenant-suspended",
+        "Tenant is suspended",
+        "The tenant is suspended. Admit rejects all requests until the tenant is resumed.",
     ),
     Reason(
         "rate-limited",
         "Too many failures",
         Advice(
-            "This device failed too often in a short time. Admit rejects it without checking its credentials "
-            "until the window ends (docs/reference/limits.md). Look for the cause in the earlier rejects.",
+            "This device failed too often in a short time. Until the tenant's window ends "
+            "(docs/reference/limits.md), Admit rejects the device without checking credentials. Look for the cause "
+            "in the earlier rejects of the device.",
             NextStep("listDecisions", {"mac": ""}),
         ),
     ),
@@ -438,21 +455,21 @@ REASONS = _index_by_code(
         Advice(
             "Many devices of this tenant started to log in and did not finish, so Admit ended the oldest logins. "
             "This device can log in again at once. Look for a device that starts logins repeatedly. The alarm "
-            "`unfinished-logins` has the address of its switch or access point.",
+            "`unfinished-logins` has the address of the switch or access point.",
             "getPlatformStatus",
         ),
     ),
     Reason(
         "empty-identity",
         "Device sends no identity",
-        "The device sends an empty EAP identity. Set an identity in its network profile; for certificates and "
-        "tunnels it can be `anonymous`.",
+        "The device sends an empty EAP identity. Set an identity in the device's network profile. For certificates "
+        "and tunnels, the identity can be `anonymous`.",
     ),
     Reason(
         "tls-message-too-long",
         "TLS message too long",
-        "The device sends a TLS message of more than 16 kB. Its certificate chain has too many or too large "
-        "certificates. Send only the device's certificate and the authorities below the root.",
+        "The device sends a TLS message of more than 16 kB. The certificate chain of the device has too many or too "
+        "large certificates. Send only the device's certificate and the authorities below the root.",
     ),
     Reason(
         "too-many-wrong-passwords",
@@ -467,7 +484,7 @@ REASONS = _index_by_code(
     Reason(
         "not-ready",
         "Cell holds no data for this tenant",
-        "The replica of the cell is not filled yet. Contact the operator if this lasts longer than a minute.",
+        "The replica of the cell is not filled yet. If the replica is not filled after a minute, contact the operator.",
     ),
     Reason(
         "internal-error",

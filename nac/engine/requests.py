@@ -25,7 +25,8 @@ def parse_request(document: object, *, at: int) -> PolicyRequest:
         if attribute.derived_from:
             report.add(
                 place,
-                f"is derived from {_SOURCES.get(attribute.derived_from, attribute.derived_from)}; set that instead",
+                f"is derived from {_SOURCES.get(attribute.derived_from, attribute.derived_from)}; set the attribute"
+                " from which it is derived",
             )
             continue
         values = value if isinstance(value, list) else [value]

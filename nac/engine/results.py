@@ -195,7 +195,9 @@ def _reply(value: object, place: str, report: MistakeReport) -> tuple[ReplyAttri
         name = item.attribute.lower()
         if name in seen and item.operator == ":=":
             # radiusd replaces the first attribute of that name, even if it has another tag.
-            report.add(at_key(where, "operator"), f'":=" replaces the previous {item.attribute}; "+=" sends both')
+            report.add(
+                at_key(where, "operator"), f'":=" replaces the previous {item.attribute}; "+=" sends both values'
+            )
         seen.add(name)
     return tuple(found)
 

@@ -89,7 +89,7 @@ def parse_window(value: object) -> TimeWindow:
     except ValueError as error:
         wrong.append(str(error))
     if not wrong and start == end:
-        wrong.append('"from" and "to" are equal; leave both out for the whole day')
+        wrong.append('"from" and "to" are equal; for the whole day, omit "from" and "to"')
     if wrong:
         raise ValueError("; ".join(wrong))
     return TimeWindow(days, start, end, first, last)
@@ -163,7 +163,7 @@ def _parse_dates(value: object) -> tuple[int, int]:
     first = _parse_date(value["from"]) if "from" in value else _FIRST_DAY
     last = _parse_date(value["to"]) if "to" in value else _LAST_DAY
     if last < first:
-        raise ValueError('"dates" end before they begin')
+        raise ValueError('"to" of "dates" is before "from"')
     return first, last
 
 
@@ -173,4 +173,4 @@ def _parse_date(value: object) -> int:
             return date.fromisoformat(value).toordinal() - _EPOCH
     except ValueError:
         pass
-    raise ValueError(f'{str(value)[:32]!r} is not a date; write it as "2026-12-24"')
+    raise ValueError(f'{str(value)[:32]!r} is not a date; write a date as "2026-12-24"')

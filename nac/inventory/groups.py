@@ -140,7 +140,8 @@ class Groups(Generic[GroupT]):
             raise InUse(
                 f"The tenant's template contains group {name!r}.",
                 place="name",
-                remedy=f"Roll out a version without it, or make group:{kind}/{name} an override of the tenant.",
+                remedy=f"Roll out a version of the template without this group, or make group:{kind}/{name} an"
+                " override of the tenant.",
             )
 
     def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
@@ -153,7 +154,7 @@ class Groups(Generic[GroupT]):
             kind=self.kind,
             name=name,
             place="group",
-            also=f"It has {count} member{'' if count == 1 else 's'}.",
+            also=f"The group has {count} member{'' if count == 1 else 's'}.",
         )
         session.delete(group)
         session.flush()
@@ -320,7 +321,7 @@ class Groups(Generic[GroupT]):
             raise UnknownGroup(
                 f"Unknown groups: {', '.join(repr(name) for name in missing)}.",
                 place="groups",
-                remedy=Advice("Create them first, or list groups.", self.create_operation, self.list_operation),
+                remedy=Advice("Create these groups first, or list groups.", self.create_operation, self.list_operation),
             )
         if ruled := sorted(wanted & set(by_rule.values())):
             raise GroupByRule(

@@ -22,7 +22,7 @@ _MAX_NAMED_GROUPS = 15_000
 OnExisting = Literal["refuse", "update", "keep"]
 RowAction = Literal["add", "change", "same", "keep"]
 EXISTING_REMEDY = Advice(
-    "Change it, or leave it unchanged.",
+    "Update the existing object, or keep the existing object unchanged.",
     *(NextStep(parameters={"existing": action}) for action in ("update", "keep")),
 )
 
@@ -138,7 +138,7 @@ class RowReader:
 
     def add_duplicate(self, number: int, field: str, what: str, *, before: int) -> None:
         detail = f"Another row already has {what}."
-        self.mistakes.append(RowMistake(number, field, detail, "Remove one of them.", before))
+        self.mistakes.append(RowMistake(number, field, detail, "Remove one of the two rows.", before))
 
     def add_mistake_in_lines(self, lines: Iterable[int], field: str, detail: str, remedy: str) -> None:
         """Add a mistake to each line.
@@ -191,10 +191,10 @@ class RowReader:
 
 # Detail and remedy of the mistake if a value does not have the required type.
 WRONG_TYPE: Mapping[type, tuple[str, str]] = {
-    str: ("The value must be text.", "Write it in quotes."),
+    str: ("The value must be text.", "Write the value in quotes."),
     bool: ("The value must be yes or no.", "Write true or false, without quotes; in CSV yes or no."),
-    list: ("The value must be a list of names.", 'Write it as ["one", "two"]; in CSV as one;two.'),
-    dict: ("The value must be an object with text values.", 'Write it as {"key": "text"}.'),
+    list: ("The value must be a list of names.", 'Write the list as ["one", "two"]; in CSV as one;two.'),
+    dict: ("The value must be an object with text values.", 'Write the object as {"key": "text"}.'),
 }
 
 

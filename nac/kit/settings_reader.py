@@ -52,7 +52,7 @@ class EnvironmentReader:
         self.variables.append(Variable(name=name, default=default, allowed=allowed, about=about))
         value = self._environment.get(PREFIX + name)
         if value is None and name in self._required:
-            self._refuse(name, "is not set and this process needs it")
+            self._refuse(name, "is not set, but this process needs the setting")
         return value
 
     def _refuse(self, name: str, why: str) -> None:

@@ -108,7 +108,9 @@ def require_future(moment: datetime | None, *, place: str = "valid_until") -> da
     if moment is not None and moment <= utc_now():
         raise InvalidInput(f"{moment:%Y-%m-%d %H:%M:%S %Z} is in the past.", place=place, remedy="Use a future time.")
     if moment is not None and moment > _MAX_MOMENT:
-        raise InvalidInput(f"{moment:%Y-%m-%d} is too far in the future.", place=place, remedy="Omit it to set no end.")
+        raise InvalidInput(
+            f"{moment:%Y-%m-%d} is too far in the future.", place=place, remedy="Omit the time to set no end."
+        )
     return moment
 
 

@@ -42,7 +42,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
             "reason",
             unique=True,
             postgresql_where=text("state = 'queued' AND kind <> 'change'"),
-            info=report_conflict("session", "The same request for this session is already pending."),
+            info=report_conflict("session", "A request of this kind is already pending for this session."),
         ),
         Index(
             "ix_coa_requests_redecision_id",

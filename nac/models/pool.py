@@ -62,7 +62,9 @@ class PoolAddress(TenantOwned, Base):
     __tablename__ = "pool_addresses"
     __table_args__ = (
         UniqueConstraint(
-            "tenant_id", "address", info=report_taken("ranges", "Another pool already has some of these addresses.")
+            "tenant_id",
+            "address",
+            info=report_taken("ranges", "Another pool already contains at least one address of this pool."),
         ),
         ForeignKeyConstraint(["tenant_id", "pool_id"], ["pools.tenant_id", "pools.id"], ondelete="CASCADE"),
         Index(

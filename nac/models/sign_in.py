@@ -89,7 +89,7 @@ class Passkey(UuidKey, CreatedAt, Base):
     __table_args__ = (
         UniqueConstraint(
             "credential_id",
-            info=report_conflict("credential", "This passkey is already in use.", remedy="Create another one."),
+            info=report_conflict("credential", "This passkey is already in use.", remedy="Create another passkey."),
         ),
         Index("ix_passkeys_person_id", "person_id"),
     )

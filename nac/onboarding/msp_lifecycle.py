@@ -64,7 +64,9 @@ def delete_msp(session: Session, *, actor: str, msp_id: MspId) -> None:
     if there:
         detail = f"MSP {msp.slug!r} has tenants: {there}"
         detail += f", {leaving} of them being deleted." if leaving else "."
-        raise MspHasTenants(detail, place="msp", remedy="Delete them first and wait until they are removed.")
+        raise MspHasTenants(
+            detail, place="msp", remedy="Delete these tenants first and wait until Admit has removed them."
+        )
     _audit(session, actor, msp, "delete", {"name": msp.name, "status": msp.status}, None)
     session.delete(msp)
     session.flush()

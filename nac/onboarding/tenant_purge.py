@@ -92,7 +92,7 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     holds.lock_holds(session)
     tenant = tenants.require_locked(session, tenant_id)
     if tenant.status != "deleting":
-        raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}.", place="status", remedy="Delete it first.")
+        raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}.", place="status", remedy="Delete the tenant first.")
     enter_tenant(session, tenant_id)
     holds.delete_cleared_holds(session, tenant_id=tenant_id)
     tenants.audit_change(session, actor, tenant, "purge")

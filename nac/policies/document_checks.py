@@ -164,7 +164,7 @@ def require_dictionary(session: Session, *, tenant_id: TenantId) -> Dictionary:
     if text is None:
         raise DictionaryMissing(
             "Replies cannot be checked: the tenant's cell has not uploaded the dictionaries of its radiusd.",
-            remedy="Start the cell's agent, which uploads them.",
+            remedy="Start the cell's agent, which uploads the dictionaries.",
         )
     return _parse_dictionary(text)
 
@@ -197,7 +197,7 @@ def _test_mistakes(session: Session, tenant_id: TenantId, document: object) -> l
     slugs = frozenset(test["site"] for _, test in named if isinstance(test.get("site"), str))
     known = repository.known_site_slugs(session, tenant_id, slugs) if slugs else set()
     mistakes = [
-        DocumentMistake(f"{place}.site", f"unknown site {test['site']!r}; create it first")
+        DocumentMistake(f"{place}.site", f"unknown site {test['site']!r}; create the site first")
         for place, test in named
         if isinstance(test.get("site"), str) and test["site"] not in known
     ]
@@ -235,7 +235,7 @@ def _dangling_references(
         DocumentMistake(
             reference.place,
             Advice(
-                f"unknown {_KIND_NAMES[reference.kind]} {reference.name!r}; create it first",
+                f"unknown {_KIND_NAMES[reference.kind]} {reference.name!r}; create this object first",
                 _CREATE_STEPS[reference.kind],
             ),
         )
@@ -281,5 +281,5 @@ def _find_pool_mistake(reference: PolicyReference, pools: Sequence[Pool], site: 
             f"pool {reference.name!r}{where} is of kind {', '.join(sorted(kinds))}, which does not support {attribute}"
         )
     else:
-        why = Advice(f"unknown pool {reference.name!r}{where}; create it first", "createPool")
+        why = Advice(f"unknown pool {reference.name!r}{where}; create this object first", "createPool")
     return DocumentMistake(reference.place, why)

@@ -96,7 +96,9 @@ def find_nas(
     if len(matches) > 1:
         notes.append(f"{len(matches)} NASes have the name {named!r}. Set nas.identifier or nas.address.")
     elif named or "nas.identifier" in request or "nas.address" in request:
-        notes.append("The NAS is not registered. It belongs to the default site and gets standard RADIUS attributes.")
+        notes.append(
+            "The NAS is not registered. The NAS belongs to the default site and gets standard RADIUS attributes."
+        )
     return None
 
 
@@ -125,11 +127,11 @@ def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, fact
     facts.values["endpoint.known"] = (known,)
     facts.values |= build_device_facts(record, at, known=known)
     if facts.standing == "blocked":
-        facts.notes.append("The stored endpoint is blocked: Admit rejects it before the policy.")
+        facts.notes.append("The stored endpoint is blocked: Admit rejects the device before it evaluates the policy.")
     elif facts.standing == "expired":
-        facts.notes.append("The approval of the stored endpoint has expired: it counts as unknown.")
+        facts.notes.append("The approval of the stored endpoint has expired: the endpoint counts as unknown.")
     elif not known:
-        facts.notes.append(f"The stored endpoint is {endpoint.status}, not approved: it counts as unknown.")
+        facts.notes.append(f"The stored endpoint is {endpoint.status}, not approved: the endpoint counts as unknown.")
 
 
 def _epoch_seconds(moment: datetime | None) -> int:

@@ -58,7 +58,7 @@ def count_hits(session: Session, *, tenant_id: TenantId, slug: str = "", today: 
         raise PolicyVersionNotFound(
             f"Policy {policy.slug!r} has no published version.",
             place="policy",
-            remedy=Advice("Publish one.", NextStep("publishPolicy", {"policy": policy.slug})),
+            remedy=Advice("Publish a version.", NextStep("publishPolicy", {"policy": policy.slug})),
         )
     version = require_version(session, tenant_id=tenant_id, slug=policy.slug, number=policy.published_version)
     counted = _count_by_rule(session, policy, today or utc_now().date())

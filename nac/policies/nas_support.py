@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     # The command line checks documents without the database libraries.
     from nac.models import Nas, Site
 
-_REMEDY = "or use it in a rule with a condition on nas.vendor"
+_REMEDY = "or use the result in a rule with a condition on nas.vendor"
 
 
 def find_unsupported(policy: Policy, site: "Site", nases: "Iterable[Nas]") -> list[DocumentMistake]:

@@ -50,7 +50,7 @@ class PolicyTestsFailed(Conflict):
         super().__init__(
             "\n  ".join((f"{count}:", *map(str, failures))),
             place="tests",
-            remedy="\nCorrect the policy or its tests, and save it again.",
+            remedy="\nCorrect the policy or the tests, and save the policy again.",
         )
         self.failures = tuple(failures)
         self._count = count

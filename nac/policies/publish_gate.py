@@ -19,12 +19,13 @@ class UnacknowledgedDifferences(Conflict):
 
     def __init__(self, replay: Replay, acknowledged: str) -> None:
         what = f"decisions of {replay.changed} of {replay.total} requests since {replay.since:%Y-%m-%d %H:%M} UTC"
-        other = f" The digest {acknowledged} is not current." if acknowledged else ""
+        other = f" The digest {acknowledged} is not the current digest." if acknowledged else ""
         super().__init__(
             f"The draft changes {what}, in {replay.groups} group{'s' if replay.groups > 1 else ''}.{other}",
             place="replay",
             remedy=Advice(
-                "Review them, then publish with their digest.", NextStep(parameters={"acknowledge": replay.digest})
+                "Review the changed groups, then publish with the digest of the replay.",
+                NextStep(parameters={"acknowledge": replay.digest}),
             ),
         )
         self.replay = replay

@@ -180,7 +180,7 @@ def publish_policy(
     # Lock only now, because a replay can take a minute and must not block other users.
     policy = _require_locked(session, tenant_id, slug)
     if _require_draft(session, policy, number).number != draft.number or policy.published_version != in_force:
-        raise Conflict("The policy changed meanwhile.", place="policy", remedy="Reload and try again.")
+        raise Conflict("The policy changed meanwhile.", place="policy", remedy="Reload the policy and try again.")
     # Check again, because named objects and sites may have changed during the replay. This check locks them.
     check_document(session, tenant_id=tenant_id, document=draft.document, refuse_absent=refuse_absent, keep=True)
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
@@ -197,7 +197,7 @@ def _require_draft(session: Session, policy: Policy, number: int | None) -> Poli
         raise Conflict(
             f"The draft is version {draft.number}, not {number}.",
             place="version",
-            remedy="Review it, then publish it.",
+            remedy="Review the draft, then publish it.",
         )
     return draft
 
@@ -222,7 +222,7 @@ def roll_back_policy(
         raise Conflict(
             f"Version {number} was never published.",
             place="version",
-            remedy="Save it as a draft and publish the draft.",
+            remedy="Save the version as a draft and publish the draft.",
         )
     if policy.published_version == number:
         raise Conflict(f"Version {number} is already published.", place="version")
@@ -310,11 +310,11 @@ def find_policy(session: Session, *, tenant_id: TenantId, slug: str = "") -> Pol
         raise PolicyNotFound(
             "The tenant has no policy.",
             place="slug",
-            remedy=Advice("Create one and save its draft.", "createPolicy", "updatePolicyDraft"),
+            remedy=Advice("Create a policy and save its draft.", "createPolicy", "updatePolicyDraft"),
         )
     if len(policies) > 1:
         names = ", ".join(policy.slug for policy in policies)
-        raise InvalidInput("The tenant has several policies.", place="slug", remedy=f"Choose one: {names}.")
+        raise InvalidInput("The tenant has several policies.", place="slug", remedy=f"Choose a policy: {names}.")
     return policies[0]
 
 

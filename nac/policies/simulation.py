@@ -169,7 +169,7 @@ def simulate(
         stored = require_version(session, tenant_id=tenant_id, slug=slug, number=version)
         document, version = stored.document, stored.number
         if stored.status != "published":
-            notes.append(f"Version {version} is not published: in real logins, this policy denies everything.")
+            notes.append(f"Version {version} is not published: in real logins, this policy denies all requests.")
     elif document is None and where is not None:
         slug, version, document = _find_in_force(session, tenant_id, where.policy_id)
     if document is not None:
@@ -193,7 +193,7 @@ def simulate(
         because = f"{REASONS[refusal.reason].title}: Admit rejects the request before the policy."
     elif document is None:
         decision = place.decide_without_policy(full.attributes.get("nas.vendor", ()))
-        because = "The site has no published policy, so it denies everything."
+        because = "The site has no published policy, so Admit denies all requests at this site."
     else:
         compiled = place.compile(document, replies=require_dictionary(session, tenant_id=tenant_id))
         decision, because = _decide_by_policy(compiled, full, facts, admission)
@@ -238,7 +238,7 @@ def _passphrase_notes(decision: Decision, request: PolicyRequest, facts: StoredF
     if filled and not facts.passphrase:
         yield "Neither the endpoint nor its groups have a passphrase. So Admit rejects real logins (no-passphrase)."
     if any(each.encoding == "pmk" for each in decision.passphrase) and not request.attributes.get("ssid"):
-        yield "The passphrase needs the SSID, but the request has none. So Admit rejects such real logins."
+        yield "The passphrase needs the SSID, but the request has none. So Admit rejects real logins without an SSID."
 
 
 def _find_in_force(

@@ -33,10 +33,10 @@ def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
         current = session.get(Policy, site.policy_id) if site.policy_id else None
         if policy.published_version is None and current is not None and current.published_version is not None:
             raise Conflict(
-                f"Policy {policy.slug!r} is not published. Site {slug} would deny everyone; it now uses"
+                f"Policy {policy.slug!r} is not published. Site {slug} would deny all requests. The site now uses"
                 f" {current.slug!r}.",
                 place="policy",
-                remedy=Advice("Publish it first", NextStep("publishPolicy", {"policy": policy.slug})),
+                remedy=Advice("Publish the policy first", NextStep("publishPolicy", {"policy": policy.slug})),
             )
         check_at_site(session, site=site, policy_id=policy_id)
     if site.policy_id == policy_id:

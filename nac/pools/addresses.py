@@ -34,7 +34,7 @@ def require_no_overlap(session: Session, pool: Pool, extent: PoolExtent) -> None
                 f"Pool {other.name!r} already has {shared}.",
                 place="ranges",
                 remedy=Advice(
-                    "Each address can be in only one pool of a tenant. Exclude it from one of them.",
+                    "Each address can be in only one pool of a tenant. Exclude the address from one of the two pools.",
                     NextStep(parameters={"exclusions": ""}),
                 ),
             )
@@ -51,7 +51,7 @@ def sync_addresses(session: Session, pool: Pool, extent: PoolExtent) -> None:
         raise PoolsOverlap(
             f"Devices still have addresses that were removed from other pools: {examples}.",
             place="ranges",
-            remedy=Advice("Wait until the devices release them", "listPoolLeases"),
+            remedy=Advice("Wait until the devices release the addresses", "listPoolLeases"),
         )
     if reserved := repository.list_reserved_outside(session, pool, extent.bounds()):
         raise Conflict(

@@ -121,7 +121,9 @@ def parse_extent(
             if not any(
                 first <= hole[0] and hole[1] <= last for first, last in _add_network_ends(found, version, ranges)
             ):
-                raise InvalidInput(f"{text} is outside of the ranges.", place="exclusions", remedy="Remove it.")
+                raise InvalidInput(
+                    f"{text} is outside of the ranges.", place="exclusions", remedy="Remove the exclusion."
+                )
             left = [piece for each in left for piece in _subtract(each, hole)]
     mistakes.refuse()
     extent = PoolExtent(version, length, tuple(left))
@@ -191,7 +193,8 @@ def _parse_span(text: str, version: int, length: int, place: str) -> Interval:
             raise InvalidInput(
                 f"{end} is a network or broadcast address.",
                 place=place,
-                remedy="Exclude it, or use the network (10.1.0.0/22), which excludes both.",
+                remedy="Exclude the address, or use a network such as 10.1.0.0/22, which excludes network and"
+                " broadcast addresses.",
             )
     return int(first), int(last)
 

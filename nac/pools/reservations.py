@@ -66,7 +66,9 @@ def _require_reservable(
     row = rows.get(address)
     if row is None:
         raise InvalidInput(
-            f"{address} is not in pool {pool.name!r}.", place="reserved", remedy="Use an address in its ranges."
+            f"{address} is not in pool {pool.name!r}.",
+            place="reserved",
+            remedy="Use an address in the ranges of the pool.",
         )
     if row.reserved_for not in (None, mac, *freed):
         raise InvalidInput(f"{address} is already reserved for {row.reserved_for}.", place="reserved")
@@ -75,7 +77,8 @@ def _require_reservable(
             f"{'Device ' + row.mac if row.mac else 'A device'} already has {address}.",
             place="reserved",
             remedy=Advice(
-                "Wait until the device releases it. Or end its session, then release the address",
+                "Wait until the device releases the address. Or end the session of the device, then release the"
+                " address",
                 NextStep("releasePoolAddress", {"address": address}),
             ),
         )

@@ -28,7 +28,9 @@ def finish_deciding(session: Session, run: Redecision, settings: TenantRedecisio
     run.disconnects, run.reauthentications = counted.get("disconnect", 0), counted.get("reauthenticate", 0)
     run.may_disconnect = repository.count_disconnecting(session, run)
     if run.held_back:
-        skipped = f"Skipped sessions: {run.held_back}. They have the same differences as a stopped re-decision."
+        skipped = (
+            f"Skipped sessions: {run.held_back}. These sessions have the same differences as a stopped re-decision."
+        )
         run.detail = f"{skipped} {run.detail}".strip()
     if not counted:
         run.state, run.ended_at = "done", utc_now()
@@ -65,15 +67,16 @@ def _describe_over_ceiling(session: Session, run: Redecision, settings: TenantRe
     most = settings.compute_ceiling(live)
     if total <= most:
         return ""
-    also = f" ({recently} of them in the last hour)" if recently else ""
-    return f"It may disconnect {run.may_disconnect} of {live} sessions{also}. More than {most} need approval."
+    also = f" ({recently} of these sessions in the last hour)" if recently else ""
+    found = f"The re-decision may disconnect {run.may_disconnect} of {live} sessions{also}."
+    return f"{found} More than {most} sessions need approval."
 
 
 def _supersede_older(session: Session, run: Redecision) -> None:
     """End older runs, because this run checked all sessions again. Approved runs keep their equal items."""
     for older in repository.lock_older(session, run):
         if older.state == "sending" and older.sends and (left := repository.leave_alike_to_older(session, run, older)):
-            run.detail = f"Approved re-decision {older.id} sends {left} more requests. {run.detail}".strip()
+            run.detail = f"Approved re-decision {older.id} still sends {left} requests. {run.detail}".strip()
         else:
             _end_run(session, older, "superseded", f"Re-decision {run.id} checked all sessions later.")
 
@@ -105,7 +108,12 @@ def settle_waiting(session: Session, *, tenant_id: TenantId) -> bool:
 
 def _end_if_empty(session: Session, run: Redecision) -> None:
     if not repository.has_found_items(session, run):
-        _end_run(session, run, "superseded", f"Its sessions have ended or were checked later. {run.detail}".strip())
+        _end_run(
+            session,
+            run,
+            "superseded",
+            f"All sessions of the re-decision have ended or were checked later. {run.detail}".strip(),
+        )
 
 
 def stop_run(session: Session, run: Redecision, detail: str) -> int:

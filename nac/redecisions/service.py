@@ -85,7 +85,9 @@ def start_redecision(session: Session, *, actor: str, tenant_id: TenantId) -> Re
         raise Conflict(
             f"Re-decision {at_work.id} is already checking all sessions.",
             place="redecision",
-            remedy=Advice("See its progress.", NextStep("getRedecision", {"redecision": str(at_work.id)})),
+            remedy=Advice(
+                "See the progress of the re-decision.", NextStep("getRedecision", {"redecision": str(at_work.id)})
+            ),
         )
     repository.release_stopped(session, tenant_id)
     run = runner.create_run(session, tenant_id=tenant_id, cause="requested", asked_by=actor, sends=True)
@@ -98,7 +100,8 @@ def approve_redecision(session: Session, *, actor: str, tenant_id: TenantId, num
     run = require_redecision(session, tenant_id=tenant_id, number=number, lock=True)
     if run.state != "waiting":
         raise Conflict(
-            f"Re-decision {number} does not wait for approval. Its state is {run.state}.", place="redecision"
+            f"Re-decision {number} does not wait for approval. The state of the re-decision is {run.state}.",
+            place="redecision",
         )
     before = {"state": run.state, "waits_for": run.waits_for}
     run.state, run.waits_for, run.sends, run.detail = "sending", "", True, f"Approved by {actor}. {run.detail}"
@@ -115,7 +118,9 @@ def stop_redecision(session: Session, *, actor: str, tenant_id: TenantId, number
     run = require_redecision(session, tenant_id=tenant_id, number=number, lock=True)
     waits = repository.count_requests(session, run)
     if run.state not in repository.OPEN_STATES and not (waits.get("queued") or waits.get("sending")):
-        raise Conflict(f"Re-decision {number} has ended. Its state is {run.state}.", place="redecision")
+        raise Conflict(
+            f"Re-decision {number} has ended. The state of the re-decision is {run.state}.", place="redecision"
+        )
     before = {"state": run.state}
     withdrawn = completion.stop_run(session, run, f"Stopped by {actor}.")
     _audit(session, actor, run, "stop", before, withdrawn=withdrawn)

@@ -54,7 +54,7 @@ def require_renamable(
         raise InUse(
             f"Policies use the name {name!r} or treat {new_name!r} differently: {_join_versions(versions)}.",
             place=place,
-            remedy="Remove it from them first, or choose another name.",
+            remedy="Remove the name from these policies first, or choose another name.",
         )
 
 
@@ -73,7 +73,7 @@ def require_unreferenced(
             f"Policies use {name!r}: {_join_versions(versions)}.{also and ' ' + also}",
             place=place,
             remedy=Advice(
-                "Remove it from them first, and publish them again if they are published.",
+                "Remove the name from these policies first. If a policy is published, publish it again.",
                 *("getPolicyVersion", "updatePolicyDraft", "publishPolicy"),
             ),
         )

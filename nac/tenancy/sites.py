@@ -92,7 +92,7 @@ def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
             f"Site {slug!r} has {count} NAS{'es' if count > 1 else ''}.",
             place="site",
             remedy=Advice(
-                "Delete them first, or move them to another site",
+                "Delete these NASes first, or move them to another site",
                 *("listNases", "deleteNas", NextStep("updateNas", {"site": ""})),
             ),
         )
@@ -100,7 +100,7 @@ def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
         raise InUse(
             f"Site {slug!r} has {count} address pool{'s' if count > 1 else ''}.",
             place="site",
-            remedy=Advice("Delete them first", "listPools", "deletePool"),
+            remedy=Advice("Delete the pools first", "listPools", "deletePool"),
         )
     if count := _count_live_sessions(session, tenant_id, site.id, heard_since=utc_now() - _SILENCE_LIMIT):
         raise InUse(
@@ -149,7 +149,9 @@ def get_default(session: Session, *, tenant_id: TenantId) -> Site | None:
 def require_default(session: Session, *, tenant_id: TenantId) -> Site:
     site = get_default(session, tenant_id=tenant_id)
     if site is None:
-        raise SiteNotFound("The tenant has no default site.", place="site", remedy=Advice("Choose one", _DEFAULT_STEP))
+        raise SiteNotFound(
+            "The tenant has no default site.", place="site", remedy=Advice("Choose a default site", _DEFAULT_STEP)
+        )
     return site
 
 

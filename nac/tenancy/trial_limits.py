@@ -26,5 +26,5 @@ def require_endpoint_limit(session: Session, *, tenant_id: TenantId) -> None:
         raise TrialLimitReached(
             f"The trial is limited to {most} devices.",
             place="mac",
-            remedy="Remove some, or ask the platform's operator to convert the trial.",
+            remedy="Remove devices, or ask the platform's operator to convert the trial.",
         )

@@ -89,7 +89,13 @@ class Alarms:
             self._expire(self._clock())
             alarms = [entry.alarm for entry in self._entries.values()]
             if self._crowded_since:
-                alarms.append(Alarm("more-alarms", "The cell has more alarms than this list.", self._crowded_since))
+                alarms.append(
+                    Alarm(
+                        "more-alarms",
+                        "The cell has further alarms, which this list does not contain.",
+                        self._crowded_since,
+                    )
+                )
             return alarms
 
     def list_for_report(self) -> list[Alarm]:

@@ -123,7 +123,7 @@ class CellAgent:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise CellCannotServe(f"Another agent uses {self._paths.root}. Stop it first.") from exc
+            raise CellCannotServe(f"Another agent uses {self._paths.root}. Stop that agent first.") from exc
         return lock
 
     def _claim_cell(self, stop: threading.Event) -> tuple[CellId, bool]:

@@ -318,8 +318,8 @@ class CellMaintenance:
         if free < LOW_DISK_BYTES:
             self._alarms.tell(
                 "disk-low",
-                f"{free / (1 << 20):.1f} MB are free on the disk of the cell. When it is full, accounting is not "
-                "acknowledged and decisions are not recorded.",
+                f"{free / (1 << 20):.1f} MB are free on the disk of the cell. When the disk is full, accounting is "
+                "not acknowledged and decisions are not recorded.",
             )
         else:
             self._alarms.clear("disk-low")

@@ -129,7 +129,7 @@ class CellPaths:
         # Any user of the machine can create a directory or a link in /dev/shm.
         status = self.sessions.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
-            raise PermissionError(f"{self.sessions} belongs to another user or is a link. Remove it.")
+            raise PermissionError(f"{self.sessions} belongs to another user or is a link. Remove this folder or link.")
 
 
 def read_identity(paths: CellPaths) -> CellId | None:

@@ -48,7 +48,9 @@ def replay_cell(settings: Settings) -> dict[str, ReplayResult]:
     """
     cell_id = read_identity(CellPaths(settings.cell_dir))
     if cell_id is None:
-        raise AdmitError(f"{settings.cell_dir} contains no cell.", remedy="Run this where the cell's agent runs.")
+        raise AdmitError(
+            f"{settings.cell_dir} contains no cell.", remedy="Run this command on the machine of the cell's agent."
+        )
     streams: tuple[Stream, ...] = (AuthStream(), AccountingStream())
     replayed = {}
     for stream in streams:

@@ -58,7 +58,7 @@ def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> N
             code,
             Advice(
                 f"The old RADIUS secret of {whose} {ends} {ends_at:%Y-%m-%d %H:%M} UTC, and {count} NASes still use"
-                " it. List them, enter the new secret in each of them, then finish",
+                " this secret. List these NASes, enter the new secret in each NAS, then finish the rotation",
                 NextStep("listSecretRotationNases", of),
                 NextStep("revealRadiusSecret", {**of, "next": "true"}),
                 NextStep("finishSecretRotation", of),
@@ -125,9 +125,9 @@ def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> 
         alarms.tell_of_row(
             code,
             Advice(
-                f"{', '.join(names[:_MAX_NAMED])}{more} of tenant {slug} no longer need their exemption: they have sent"
-                f" a Message-Authenticator with every request for {SAFE_AFTER.days} days. List all such NASes, and turn"
-                " their exemption off",
+                f"{', '.join(names[:_MAX_NAMED])}{more} of tenant {slug} no longer need their exemption: the NASes"
+                f" have sent a Message-Authenticator with every request for {SAFE_AFTER.days} days. List all such"
+                " NASes, and turn off their exemption",
                 NextStep("listNases", {"tenant": slug}),
                 NextStep("updateNas", {"tenant": slug, "require_message_authenticator": "true"}),
             ),

@@ -47,7 +47,9 @@ _TUNNEL_METHODS = TLS_METHODS - {"eap-tls"}
 _PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv2", "eap-ttls-pap")
 
 # Without this hint, a help desk might approve an address that the device changes the next day.
-_RANDOM_MAC_DETAIL = "the device invented this address (random, private): turn that off for this network"
+_RANDOM_MAC_DETAIL = (
+    "the device uses a random (private) address: turn off random addresses for this network on the device"
+)
 
 # Values by name of the engine's attribute.
 EngineFacts = dict[str, Values]

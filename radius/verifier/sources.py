@@ -101,7 +101,7 @@ class LiveSources:
         except (ValueError, SecretsError) as exc:
             log.error("tenant %s, source %s cannot be used: %s", slug, record.name, exc)
             await self._let_go(key, known)
-            return VerificationResult("directory-refused", f"its stored settings cannot be used: {exc}", record.name)
+            return VerificationResult("directory-refused", f"the stored settings cannot be used: {exc}", record.name)
         # Stored before any `await`. So if several logins come at once, only the first creates the source.
         live = self._live[key] = LiveSource(slug, record, source)
         if known is not None:

@@ -141,7 +141,7 @@ def test_response_without_signature_counts_unless_required(owner, alpha, nas, se
         nas.send(answer(nas.request(), DISCONNECT_ACK, signed=False))
     state, detail = ends(owner, request, "state", "detail")
     assert state == "unanswered"
-    assert "It responded without a Message-Authenticator" in detail
+    assert "The NAS responded without a Message-Authenticator" in detail
     assert sender.counters["answers_unsigned"] == 3
 
 

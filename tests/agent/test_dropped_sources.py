@@ -193,7 +193,7 @@ def test_status_file_and_database_get_the_next_steps(cell_engine, platform, alph
         ),
     )
     [row] = json.loads((tmp_path / "status.json").read_text())["alarms"]
-    assert row["detail"].endswith("List those that left after it")
+    assert row["detail"].endswith("List the devices that left after the server certificate")
     parameters = {"tenant": "alpha", "reason": "conversation-abandoned"}
     assert row["next_steps"] == [{"operation_id": "listDecisions", "parameters": parameters}]
     owner.execute("UPDATE cells SET host = %s WHERE id = %s", (node(), platform.cell_id))

@@ -26,12 +26,12 @@ def test_folder_is_created_private_and_reused(paths):
 def test_symlink_in_place_of_the_folder_is_rejected(paths, tmp_path):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     paths.sessions.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(PermissionError, match="Remove it"):
+    with pytest.raises(PermissionError, match="Remove this"):
         paths.prepare()
 
 
 def test_folder_accessible_to_others_is_rejected(paths):
     paths.sessions.mkdir()
     paths.sessions.chmod(0o750)
-    with pytest.raises(PermissionError, match="Remove it"):
+    with pytest.raises(PermissionError, match="Remove this"):
         paths.prepare()

@@ -250,5 +250,5 @@ def test_replay_without_a_cell_gives_an_error(database, tmp_path):
     settings = load_settings(
         {"ADMIT_VAR_DIR": str(tmp_path), "ADMIT_DATABASE_CELL_URL": database.cell_url}, required=("DATABASE_CELL_URL",)
     )
-    with pytest.raises(AdmitError, match="Run this where the cell's agent runs"):
+    with pytest.raises(AdmitError, match="Run this command on the machine of the cell's agent"):
         replay_cell(settings)

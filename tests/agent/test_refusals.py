@@ -80,7 +80,7 @@ def test_agent_rejects_a_machine_without_freeradius(run_agent, tmp_path):
     assert_one_sentence(run_agent(radiusd=tmp_path / "none"), "Install freeradius 3.2.7")
 
 
-@pytest.mark.parametrize(("revision", "what"), [(NEWER, "newer"), (None, "Migrate it first")])
+@pytest.mark.parametrize(("revision", "what"), [(NEWER, "newer"), (None, "migrates the database")])
 def test_agent_rejects_a_mismatched_database(run_agent, database, revision, what):
     """A later version migrated the database, or no version did."""
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:

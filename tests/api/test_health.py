@@ -126,7 +126,7 @@ def test_unknown_path_returns_a_problem(client: httpx.Client):
         "status": 404,
         "detail": "This path does not exist.",
         "code": "not-found",
-        "remedy": "Check its spelling, and remove a trailing slash.",
+        "remedy": "Check the spelling of the path, and remove a trailing slash.",
     }
 
 

@@ -54,7 +54,7 @@ def test_rejections_are_logged_at_intervals(caplog: pytest.LogCaptureFixture) ->
         now += 61
         places.take("192.0.2.1")
     assert [record.getMessage() for record in caplog.records] == [
-        "192.0.2.1 has 1 connections open: rejecting more"
+        "192.0.2.1 has 1 connections open, which is the limit: rejecting further connections"
     ] * 2
 
 

@@ -125,11 +125,11 @@ class TestRefusal:
     @pytest.mark.parametrize(
         ("changes", "says"),
         [
-            ({"ca": None}, "It is not a certificate authority"),
-            ({"ca": False}, "It is not a certificate authority"),
-            ({"sign": False}, "It may not sign certificates"),
-            ({"not_before": NOW - 9 * DAY, "not_after": NOW - DAY}, "It expired on"),
-            ({"not_before": NOW + DAY}, "It is not valid before"),
+            ({"ca": None}, "The certificate is not an authority"),
+            ({"ca": False}, "The certificate is not an authority"),
+            ({"sign": False}, "The authority may not sign certificates"),
+            ({"not_before": NOW - 9 * DAY, "not_after": NOW - DAY}, "The certificate expired on"),
+            ({"not_before": NOW + DAY}, "The certificate is not valid before"),
             ({"extensions": ((x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),)}, "lacks clientAuth"),
             (
                 {"extensions": ((x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\5\0"), True),)},
@@ -157,7 +157,7 @@ class TestRefusal:
             assert openssl(*words.split()).returncode == 0
         old_root, intermediate = Path(root).read_bytes(), Path(below).read_bytes()
         (message,) = refused(upload, intermediate + old_root, now=utc_now())
-        assert message.startswith("It is signed with sha1")
+        assert message.startswith("The certificate is signed with sha1")
         assert externals() == {}
         upload(old_root, now=utc_now())
         assert set(externals()) == {"Old"}
@@ -177,9 +177,9 @@ class TestRefusal:
         assert places == [
             ("file3", "The file has no certificate in"),
             ("file4", "The file has a private key. On"),
-            ("file1, certificate 3", "It is not a certificate author"),
-            ("file2, certificate 1", "It may not sign certificates ("),
-            ("file2, certificate 1", f"It expired on {NOW - DAY:%Y-%m-%d}."),
+            ("file1, certificate 3", "The certificate is not an author"),
+            ("file2, certificate 1", "The authority may not sign certificates ("),
+            ("file2, certificate 1", f"The certificate expired on {NOW - DAY:%Y-%m-%d}."),
         ]
         assert externals() == {}
 
@@ -190,7 +190,7 @@ class TestRefusal:
         rows = made.root, made.issuing
         certificates = [x509.load_der_x509_certificate(row.certificate_der) for row in rows]
         messages = refused(upload, certificates_pem(certificates if which == "issuing" else certificates[:1]))
-        word = "Admit created this authority. It is trusted already and cannot be uploaded."
+        word = "Admit created this authority and already trusts it, so you cannot upload it."
         assert messages == [word] * (2 if which == "issuing" else 1)
         assert externals() == {}
 

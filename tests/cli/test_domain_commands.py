@@ -25,7 +25,7 @@ def test_created_tenant_is_shown_with_ports_and_secret(cli: Admit) -> None:
 def test_tenant_without_msp_is_rejected(cli: Admit) -> None:
     result = cli.run("tenant", "create", "alpha")
     assert result.exit_code == 1
-    assert result.stderr == "Error: msp: No MSP exists. Create one: ./admit msp create SLUG\n"
+    assert result.stderr == "Error: msp: No MSP exists. Create an MSP: ./admit msp create SLUG\n"
 
 
 def test_tenant_has_the_standard_policy_by_default(with_dictionary: Admit) -> None:
@@ -80,7 +80,7 @@ def test_msp_is_suspended_with_tenants_resumed_and_deleted(alpha: Admit) -> None
 def test_unconfirmed_change_is_stored_and_reported(alpha: Admit) -> None:
     result = alpha.run("site", "add", "berlin", "-t", "alpha")
     assert result.exit_code == 0
-    assert "has not confirmed it yet" in result.stderr
+    assert "has not confirmed the change yet" in result.stderr
     assert [site["slug"] for site in alpha.json("site", "list", "-t", "alpha")] == ["berlin", "main"]
 
 

@@ -39,7 +39,7 @@ def test_unmigrated_database_is_reported_with_the_command(alpha: Admit, database
             refused = alpha.run("tenant", "delete", "alpha")
         finally:
             connection.execute("INSERT INTO alembic_version VALUES (%s)", (current,))
-    assert (refused.exit_code, "Migrate it first: ./admit up" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "Migrate the database first: ./admit up" in refused.stderr) == (1, True)
 
 
 def test_exit_status_separates_input_errors_from_conflicts(alpha: Admit) -> None:

@@ -69,11 +69,11 @@ def test_blocked_source_address_is_rejected_and_not_contacted(
     settings = ("--set", f'urls=["ldaps://{host}"]', "--set", "base_dn=dc=corp")
     result = corp.run("identity-source", "add", "inner", *OF_ALPHA, "--kind", "ldap", *settings)
     assert result.exit_code == 2
-    assert "Admit does not connect to it. The platform's operator can allow it" in result.stderr
+    assert "Admit does not connect to this address. The platform's operator can allow this connection" in result.stderr
     assert [row["name"] for row in corp.json("identity-source", "list", *OF_ALPHA)] == ["corp"]
     asked = corp.run("identity-source", "test", "corp", *OF_ALPHA, "--user", "anna", text="anna's password\n")
     assert asked.exit_code == 1
-    assert "127.0.0.1 is a loopback address; Admit does not connect to it" in asked.stdout
+    assert "127.0.0.1 is a loopback address; Admit does not connect to this address" in asked.stdout
     assert "ADMIT_OUTBOUND_NETWORKS" in asked.stdout
 
 
@@ -107,4 +107,4 @@ def test_non_text_file_is_rejected(alpha: Admit, tmp_path: Path, command: tuple[
     (tmp_path / "latin-1").write_bytes("name,password\nJürgen,correct horse\n".encode("latin-1"))
     result = alpha.run(*command[:2], *OF_ALPHA, *command[2:], str(tmp_path / "latin-1"))
     assert result.exit_code == 2
-    assert "latin-1: The file is not UTF-8 text. Save it as UTF-8." in result.stderr
+    assert "latin-1: The file is not UTF-8 text. Save the file as UTF-8." in result.stderr

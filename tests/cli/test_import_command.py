@@ -15,7 +15,7 @@ def test_file_is_previewed_and_then_imported(alpha: Admit, tmp_path: Path):
     # The groups that it names do not exist.
     preview = alpha.run(*asked, "--dry-run")
     assert (preview.exit_code, "line 2: groups: Unknown group 'printers'" in preview.stderr) == (2, True)
-    assert "line 4: 00:00:5e:00:53:03 was skipped: its status is unreg" in preview.stdout
+    assert "line 4: 00:00:5e:00:53:03 was skipped: the status is unreg" in preview.stdout
     refused = alpha.run(*asked)
     assert (refused.exit_code, "line 2: groups" in refused.stderr) == (2, True)
     assert alpha.json("endpoint", "list", *OF_ALPHA) == []

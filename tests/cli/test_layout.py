@@ -28,7 +28,7 @@ def open_up(path: Path) -> None:
 
 def test_before_the_first_start_there_is_no_layout(var: Path):
     assert find_layout() is None
-    with pytest.raises(Refused, match=r"Admit is not running\. Start it: \./admit up"):
+    with pytest.raises(Refused, match=r"Admit is not running\. Start Admit: \./admit up"):
         require_layout()
 
 

@@ -44,7 +44,7 @@ def test_stopped_instance_error_says_how_to_start(ended: Path, command: tuple[st
     result = CliRunner().invoke(admit, [word.format(var=ended) for word in command])
     assert result.exit_code == 1
     assert ("nothing-runs" in result.stdout) if "--json" in command else (result.stdout == "")
-    assert result.stderr == "Error: Admit is not running. Start it: ./admit up\n"
+    assert result.stderr == "Error: Admit is not running. Start Admit: ./admit up\n"
     assert not (ended / "out").exists()
 
 
@@ -53,7 +53,7 @@ def test_failed_first_start_error_says_how_to_start(ended: Path, command: tuple[
     (ended / "admit.env").unlink()
     (ended / "log").mkdir()
     result = CliRunner().invoke(admit, [word.format(var=ended) for word in command])
-    assert (result.exit_code, result.stderr) == (1, "Error: Admit is not running. Start it: ./admit up\n")
+    assert (result.exit_code, result.stderr) == (1, "Error: Admit is not running. Start Admit: ./admit up\n")
 
 
 @pytest.mark.parametrize("command", [("tenant", "list"), ("logs",)], ids=" ".join)
@@ -62,4 +62,4 @@ def test_never_started_error_says_how_to_start(
 ) -> None:
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path / "var"))
     result = CliRunner().invoke(admit, command)
-    assert (result.exit_code, result.stderr) == (1, "Error: Admit is not running. Start it: ./admit up\n")
+    assert (result.exit_code, result.stderr) == (1, "Error: Admit is not running. Start Admit: ./admit up\n")

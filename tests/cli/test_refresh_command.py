@@ -139,4 +139,4 @@ def test_impossible_refresh_is_reported(
     # No worker runs here.
     late = alpha.run("ca", "refresh", "-t", "alpha")
     assert late.exit_code != 0
-    assert "The worker did not fetch all statuses within 0 s. It continues." in late.stderr
+    assert "The worker did not fetch all statuses within 0 s. The worker continues." in late.stderr

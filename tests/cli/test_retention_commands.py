@@ -46,7 +46,7 @@ def test_shorter_retention_needs_confirmation(measured: Admit) -> None:
     command = ("retention", "set", "-t", "alpha", "--log", "auth", "--days", "30")
     refused = measured.run(*command, text="n\n")
     assert refused.exit_code == 1
-    assert "10 days of the auth log will be deleted. This takes effect in 7 days." in refused.stderr
+    assert "10 days of the auth log will be deleted. This change takes effect in 7 days." in refused.stderr
     assert measured.json("retention", "show", "-t", "alpha")[0]["days"] == 90
     row = measured.json(*command, "--yes")
     today = utc_now().date()

@@ -39,7 +39,7 @@ def test_failed_first_start_leaves_no_partial_layout(unstarted):
     with occupied_port(socket.SOCK_DGRAM, unstarted.first_port):
         assert unstarted.try_up().returncode == 1
     for command in (("tenant", "list"), ("logs",), ("demo",)):
-        assert unstarted.admit(*command).stderr == "Error: Admit is not running. Start it: ./admit up\n"
+        assert unstarted.admit(*command).stderr == "Error: Admit is not running. Start Admit: ./admit up\n"
     assert unstarted.admit("down", "--purge", "--yes").returncode == 0
     assert not unstarted.var.exists()
 

@@ -179,7 +179,7 @@ def test_cancelled_request_is_not_sent(request_coa, live, scoped, tenants):
         given = {"actor": ACTOR, "tenant_id": tenants[0], "request_id": request.id}
         done = service.withdraw_request(session, **given)
         assert (done.state, done.detail) == ("withdrawn", f"Withdrawn by {ACTOR}.")
-        with pytest.raises(Conflict, match=r"has ended\. Its state is withdrawn"):
+        with pytest.raises(Conflict, match=r"has ended\. The state of the request is withdrawn"):
             service.withdraw_request(session, **given)
         with pytest.raises(service.CoaRequestNotFound, match="Unknown request 0"):
             service.withdraw_request(session, **given | {"request_id": 0})

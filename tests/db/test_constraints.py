@@ -107,16 +107,16 @@ def test_each_foreign_key_has_a_message_and_a_field(database: Database) -> None:
     [
         (
             "INSERT INTO msps (slug, name) VALUES ('a', 'A'), ('a', 'B')",
-            "slug: An MSP with this slug already exists. Choose another one.",
+            "slug: An MSP with this slug already exists. Choose another value.",
         ),
         (
             "INSERT INTO tenants (slug, name, msp_id) VALUES ('a', 'A', gen_random_uuid())",
-            "msp: The request refers to an MSP that does not exist. Reload and try again.",
+            "msp: The request refers to an MSP that does not exist. Reload the object and try again.",
         ),
         (
             "WITH made AS (INSERT INTO msps (slug, name) VALUES ('a', 'A') RETURNING id)"
             " INSERT INTO tenants (slug, name, msp_id) SELECT 'a', 'A', id FROM made; DELETE FROM msps",
-            "The object is still in use by: tenants. Change or delete those first.",
+            "The object is still in use by: tenants. Change or delete the objects that use it first.",
         ),
     ],
 )

@@ -81,8 +81,8 @@ def test_acl_by_name_and_by_entries_exclude_each_other():
 def test_reply_attribute_all_vendors_get_by_key_is_rejected():
     reply = [{"attribute": "session-timeout", "value": "60"}, {"attribute": "Tunnel-Type", "value": "VLAN"}]
     assert of_permit(vlan="20", session_timeout=60, reply=reply) == {
-        "reply[0].attribute": "session_timeout already sets this attribute; use only one of them",
-        "reply[1].attribute": "vlan already sets this attribute; use only one of them",
+        "reply[0].attribute": "session_timeout already sets this attribute; use only one of the two",
+        "reply[1].attribute": "vlan already sets this attribute; use only one of the two",
     }
 
 

@@ -155,7 +155,7 @@ def test_invalid_request_keeps_the_secret_valid(est: EstServer, app_engine: Engi
         (b"", "not a readable PKCS#10"),
         (b"\xff" * 20, "not base64"),
         (b"Zm9v", "not a readable PKCS#10"),
-        (base64.b64encode(forged), "not signed with its own key"),
+        (base64.b64encode(forged), "not signed with the key that it contains"),
         (encoded(common_name="other"), "requires 'kiosk'"),
         (encoded(common_name="kiosk", key=ec.generate_private_key(ec.SECP256K1())), "must be ECDSA on P-256"),
     ):

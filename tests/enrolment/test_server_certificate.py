@@ -113,7 +113,7 @@ def test_certificate_of_an_administrator_is_warned_about(
         caplog.clear()
         caretaker.look()
         seconds += 3600
-        told += [hours // 24 for record in caplog.records if "renew it" in record.message]
+        told += [hours // 24 for record in caplog.records if "renew the certificate" in record.message]
     assert told == [60, 30, 14, 7, 1]
     assert theirs.read_bytes() == certificates_pem([shown(settings)])
 

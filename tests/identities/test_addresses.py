@@ -24,7 +24,7 @@ def test_blocked_directory_address_is_never_contacted(listener, host):
         lambda: build_source_client("corp", "ldap", document, b"", DEFAULT_REACH), "anna", "secret"
     )
     assert answer.reason == "directory-refused"
-    assert "a loopback address; Admit does not connect to it" in answer.detail
+    assert "a loopback address; Admit does not connect to this address" in answer.detail
     assert "ADMIT_OUTBOUND_NETWORKS" in answer.detail
     assert not has_connected(listener)
 

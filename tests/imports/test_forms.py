@@ -98,7 +98,7 @@ def test_freeradius_clients_become_nases() -> None:
     assert found.mistakes == []
     told = skipped_notes(found)
     for part in (
-        "2: client north: its secret is too short",
+        "2: client north: the secret is too short",
         "9: client north: coa_server was skipped",
         "12: client everything was skipped: 198.51.100.0/24 is a network",
         "16: client six did not require Message-Authenticator",
@@ -206,8 +206,8 @@ def test_freeradius_users_become_users_and_endpoints() -> None:
         "5: steve: Reply-Message was skipped",
         "9: 00-00-5E-00-53-01 got Tunnel-Private-Group-Id 30",
         "11: hash has an NT hash",
-        "12: ssha was skipped: the hash of its password is not supported (SSHA-Password)",
-        "14: nobody was skipped: it has no password",
+        "12: ssha was skipped: the hash of the password is not supported (SSHA-Password)",
+        "14: nobody was skipped: the user has no password",
         "15: DEFAULT was skipped",
     ):
         assert part in told

@@ -96,7 +96,7 @@ def test_bundle_is_downloaded_once_with_its_password(
     assert (b"3-KeyTripleDES" in shown.stderr) == bool(legacy)
     for again in (client.get(path(token)), client.post(path(token), data=P12)):
         assert again.status_code == 404
-        assert "was used already" in again.text
+        assert "was already used" in again.text
         assert_private(again)
     assert signed(app_engine, alpha) == 2
 

@@ -118,7 +118,7 @@ def test_request_with_a_bad_signature_is_rejected(tmp_path: Path) -> None:
     elliptic = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-outform", "DER")
     made = bytearray(_request(tmp_path, *elliptic))
     made[made.index(b"laptop 1")] ^= 1
-    with pytest.raises(RequestNotAllowed, match="not signed with its own key"):
+    with pytest.raises(RequestNotAllowed, match="not signed with the key that it contains"):
         read_signing_request(bytes(made))
 
 

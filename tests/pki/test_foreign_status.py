@@ -62,7 +62,7 @@ def test_crl_limited_to_user_certificates_is_parsed():
     [
         (lambda: crl(by=TWIN), "not signed by the authority"),
         (lambda: crl(by=authority("Other", NOW)), "from another authority"),
-        (lambda: crl(begin=NOW - 2 * DAY, end=NOW - DAY), "It expired at"),
+        (lambda: crl(begin=NOW - 2 * DAY, end=NOW - DAY), "The status expired at"),
         (lambda: crl(begin=NOW + HOUR), "in the future"),
         (lambda: crl((x509.DeltaCRLIndicator(3), True)), "delta CRL"),
         (lambda: crl(point(indirect_crl=True)), "partial"),
@@ -178,7 +178,7 @@ def test_response_without_an_end_is_valid_for_a_short_while():
         (lambda: answer(about=authority("other", NOW, by=CA, ca=False)), "for another certificate"),
         (lambda: answer(issuer=TWIN), "for another certificate"),
         (lambda: answer(status=ocsp.OCSPCertStatus.UNKNOWN), "does not know"),
-        (lambda: answer(begin=NOW - DAY, end=NOW - HOUR), "It expired at"),
+        (lambda: answer(begin=NOW - DAY, end=NOW - HOUR), "The status expired at"),
         (lambda: answer(begin=NOW + HOUR, end=NOW + DAY), "in the future"),
         (
             lambda: ocsp.OCSPResponseBuilder.build_unsuccessful(ocsp.OCSPResponseStatus.TRY_LATER).public_bytes(

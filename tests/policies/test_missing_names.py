@@ -62,7 +62,7 @@ def test_draft_with_unknown_references_is_rejected(do, main, add, attribute: str
     with pytest.raises(InvalidPolicy) as caught:
         save(do, rule_that_names(attribute, "core", "edge"))
     assert {each.place: each.message for each in caught.value.mistakes} == {
-        "rules[0].when.value[1]": f"unknown {what} 'edge'; create it first: {operation}"
+        "rules[0].when.value[1]": f"unknown {what} 'edge'; create this object first: {operation}"
     }
     save(do, rule_that_names(attribute, "core"))
     # The site named here always exists.

@@ -53,8 +53,8 @@ def test_group_in_use_cannot_be_deleted_and_policies_are_listed(do, save):
     with pytest.raises(InUse) as refused:
         do(ENDPOINT_GROUPS.remove, name="printers")
     assert str(refused.value) == (
-        "group: Policies use 'printers': guests version 2 (draft), office version 1 (published). It has 1 member. "
-        "Remove it from them first, and publish them again if they are published:"
+        "group: Policies use 'printers': guests version 2 (draft), office version 1 (published). The group has"
+        " 1 member. Remove the name from these policies first. If a policy is published, publish it again:"
         " getPolicyVersion, updatePolicyDraft, publishPolicy."
     )
 

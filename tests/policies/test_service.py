@@ -72,7 +72,9 @@ def test_user_groups_may_come_from_a_directory(do, policy):
     """This applies only to user groups, and only if the tenant has a directory."""
     document = good()
     document["rules"][0]["when"] = {"attribute": "user.group", "operator": "equals", "value": "WLAN-Staff"}
-    with pytest.raises(InvalidPolicy, match=r"unknown user group 'WLAN-Staff'; create it first: createUserGroup"):
+    with pytest.raises(
+        InvalidPolicy, match=r"unknown user group 'WLAN-Staff'; create this object first: createUserGroup"
+    ):
         do(policies.save_draft, slug="main", document=document)
 
     settings = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net"}
@@ -102,7 +104,7 @@ def test_cell_without_dictionary_gives_a_clear_error(app_engine, cell_engine):
     tenant = make_tenant(app_engine, platform, "alpha")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         policies.create_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="main")
-        with pytest.raises(DictionaryMissing, match="which uploads them"):
+        with pytest.raises(DictionaryMissing, match="which uploads the dictionaries"):
             policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="main", document=good())
 
 

@@ -50,7 +50,7 @@ def test_published_version_is_used_or_the_newest_with_a_note(ask, publish, as_te
     as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=good("31"))
     found = ask(PRINTER, slug="main")
     assert (found.policy, found.version, found.decision.vlan, found.notes) == ("main", 1, "20", ())
-    with pytest.raises(InvalidInput, match="Choose one: main, other"):
+    with pytest.raises(InvalidInput, match="Choose a policy: main, other"):
         ask(PRINTER)
 
 

@@ -61,10 +61,10 @@ def test_publish_is_rejected_if_a_nas_does_not_support_it(do, main):
     assert {mistake.place: mistake.message for mistake in caught.value.mistakes} == {
         "rules[0].then.acl": "UniFi: ACLs by RADIUS are not supported; use a VLAN with its own rules "
         "(ap-0, ap-1, ap-2 and 2 more NASes at site main); "
-        "or use it in a rule with a condition on nas.vendor",
+        "or use the result in a rule with a condition on nas.vendor",
         "fallback.role": "UniFi: roles by RADIUS are not supported; use vlan "
         "(ap-0, ap-1, ap-2 and 2 more NASes at site main); "
-        "or use it in a rule with a condition on nas.vendor",
+        "or use the result in a rule with a condition on nas.vendor",
     }
     assert current_version(do) == 1
 
@@ -242,7 +242,7 @@ def test_assignment_waits_for_a_running_publish(do, main, app_engine, tenant):
 def test_unpublished_policy_cannot_replace_the_current_one(do, main):
     publish(do, acl_rule())
     other = do(policies.create_policy, slug="other")
-    with pytest.raises(Conflict, match="would deny everyone; it now uses 'main'"):
+    with pytest.raises(Conflict, match=r"would deny all requests\. The site now uses 'main'"):
         do(site_settings.assign_policy, slug="main", policy_id=other.id)
     assert do(sites.require_by_slug, acting=False, slug="main").policy_id == main.id
     do(policies.save_draft, slug="other", document=good())

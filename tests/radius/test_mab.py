@@ -212,7 +212,7 @@ def test_rejected_device_gets_a_reason(cell, mac, reason):
 def test_unknown_random_address_gets_its_own_reason(cell, mac, told):
     assert radclient(cell.alpha, *pap(mac, mac, calling=mac)).code == "Access-Reject"
     record = cell.decision()
-    assert (record.reason, "invented this address" in record.detail) == ("unknown-mac", told)
+    assert (record.reason, "uses a random (private) address" in record.detail) == ("unknown-mac", told)
 
 
 @pytest.mark.parametrize("name", ["02a0c000000", "02a0c00000011", "02a0c000000g", "02:a0:c0:00:00:01:x"])

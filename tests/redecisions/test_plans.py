@@ -79,4 +79,4 @@ def test_approved_runs_items_are_looked_up_by_index(net):
     older, later = net.runs
     assert older["items"] == {"found": half, "withdrawn": DEVICES - half}
     assert later["items"] == {"found": DEVICES}
-    assert later["detail"].endswith(f"Approved re-decision {runs[0]} sends {half} more requests.")
+    assert later["detail"].endswith(f"Approved re-decision {runs[0]} still sends {half} requests.")

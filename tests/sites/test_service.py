@@ -46,7 +46,7 @@ def test_site_with_a_nas_cannot_be_deleted(session: Session, tenant_id: TenantId
     who = {"actor": ACTOR, "tenant_id": tenant_id}
     site = sites.create_site(session, **who, slug="berlin")
     nases.create_nas(session, **who, site_id=site.id, name="core", seal=seal, identifier="core-1")
-    with pytest.raises(InUse, match=r"has 1 NAS\. Delete them first"):
+    with pytest.raises(InUse, match=r"has 1 NAS\. Delete these NASes first"):
         sites.delete_site(session, **who, slug="berlin")
     nases.delete_nas(session, **who, reference="core")
     sites.delete_site(session, **who, slug="berlin")

@@ -133,7 +133,10 @@ def test_purge_deletes_rows_retires_slot_and_keeps_audit(app_engine: Engine, pla
 
 def test_purge_of_an_undeleted_tenant_is_rejected(app_engine: Engine, platform: Platform) -> None:
     tenant_id = make_tenant(app_engine, platform, "alpha").id
-    with pytest.raises(Conflict, match="Delete it first"), session_scope(PlatformScope(), engine=app_engine) as session:
+    with (
+        pytest.raises(Conflict, match="Delete the tenant first"),
+        session_scope(PlatformScope(), engine=app_engine) as session,
+    ):
         tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
 
 

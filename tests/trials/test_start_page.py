@@ -182,6 +182,6 @@ def test_decisions_have_advice():
     ).body.decode()
     assert "&lt;i&gt; at sw&lt;1&gt;" in shown
     assert "rejected: Unknown device" in shown
-    assert "Unblock it if the device should be admitted.</span>" in shown
+    assert "If the device should be admitted, unblock the endpoint.</span>" in shown
     assert 'href="/start/acme?mac=00:00:5e:00:53:77#device"' in shown
     assert "00:00:5e:00:53:77 at sw&lt;1&gt;</td>\n<td>admitted: Admitted by a rule" in shown

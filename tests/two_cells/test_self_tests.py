@@ -118,7 +118,7 @@ def test_self_test_reports_a_killed_cell_and_the_next_passes(
     assert why == {
         "No response. Check that the cell and its radiusd are running."
         if with_radiusd
-        else "The cell responded, but its log has no entry. Check that the agent ships the journal."
+        else "The cell responded, but the log has no entry of this test. Check that the agent ships the journal."
     }
     with monkeypatch.context() as patch:
         patch.setattr(runner, "_LIVE_SECONDS", 0.5)

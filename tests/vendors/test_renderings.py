@@ -204,7 +204,7 @@ def test_entries_may_differ_by_vendor():
 
 def test_conflicting_keys_are_rejected_only_for_that_vendor():
     assert refusals("default", acl="a", role="b") == (
-        VendorRefusal("role", "acl already uses Filter-Id; use only one of them"),
+        VendorRefusal("role", "acl already uses Filter-Id; use only one of the two"),
     )
     assert refusals("hpe", acl="a", role="b") == ()
 
@@ -212,7 +212,7 @@ def test_conflicting_keys_are_rejected_only_for_that_vendor():
 def test_conflicting_attribute_is_rejected_only_for_that_vendor():
     reply = (ReplyAttribute("aruba-user-role", ":=", "x"),)
     (refusal,) = refusals("aruba", role="staff", reply=reply)
-    assert refusal == VendorRefusal("reply[0].attribute", "role already sets this attribute; use only one of them")
+    assert refusal == VendorRefusal("reply[0].attribute", "role already sets this attribute; use only one of the two")
     assert refusals("hpe", role="staff", reply=reply) == ()
     password = (ReplyAttribute("Tunnel-Password", ":=", "x"),)
     assert [found.place for found in refusals("meraki", psk="endpoint", reply=password)] == ["reply[0].attribute"]

@@ -87,7 +87,9 @@ def create_token(
     above = sorted(wanted - permissions_at(owner.level))
     if above:
         raise InvalidInput(
-            f"Permissions of a higher level: {', '.join(above)}.", place="permissions", remedy="Remove them."
+            f"Permissions of a higher level: {', '.join(above)}.",
+            place="permissions",
+            remedy="Remove these permissions.",
         )
     require_may_grant(held, wanted)
     now = utc_now()

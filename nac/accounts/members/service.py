@@ -296,7 +296,7 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
     wanted = set(slugs)
     if owner.level is not PermissionLevel.MSP or not wanted:
         message = (
-            "`tenants` is empty. Name a tenant, or omit it for all."
+            "`tenants` is empty. Name a tenant, or omit `tenants` for all tenants."
             if owner.level is PermissionLevel.MSP
             else "Only an MSP has tenants."
         )
@@ -321,7 +321,9 @@ class MemberManagers:
     def require_without(self, membership_ids: Collection[UUID]) -> None:
         """Raise LastManager if no manager would remain without these memberships."""
         if self.roles and self.roles.keys() <= set(membership_ids):
-            raise LastManager(remedy="First assign such a role to another member, who must then sign in.")
+            raise LastManager(
+                remedy="First assign a role that can manage members to another member, who must then sign in."
+            )
 
     def require_without_role(self, custom_role_id: UUID) -> None:
         self.require_without([each for each, role_id in self.roles.items() if role_id == custom_role_id])

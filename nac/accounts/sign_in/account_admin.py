@@ -62,7 +62,7 @@ def require_may_manage(session: Session, *, held: Collection[Permission], person
     if more:
         raise PermissionMissing(
             f"This person has permissions that you do not have: {', '.join(sorted(more))}.",
-            remedy="Ask an administrator who has all of them.",
+            remedy="Ask an administrator who has all these permissions.",
         )
     return person
 

@@ -121,7 +121,7 @@ def create_passkey(
         backed_up=made.credential_backed_up,
     )
     if repository.lock_passkey(session, person.id, credential_id) is not None:
-        raise AlreadyExists("You already have this passkey.", place="credential", remedy="Use it to sign in.")
+        raise AlreadyExists("You already have this passkey.", place="credential", remedy="Sign in with this passkey.")
     try:
         with session.begin_nested():
             session.add(row)

@@ -60,7 +60,10 @@ def update_rule(
     Raises SecondFactorNeeded if the caller would lose access. Raises SignOnNotProven if all members could lose access.
     """
     if two_factors and by is not None and not by.has_two_factors:
-        raise SecondFactorNeeded("You would lose access yourself.", remedy="Sign in with two factors first.")
+        raise SecondFactorNeeded(
+            "You would lose your own access, because you signed in with one factor.",
+            remedy="Sign in with two factors first.",
+        )
     sign_ons.lock_owner(session, owner)
     row = _get_or_create(session, owner)
     before = _audit_values(session, row)
@@ -105,7 +108,8 @@ def _require_proven(session: Session, owner: Owner) -> None:
     came = select(SignIn.person_id).where(SignIn.sign_on_id == sign_on.id, SignIn.created_at >= sign_on.updated_at)
     if managers.isdisjoint(session.scalars(came)):
         raise SignOnNotProven(
-            place="sign_on_only", remedy="Sign in with it as a member who can manage members, then try again."
+            place="sign_on_only",
+            remedy="Sign in with the single sign-on as a member who can manage members, then try again.",
         )
 
 

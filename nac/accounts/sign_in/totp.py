@@ -27,7 +27,7 @@ def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
     """Create a secret. It becomes active with `confirm_totp`. Use in PersonScope. Raises TotpIsThere."""
     row = repository.get_totp(session, person.id)
     if row is not None and row.confirmed_at is not None:
-        raise TotpIsThere(remedy="Remove it first.")
+        raise TotpIsThere(remedy="Remove the existing authenticator app first.")
     totp = pyotp.TOTP(pyotp.random_base32(), name=person.email, issuer=_ISSUER)
     sealed = seal(totp.secret.encode(), _context(person.id))
     if row is None:
@@ -43,7 +43,7 @@ def confirm_totp(session: Session, *, actor: str, person: Person, code: str, uns
     if row is None:
         raise NotFound("No authenticator app is being added.", remedy="Start again.")
     if row.confirmed_at is not None:
-        raise TotpIsThere(remedy="Remove it first.")
+        raise TotpIsThere(remedy="Remove the existing authenticator app first.")
     if not _use_matching_step(session, row, code, unseal, now):
         raise SignInRefused("Wrong code.", place="code", remedy="Check the clock of the device.")
     session.refresh(row)

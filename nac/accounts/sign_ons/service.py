@@ -107,7 +107,7 @@ def set_up_sign_on(
     before = parse_settings(row) if row is not None else None
     if secret is None and (before is None or _differ(before, settings, SECRET_BOUND_SETTINGS)):
         raise InvalidInput(
-            "The client secret is required for a new provider.", place="client_secret", remedy="Send it."
+            "The client secret is required for a new provider.", place="client_secret", remedy="Send the client secret."
         )
     if secret is not None and len(secret) > _SECRET_CHARACTERS:
         raise InvalidInput("The client secret is too long.", place="client_secret")

@@ -69,7 +69,7 @@ def _check_client(settings: SignOnSettings) -> None:
     require_name(settings.client_id, place="client_id")
     require_name(settings.groups_claim, place="groups_claim")
     if "openid" not in settings.scope.split() or not settings.scope.isprintable():
-        raise InvalidInput("The scope has no `openid`.", place="scope", remedy="Add it.")
+        raise InvalidInput("The scope has no `openid`.", place="scope", remedy="Add `openid`.")
 
 
 def _check_authorities(settings: SignOnSettings) -> None:
@@ -78,7 +78,9 @@ def _check_authorities(settings: SignOnSettings) -> None:
             raise ValueError("too long")
         tls_context(settings.ca_certificate)
     except (ssl.SSLError, ValueError) as exc:
-        raise InvalidInput("Invalid certificates.", place="ca_certificate", remedy="Send them in PEM.") from exc
+        raise InvalidInput(
+            "Invalid certificates.", place="ca_certificate", remedy="Send the certificates in PEM."
+        ) from exc
 
 
 def _check_joins(settings: SignOnSettings) -> None:
@@ -89,7 +91,7 @@ def _check_joins(settings: SignOnSettings) -> None:
             raise InvalidInput(
                 "This join would make all people of the provider members.",
                 place=f"joins.{number}",
-                remedy="Set a domain, a group or both.",
+                remedy="Set a domain, a group, or a domain and a group.",
             )
         if join.domain != join.domain.lower() or "@" in join.domain:
             raise InvalidInput(f"Invalid domain {join.domain!r}.", place=f"joins.{number}.domain")

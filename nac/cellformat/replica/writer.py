@@ -330,7 +330,9 @@ def _lock_directory(directory: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
         os.close(descriptor)
-        raise files.ReplicaError(f"another agent already writes the replica in {directory}: stop it first") from exc
+        raise files.ReplicaError(
+            f"another agent already writes the replica in {directory}: stop that agent first"
+        ) from exc
     return descriptor
 
 

@@ -139,7 +139,7 @@ def resolve_names(secret: NameBinding, request: SigningRequest | None) -> tuple[
         raise NameRefused(
             f"The common name is {proposed!r}, but the secret requires {common_name!r}.",
             place="subject",
-            remedy="Use that name or leave it out.",
+            remedy="Use the common name that the secret requires, or omit the common name.",
         )
     _require_allowed_names(bound, request.sans if request else ())
     return common_name, bound
@@ -151,7 +151,7 @@ def _require_allowed_names(bound: Iterable[San], proposed: Iterable[San]) -> Non
         raise NameRefused(
             f"The enrolment secret does not permit {', '.join(foreign)}.",
             place="subjectAltName",
-            remedy=f"It permits {', '.join(allowed) or 'no alternative names'}. Remove the others.",
+            remedy=f"The secret permits {', '.join(allowed) or 'no alternative names'}. Remove all other names.",
         )
 
 
@@ -259,13 +259,13 @@ def _require_same_holder(session: Session, old: Certificate, request: SigningReq
         raise NameRefused(
             f"The request has the common name {request.common_name!r}, but the certificate has {old.common_name!r}.",
             place="subject",
-            remedy="A renewal keeps its names (RFC 7030 4.2.2).",
+            remedy="Renew with the names of the old certificate (RFC 7030 4.2.2).",
         )
     if request.sans and set(request.sans) != set(sans):
         raise NameRefused(
-            "The alternative names differ from those of the certificate.",
+            "The alternative names of the request differ from the names in the certificate.",
             place="subjectAltName",
-            remedy="A renewal keeps its names (RFC 7030 4.2.2).",
+            remedy="Renew with the names of the old certificate (RFC 7030 4.2.2).",
         )
 
 

@@ -49,16 +49,16 @@ class TooManyGuesses(AdmitError):
 
     def __init__(self, retry_after_seconds: int) -> None:
         self.retry_after_seconds = retry_after_seconds
-        super().__init__("Too many wrong secrets from this address.", remedy="Try again in some minutes.")
+        super().__init__("Too many wrong secrets from this address.", remedy="Try again in a few minutes.")
 
 
 class AnswerUnderWay(Unavailable):
-    """The same request is already being processed."""
+    """Admit is already processing this request."""
 
     retry_after_seconds = 1
 
     def __init__(self) -> None:
-        super().__init__("The same request is already being processed.", remedy="Try again in a second.")
+        super().__init__("Admit is already processing this request.", remedy="Try again in a second.")
 
 
 class NameRefused(InvalidInput):

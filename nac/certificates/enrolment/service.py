@@ -171,9 +171,9 @@ def _require_name_binding(*, is_bound: bool, uses: int, any_name: bool) -> None:
         )
     if not is_bound and uses == 1 and not any_name:
         raise InvalidEnrolmentSecret(
-            "A secret for one use needs the name of its device.",
+            "A secret for one use needs the name of one device.",
             place="common_name",
-            remedy="Set a name, an endpoint or a user. If the device chooses its name, allow any name (any_name).",
+            remedy="Set a name, an endpoint or a user. If the device chooses its own name, allow any name (any_name).",
         )
 
 

@@ -49,7 +49,7 @@ def check_settings(settings: WebhookSettings) -> WebhookSettings:
         try:
             ip_network(text)
         except ValueError as exc:
-            mistakes.append(("networks", f"{exc}; write it as 10.1.0.0/16"))
+            mistakes.append(("networks", f"{exc}; write a network as 10.1.0.0/16"))
     if settings.ca_certificate:
         try:
             tls_context(settings.ca_certificate)

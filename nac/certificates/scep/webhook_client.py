@@ -109,7 +109,9 @@ class _ConcurrencyLimit:
         """Count one request of the tenant while the context is open. Raises WebhookUnavailable above the limit."""
         with self._lock:
             if self._taken[tenant] >= self._most:
-                raise WebhookUnavailable(f"{self._most} enrolments are already waiting for its response.", place=_PLACE)
+                raise WebhookUnavailable(
+                    f"{self._most} enrolments are already waiting for a response of the webhook.", place=_PLACE
+                )
             self._taken[tenant] += 1
         try:
             yield
@@ -142,7 +144,9 @@ def ask_webhook(
     if answer.decision == "deny":
         return Denial(answer.reason[:_MAX_TEXT])
     if not answer.common_name and not sans:
-        raise WebhookUnavailable("The webhook permits the enrolment, but its response has no name.", place=_PLACE)
+        raise WebhookUnavailable(
+            "The webhook permits the enrolment, but the webhook's response has no name.", place=_PLACE
+        )
     return Permit(answer.common_name or None, _san_texts(sans))
 
 

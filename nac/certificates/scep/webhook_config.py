@@ -19,7 +19,8 @@ from nac.models import ScepWebhook
 
 _SECRET_BYTES = 32
 _NETWORKS_REMEDY = Advice(
-    "Set the webhook with a network that includes its address", NextStep("updateScepWebhook", {"networks": ""})
+    "Set the webhook again, with a network that includes the address of the webhook",
+    NextStep("updateScepWebhook", {"networks": ""}),
 )
 
 
@@ -55,7 +56,7 @@ def require_webhook(session: Session, *, tenant_id: TenantId, lock: bool = False
     row = find_webhook_row(session, tenant_id=tenant_id, lock=lock)
     if row is None:
         raise ScepWebhookNotFound(
-            "The tenant has no SCEP webhook.", place="webhook", remedy=Advice("Create one.", "updateScepWebhook")
+            "The tenant has no SCEP webhook.", place="webhook", remedy=Advice("Create a webhook.", "updateScepWebhook")
         )
     return row
 

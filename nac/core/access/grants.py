@@ -184,7 +184,7 @@ def require_permissions(
     missing = sorted(set(wanted).difference(held))
     if missing:
         where = f" on the {level.name.lower()}" if level is not None else ""
-        what, them = ("permissions", "them") if len(missing) > 1 else ("permission", "it")
+        what, them = ("permissions", "these permissions") if len(missing) > 1 else ("permission", "this permission")
         raise PermissionMissing(
             f"You need the {what} {', '.join(missing)}{where}.",
             remedy=f"Ask an administrator for a role with {them}.",
@@ -207,7 +207,7 @@ def require_covers(held: Collection[Permission], theirs: Iterable[Permission], *
     if missing:
         raise PermissionMissing(
             f"{what} has permissions that you do not have: {', '.join(missing)}.",
-            remedy="Ask an administrator who has all of them.",
+            remedy="Ask an administrator who has all these permissions.",
         )
 
 

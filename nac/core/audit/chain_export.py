@@ -88,7 +88,7 @@ def _read_piece(session: Session, chain: AuditChain, behind: int) -> tuple[str, 
 def _require_chain(session: Session, owner: Owner) -> AuditChain:
     chain = repository.get_chain(session, owner)
     if chain is None:
-        raise NothingSealed(remedy="Try again in a few seconds. The worker seals entries after they are written.")
+        raise NothingSealed(remedy="Try again in a few seconds. The worker seals new entries every few seconds.")
     return chain
 
 

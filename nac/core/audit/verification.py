@@ -109,7 +109,7 @@ def _verify_entry(
             result.find(f"{where}: the entry was changed, or does not follow the previous one")
         entry_id = _parse_object(text, number).get("id")
         if not isinstance(entry_id, int) or entry_id in seen:
-            result.find(f"{where}: its id is missing or repeated")
+            result.find(f"{where}: the id of the entry is missing or repeated")
         else:
             seen.add(entry_id)
     result.last = position
@@ -140,9 +140,11 @@ def _compare_head(result: ChainVerification, head: KnownHead, hashes: dict[int, 
     if head.chain != result.chain:
         result.find(f"the stored head belongs to another chain: {head.chain}")
     elif head.position > result.last:
-        result.find(f"the stored head has {head.position} entries, the export {result.last}: entries were deleted")
+        result.find(
+            f"the stored head has {head.position} entries, but the export has {result.last}: entries were deleted"
+        )
     elif head.position < result.after:
-        result.notes.append(f"the stored head is for entry {head.position}, which is before this export")
+        result.notes.append(f"the stored head is for entry {head.position}, and this export begins after that entry")
     elif hashes.get(head.position) != head.digest:
         result.find(f"the stored head has another entry {head.position}: earlier entries were rewritten")
     if result.public_key and _raw_public_key(head.public_key) != _raw_public_key(result.public_key):

@@ -42,7 +42,7 @@ _NEVER_ENDS_PROBLEM = {
     "code": "job-never-ends",
     "title": "The job does not finish.",
     "detail": f"The worker stopped {MAX_LAPSES} times without progress of the job.",
-    "remedy": "Send less at once, or check the worker's log and memory. Then retry the job.",
+    "remedy": "Send less data in one request, or check the worker's log and memory. Then retry the job.",
 }
 _INTERNAL_PROBLEM = {
     "code": "internal-error",

@@ -70,7 +70,9 @@ def start_job(
     _require_room(session, owner)
     plain = json.dumps(input, separators=(",", ":")).encode()
     if len(plain) > MAX_INPUT_BYTES:
-        raise InvalidInput(f"The input has more than {MAX_INPUT_BYTES} bytes.", remedy="Send it in several parts.")
+        raise InvalidInput(
+            f"The input has more than {MAX_INPUT_BYTES} bytes.", remedy="Send the input in several parts."
+        )
     job_id = uuid4()
     origin = audit.get_origin(session)
     job = Job(
@@ -95,7 +97,9 @@ def start_job(
 def _require_room(session: Session, owner: Owner) -> None:
     lock_quota(session, "jobs", owner)
     if repository.count_waiting(session, owner) >= MAX_WAITING:
-        raise Conflict(f"The limit of {MAX_WAITING} open jobs is reached.", remedy="Wait for them or cancel one.")
+        raise Conflict(
+            f"The limit of {MAX_WAITING} open jobs is reached.", remedy="Wait until a job ends, or cancel a job."
+        )
 
 
 def open_input(job: Job, unseal: Unseal) -> dict[str, Any]:
@@ -174,7 +178,10 @@ def retry_job(
 
 def _require_may_start(job: Job, held: Collection[Permission]) -> None:
     if job.needs is None:
-        raise Conflict("An earlier version started the job without its permissions.", remedy="Start a new job.")
+        raise Conflict(
+            "An earlier version of Admit started the job and did not store the job's permissions.",
+            remedy="Start a new job.",
+        )
     if not set(job.needs) <= set(Permission):
         raise Conflict("The job needs a permission that no longer exists.", remedy="Start a new job.")
     for needed in job.needs:

@@ -166,7 +166,7 @@ def _find_collisions(
     for source, item in of_keys:
         owner = owners.setdefault(item.attribute.lower(), source) if item.operator == ":=" else source
         if owner != source:
-            yield VendorRefusal(source, f"{owner} already uses {item.attribute}; use only one of them")
+            yield VendorRefusal(source, f"{owner} already uses {item.attribute}; use only one of the two")
 
 
 def _render_reply_attributes(results: Results, used: set[str]) -> Iterator[RenderedAttribute]:
@@ -189,5 +189,5 @@ def _find_set_twice(
                 owners[name] = source
         elif name in owners:
             yield VendorRefusal(
-                f"{source}.attribute", f"{owners[name]} already sets this attribute; use only one of them"
+                f"{source}.attribute", f"{owners[name]} already sets this attribute; use only one of the two"
             )

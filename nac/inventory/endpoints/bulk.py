@@ -44,7 +44,7 @@ _LOCK_BATCH = 5_000
 # Number of rows per INSERT.
 _BATCH_ROWS = 1_000
 _CREATE_GROUP_REMEDY = Advice(
-    "Create it, or create all missing groups.",
+    "Create the group, or create all missing groups.",
     NextStep("createEndpointGroup"),
     NextStep(parameters={"make_groups": "true"}),
 )

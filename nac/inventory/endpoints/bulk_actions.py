@@ -26,8 +26,8 @@ from nac.models import Endpoint
 from nac.models.endpoint import EndpointStatus
 from nac.sessions.coa_requests import request_queue
 
-_CLASSIFY_REMEDY = Advice("Classify it.", "classifyEndpoints")
-_LIST_REMEDY = Advice("Remove it. List endpoints.", "listEndpoints")
+_CLASSIFY_REMEDY = Advice("Classify the endpoint.", "classifyEndpoints")
+_LIST_REMEDY = Advice("Remove the row. List endpoints.", "listEndpoints")
 # Number of endpoints between two progress reports.
 _BATCH_ROWS = 1_000
 GroupingMode = Literal["set-groups", "join-groups", "leave-groups"]
@@ -44,7 +44,7 @@ def delete_endpoints(
         if endpoint.id in left:
             mac = display_mac(endpoint.mac)
             revocation = NextStep("revokeCertificatesOfHolder", {"endpoint": mac})
-            remedy = Advice("Revoke them first.", revocation)
+            remedy = Advice("Revoke the certificates first.", revocation)
             reader.wrong(line, "", f"Endpoint {mac} has valid certificates.", remedy)
     require_no_mistakes(reader.mistakes, place=_mistake_place)
     entries = [

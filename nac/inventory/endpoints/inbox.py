@@ -101,7 +101,9 @@ def _require_classifiable(
         require_future(decision.valid_until)
     with mistakes.noted():
         if decision.action != "approve" and (decision.groups or decision.valid_until):
-            raise InvalidInput("Only approved endpoints have groups and an end.", place="groups", remedy="Remove them.")
+            raise InvalidInput(
+                "Only approved endpoints have groups and an end.", place="groups", remedy="Remove the groups."
+            )
     mistakes.refuse()
     return found
 

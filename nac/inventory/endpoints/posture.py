@@ -93,7 +93,7 @@ def _require_values(values: Mapping[str, object], source: str, lifetime: timedel
         if not _NAME.fullmatch(name):
             start = " or ".join(POSTURE_PREFIXES)
             mistakes.append(
-                DocumentMistake(name[:64], f"invalid name: it must start with {start}, as in mdm.compliant")
+                DocumentMistake(name[:64], f"invalid name: the name must start with {start}, as in mdm.compliant")
             )
         elif isinstance(value, str) and (not value or len(value) > MAX_TEXT or not value.isprintable()):
             mistakes.append(DocumentMistake(name, f"must be 1 to {MAX_TEXT} printable characters"))

@@ -175,7 +175,7 @@ def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: s
         session,
         endpoint,
         remedy=Advice(
-            "Revoke its certificates first",
+            "Revoke the certificates of the endpoint first",
             NextStep("revokeCertificatesOfHolder", {"endpoint": display_mac(endpoint.mac)}),
         ),
     )

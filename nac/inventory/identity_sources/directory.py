@@ -163,7 +163,7 @@ class LdapDirectory:
             bind_dn = self.settings.bind_dn
             if bind_dn and connection.bound_as != bind_dn:
                 if not self._secret:
-                    raise DirectoryRefused("the source has a bind_dn but no password for it")
+                    raise DirectoryRefused("the source has a bind_dn, but no password for the bind_dn")
                 result = await connection.bind(bind_dn, self._secret)
                 if result.code != messages.SUCCESS:
                     raise _fault_from_result(f"the directory rejects Admit's account {bind_dn}", result)
@@ -247,7 +247,7 @@ class LdapDirectory:
         result = await connection.bind(name, secrets.token_urlsafe(24).encode())
         if result.code == messages.SUCCESS:
             raise DirectoryRefused(
-                "the directory accepts any password: it accepted a random one for a user that does not exist"
+                "the directory accepts any password: it accepted a random password for a user that does not exist"
             )
         tell("the directory rejects a user that does not exist")
         self._trusted_until = time.monotonic() + _TRUSTED_SECONDS

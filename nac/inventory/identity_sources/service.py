@@ -246,7 +246,7 @@ def _require_secret(source: IdentitySource) -> None:
         raise InvalidIdentitySource(
             "The account bind_dn needs a password.",
             place="secret",
-            remedy=Advice("Set it.", NextStep(parameters={"secret": ""})),
+            remedy=Advice("Set the password.", NextStep(parameters={"secret": ""})),
         )
 
 

@@ -167,9 +167,14 @@ def _ldap_mistakes(settings: LdapSettings) -> list[tuple[str, str]]:
     if settings.direct_bind and "{user}" not in settings.direct_bind and "{name}" not in settings.direct_bind:
         found.append(("direct_bind", "must contain {user} or {name}"))
     if "=" in settings.direct_bind or "," in settings.direct_bind:
-        found.append(("direct_bind", "must be a login name such as {user}@corp.example; remove it to search first"))
+        found.append(
+            (
+                "direct_bind",
+                "must be a login name such as {user}@corp.example; to search for the user first, omit this setting",
+            )
+        )
     if "{user}" not in settings.user_filter and "{name}" not in settings.user_filter:
-        found.append(("user_filter", "must contain {user} or {name}; otherwise it matches everyone"))
+        found.append(("user_filter", "must contain {user} or {name}; otherwise the filter matches everyone"))
     for name, placeholders in (("user_filter", USER_PLACEHOLDERS), ("group_filter", GROUP_PLACEHOLDERS)):
         if trouble := _error_text(lambda: LdapFilter(getattr(settings, name), placeholders=placeholders)):  # noqa: B023 -- called at once
             found.append((name, trouble))
@@ -186,7 +191,7 @@ def _oidc_mistakes(settings: OidcSettings) -> list[tuple[str, str]]:
     if not settings.client_id:
         found.append(("client_id", "required: identifies Admit at the provider"))
     if "openid" not in settings.scope.split():
-        found.append(("scope", "must contain openid; otherwise there is no id_token"))
+        found.append(("scope", "must contain openid; otherwise the provider sends no id_token"))
     if "{user}" not in settings.username and "{name}" not in settings.username:
         found.append(("username", "must contain {user} or {name}"))
     return found

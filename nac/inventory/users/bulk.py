@@ -43,7 +43,7 @@ COLUMNS = ("name", "password", "nt_hash", "groups", "valid_until", "disabled")
 _INSERT_BATCH = 5_000
 _NT_HASH = re.compile(r"[0-9a-fA-F]{32}")
 _CREATE_GROUP_REMEDY = Advice(
-    "Create it, or create all missing groups.",
+    "Create the group, or create all missing groups.",
     NextStep("createUserGroup"),
     NextStep(parameters={"make_groups": "true"}),
 )
@@ -110,7 +110,7 @@ def _read_rows(lines: Iterable[InputLine], reader: RowReader) -> list[_UserRow]:
     first: dict[str, int] = {}
     for line in lines:
         if len(rows) == MAX_ROWS:
-            reader.wrong(line, "", f"The import has more than {MAX_ROWS} users.", "Import them in several parts.")
+            reader.wrong(line, "", f"The import has more than {MAX_ROWS} users.", "Import the users in several parts.")
             break
         row = _UserRow(line.number)
         if not line.values.get("name"):

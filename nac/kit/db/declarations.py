@@ -115,7 +115,7 @@ def report_conflict(place: str, detail: str, *, remedy: str = "Reload and try ag
 
 def report_taken(place: str, detail: str) -> Info:
     """Describe a unique constraint on values that people choose."""
-    return report_conflict(place, detail, remedy="Choose another one.")
+    return report_conflict(place, detail, remedy="Choose another value.")
 
 
 def describe_reference(place: str, what: str) -> Info:

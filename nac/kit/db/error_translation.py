@@ -24,8 +24,10 @@ from nac.kit.errors import (
 )
 
 _log = logging.getLogger(__name__)
-_RELOAD_REMEDY = "Reload and try again."
-_SILENT_REMEDY = "Try again in a few seconds. The change may have been stored: reload before you repeat it."
+_RELOAD_REMEDY = "Reload the object and try again."
+_SILENT_REMEDY = (
+    "Try again in a few seconds. The change may have been stored: reload the object before you repeat the change."
+)
 
 
 def translate_error(exc: DBAPIError) -> AdmitError:
@@ -83,7 +85,9 @@ def _reference_error(cause: pg.Error) -> AdmitError:
         what, place = ("something", "") if named is None else (named.what, named.place)
         return Conflict(f"The request refers to {what} that does not exist.", place=place, remedy=_RELOAD_REMEDY)
     referring = find_plural(cause.diag.table_name or "another object")
-    return InUse(f"The object is still in use by: {referring}.", remedy="Change or delete those first.")
+    return InUse(
+        f"The object is still in use by: {referring}.", remedy="Change or delete the objects that use it first."
+    )
 
 
 def _is_reference_missing(cause: pg.Error) -> bool:

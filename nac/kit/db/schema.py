@@ -42,7 +42,7 @@ def require_current_schema(engine: Engine) -> None:
         raise unknown_schema_error(revision)
     raise SchemaTooOld(
         f"The database has schema {revision or 'none'}, but this version needs {known[-1]}.",
-        remedy="Migrate it first. A start of Admit does this.",
+        remedy="Start Admit, which migrates the database.",
     )
 
 
@@ -52,9 +52,9 @@ def unknown_schema_error(revision: str) -> SchemaTooNew | SchemaTooOld:
     if revision < oldest:
         return SchemaTooOld(
             f"The database has schema {revision}, but this version upgrades only from {oldest}.",
-            remedy="Upgrade with an older version first, or create a new database.",
+            remedy="Upgrade with an older version of Admit first, or create a new database.",
         )
     return SchemaTooNew(
-        f"The database has the unknown schema {revision}: a newer version migrated it.",
+        f"The database has the unknown schema {revision}: a newer version of Admit migrated the database.",
         remedy="Install that version, or restore a backup from before the upgrade.",
     )

@@ -18,7 +18,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 PLATFORM_REMEDY = (
-    "The platform's operator can allow it with ADMIT_OUTBOUND_NETWORKS (docs/reference/outbound-connections.md)."
+    "The platform's operator can allow this connection with ADMIT_OUTBOUND_NETWORKS"
+    " (docs/reference/outbound-connections.md)."
 )
 # The last 32 bits of such an address are an IPv4 address (RFC 6052 2.1).
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
@@ -108,7 +109,7 @@ class OutboundReach:
         """Return the reason why the address is refused, or "". Raises ValueError for an invalid address."""
         address = _embedded_ipv4(ipaddress.ip_address(text))
         if what := self._what(address):
-            return f"{text} is {what}; Admit does not connect to it"
+            return f"{text} is {what}; Admit does not connect to this address"
         if self.only and not _is_in(address, self.only):
             return f"{text} is outside of the configured networks"
         return ""

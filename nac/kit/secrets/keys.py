@@ -98,7 +98,7 @@ class MasterKeyFile(RawKey):
             raise KeyFileRefused(
                 "The master key file already exists.",
                 place=str(path),
-                remedy="Keep it: without it, all sealed secrets are lost.",
+                remedy="Keep the existing key file: without this key, all sealed secrets are lost.",
             ) from exc
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_hex(KEY_BYTES) + "\n")

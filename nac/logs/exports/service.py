@@ -58,7 +58,7 @@ def start_export(
     until = min(until, utc_now() + timedelta(days=1))
     with mistakes.noted():
         if not since < until:
-            raise InvalidInput("The export ends before it begins.", place="until", remedy="Use a later time.")
+            raise InvalidInput("The end of the export is before its start.", place="until", remedy="Use a later time.")
         if until - since > timedelta(days=MAX_DAYS):
             raise InvalidInput(
                 f"The export covers more than {MAX_DAYS} days.", place="since", remedy="Use a later time."
@@ -68,7 +68,7 @@ def start_export(
     if repository.count_waiting(session, tenant_id) >= MAX_WAITING:
         raise Conflict(
             f"The tenant already has {MAX_WAITING} pending exports, the maximum.",
-            remedy="Wait until they end, or cancel one.",
+            remedy="Wait until an export ends, or cancel an export.",
         )
     kept = repository.sum_kept(session, tenant_id)
     if kept.jobs >= MAX_KEPT:

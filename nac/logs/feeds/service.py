@@ -43,7 +43,7 @@ MAX_FEEDS = 20
 MAX_REPLAY_DAYS = 400
 _BEHIND_AFTER = timedelta(minutes=1)
 _MAX_ROW_ID = 2**63 - 1
-_HEADERS_REMEDY = "Set the headers for the new server, or reset them."
+_HEADERS_REMEDY = "Set the headers for the new server, or reset the headers."
 _record: AuditRecorder[Feed] = AuditRecorder("feed", lambda feed: feed.slug)
 
 FeedState = Literal["ok", "behind", "failing", "paused"]
@@ -78,7 +78,9 @@ def create_feed(
     mistakes.refuse()
     _require_reach(settings, reach, tenant_id)
     if repository.get_by_slug(session, tenant_id, slug) is not None:
-        raise FeedExists(f"Feed {slug!r} already exists.", place="name", remedy="Remove it, or use another name.")
+        raise FeedExists(
+            f"Feed {slug!r} already exists.", place="name", remedy="Remove the existing feed, or use another name."
+        )
     if repository.count_feeds(session, tenant_id) >= MAX_FEEDS:
         raise TooManyFeeds(f"The tenant has {MAX_FEEDS} feeds, the maximum.", remedy="Remove a feed first.")
     secret = generate_secret() if isinstance(settings, WebhookSettings) else None
@@ -157,7 +159,9 @@ def update_feed(
     """
     if not (changes or reset):
         raise InvalidFeed(
-            "No change is specified.", place="settings", remedy="Name at least one setting. `feed show` lists them."
+            "No change is specified.",
+            place="settings",
+            remedy="Name at least one setting. `feed show` lists the settings.",
         )
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     before = sealed_settings.open_settings(feed, sealer)

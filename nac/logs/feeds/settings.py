@@ -140,7 +140,7 @@ def _common_mistakes(settings: FeedSettings) -> Iterator[tuple[str, str]]:
         try:
             ip_network(text)
         except ValueError as exc:
-            yield "networks", f"{exc}; write it as 10.1.0.0/16"
+            yield "networks", f"{exc}; write a network as 10.1.0.0/16"
     if settings.ca_certificate:
         try:
             tls_context(settings.ca_certificate)

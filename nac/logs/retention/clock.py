@@ -44,7 +44,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
                 code=CLOCK_JUMPED,
                 detail=(
                     f"The clock changed from {row.seen_at:%Y-%m-%d %H:%M} to {now:%Y-%m-%d %H:%M} UTC"
-                    " between two turns of retention: it was set, or no worker ran. Nothing is deleted"
+                    " between two runs of retention: the clock was set, or no worker ran. Nothing is deleted"
                     f" for {NOTICE_PERIOD.days} days, unless the clock is set back."
                 ),
                 now=now,
@@ -76,7 +76,7 @@ def _clocks_agree(session: Session, now: datetime) -> bool:
         return True
     detail = (
         f"The clocks of the worker and the database differ by {abs(apart)}. Nothing is deleted."
-        " Synchronize both with a time service."
+        " Synchronize both clocks with a time service."
     )
     alarms.raise_alarm(session, code=CLOCKS_DIFFER, detail=detail, now=now)
     return False

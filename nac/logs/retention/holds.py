@@ -47,7 +47,7 @@ def create_hold(
             raise InvalidInput(f"Unknown log {log!r}.", place="log", remedy=f"Use one of: {', '.join(LOG_NAMES)}.")
     with mistakes.noted():
         if first_day is not None and last_day is not None and last_day < first_day:
-            raise InvalidInput("The hold ends before it begins.", place="until", remedy="Use a later day.")
+            raise InvalidInput("The hold ends before its first day.", place="until", remedy="Use a later last day.")
     mistakes.refuse()
     repository.lock_holds_exclusive(session)
     hold = RetentionHold(
@@ -122,7 +122,7 @@ def _require_none_in_force(session: Session, tenant_id: TenantId) -> None:
         raise HoldInForce(
             f"Hold {in_force[0].id} keeps the tenant's logs ({in_force[0].reason}).",
             place="tenant",
-            remedy=Advice("Clear it first", "deleteRetentionHold"),
+            remedy=Advice("Clear the hold first", "deleteRetentionHold"),
         )
 
 

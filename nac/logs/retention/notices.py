@@ -106,7 +106,7 @@ def _iter_due(session: Session, tenant_id: TenantId, log: LogPlan, now: datetime
         if late:
             error = jobs[late[0]].error if late[0] in jobs else ""
             detail = (
-                f"{len(late)} days wait for an export before they are deleted, from {late[0]}"
+                f"{len(late)} days are not deleted because their export is missing, from {late[0]}"
                 f" on{f': {error}' if error else '.'}"
             )
             yield DueNotice("export", since.get("export", now), None, detail)
@@ -148,7 +148,7 @@ def _change_notice(log: LogPlan, cleared: Sequence[RetentionHold]) -> DueNotice:
             }[name]
         )
     lost = sum(log.is_lost(day) for day in log.sizes)
-    detail = f"Less will be kept: {', '.join(changes)}. This deletes {lost} existing days."
+    detail = f"Admit will keep less data: {', '.join(changes)}. This deletes {lost} existing days."
     return DueNotice("change", max(dates), _in_force_on(min(dates)), detail)
 
 

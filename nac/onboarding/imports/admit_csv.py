@@ -65,7 +65,7 @@ def _read_json_lines(text: str, document: ImportDocument) -> None:
         count += 1
         if count > MAX_LINES:
             raise unreadable_at(
-                number, f"The file has more than {MAX_LINES} endpoints.", "Split it into several files."
+                number, f"The file has more than {MAX_LINES} endpoints.", "Split the file into several files."
             )
         try:
             values = json.loads(line)
@@ -73,7 +73,9 @@ def _read_json_lines(text: str, document: ImportDocument) -> None:
             document.wrong(number, "", "Invalid JSON.", "Write one object per line.")
             continue
         if not isinstance(values, dict):
-            document.wrong(number, "", "The line is not an object.", 'Write it like {"mac": "00:11:22:33:44:55"}.')
+            document.wrong(
+                number, "", "The line is not an object.", 'Write the object like {"mac": "00:11:22:33:44:55"}.'
+            )
         elif unknown := [key for key in values if key not in (*_ENDPOINT_CELLS, "attributes")]:
             there = ", ".join((*_ENDPOINT_CELLS, "attributes"))
             named = ", ".join(excerpt(key) for key in unknown[:5])

@@ -85,17 +85,17 @@ def unreadable_at(line: int, detail: str, remedy: str = "") -> Unreadable:
 
 def too_many_values_at(line: int) -> Unreadable:
     """Return an Unreadable error to raise, for a file with more than MAX_VALUES values."""
-    return unreadable_at(line, f"The file has more than {MAX_VALUES} values.", "Split it into several files.")
+    return unreadable_at(line, f"The file has more than {MAX_VALUES} values.", "Split the file into several files.")
 
 
 def decode_text(content: bytes, document: ImportDocument) -> str:
     """Decode the file as UTF-16 (with byte order mark), UTF-8 or else Windows-1252. Raises Unreadable."""
     if len(content) > MAX_FILE_BYTES:
-        raise unreadable_at(0, f"The file has more than {MAX_FILE_BYTES} bytes.", "Split it into several files.")
+        raise unreadable_at(0, f"The file has more than {MAX_FILE_BYTES} bytes.", "Split the file into several files.")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         text = _decode_as(content, "utf-16")
     elif b"\0" in content:
-        raise unreadable_at(0, "The file is not text.", "Save it as UTF-8.")
+        raise unreadable_at(0, "The file is not text.", "Save the file as UTF-8.")
     else:
         try:
             text = content.decode("utf-8-sig")
@@ -104,10 +104,10 @@ def decode_text(content: bytes, document: ImportDocument) -> str:
             text = _decode_as(content, "cp1252")
             document.note(line, "is not UTF-8: the file was read as Windows-1252; check accented letters")
     if text.count("\n") + text.count("\r") > _MAX_TEXT_LINES:
-        raise unreadable_at(0, f"The file has more than {_MAX_TEXT_LINES} lines.", "Split it into several files.")
+        raise unreadable_at(0, f"The file has more than {_MAX_TEXT_LINES} lines.", "Split the file into several files.")
     if "\0" in text:
         raise unreadable_at(
-            text.count("\n", 0, text.index("\0")) + 1, "The file contains NUL.", "Save it as UTF-8 text."
+            text.count("\n", 0, text.index("\0")) + 1, "The file contains NUL.", "Save the file as UTF-8 text."
         )
     return text
 
@@ -116,7 +116,7 @@ def _decode_as(content: bytes, encoding: str) -> str:
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as exc:
-        raise unreadable_at(0, "The file is not valid text.", "Save it as UTF-8.") from exc
+        raise unreadable_at(0, "The file is not valid text.", "Save the file as UTF-8.") from exc
 
 
 def excerpt(text: str) -> str:

@@ -65,7 +65,7 @@ def read(text: str, document: ImportDocument) -> None:
     """Parse a file into `document`. Raises Unreadable for $INCLUDE and invalid syntax, such as an unclosed brace."""
     root = _parse(text)
     for line, _ in root.items.values():
-        document.note(line, "was skipped: it is outside of a client")
+        document.note(line, "was skipped: the setting is outside of a client")
     _read_sections(root.sections, document)
 
 
@@ -78,7 +78,7 @@ def _read_sections(sections: list[_Section], document: ImportDocument) -> None:
             # This section restricts its clients to one listener. In Admit, each tenant has its own listener.
             _read_sections(section.sections, document)
         else:
-            document.note(section.line, f"section {excerpt(kind)} was skipped: it is not a client")
+            document.note(section.line, f"section {excerpt(kind)} was skipped: only sections `client` are imported")
 
 
 def _read_client(section: _Section, document: ImportDocument) -> None:
@@ -97,8 +97,8 @@ def _read_client(section: _Section, document: ImportDocument) -> None:
         why = _secret_problem(secret)
         document.note(
             section.line,
-            f"client {shown_name}: its secret {why}. Configure the tenant's secret on the device, or a"
-            " stronger secret on both sides",
+            f"client {shown_name}: the secret {why}. Configure the tenant's secret on the device, or a"
+            " stronger secret on the device and in Admit",
         )
     kind = items.get("nas_type", items.get("nastype", ""))
     if kind and known_vendor(kind) is not None:
@@ -135,7 +135,7 @@ def _parse_address(
     if "netmask" in items and "/" not in text:
         text = f"{text}/{items['netmask']}"
     if text == "*":
-        return "it matches any address; unregistered devices use the tenant's secret anyway"
+        return "the client matches any address, and unregistered devices use the tenant's secret without a client"
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -159,7 +159,7 @@ def _parse(text: str) -> _Section:
             count += 1
             if count > MAX_LINES:
                 raise unreadable_at(
-                    token.line, f"The file has more than {MAX_LINES} sections.", "Split it into several files."
+                    token.line, f"The file has more than {MAX_LINES} sections.", "Split the file into several files."
                 )
             section = _Section(words[0].line, [word.text for word in words])
             stack[-1].sections.append(section)
@@ -182,7 +182,7 @@ def _parse(text: str) -> _Section:
                 raise unreadable_at(
                     token.line,
                     "$INCLUDE is not supported.",
-                    "Insert the clients of the other file here, or import it separately.",
+                    "Insert the clients of the included file here, or import that file separately.",
                 )
     _add_items(stack[-1], words)
     if len(stack) > 1:
@@ -219,6 +219,6 @@ def _tokenise(text: str) -> Iterator[_Token]:
         parts += 1
         count += kind not in ("blank", "newline")
         if count > _MAX_TOKENS or parts > _MAX_PARTS:
-            raise unreadable_at(line, "The file has too many parts.", "Split it into several files.")
+            raise unreadable_at(line, "The file has too many parts.", "Split the file into several files.")
         line += match[0].count("\n")
         at = match.end()

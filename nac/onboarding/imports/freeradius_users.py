@@ -64,9 +64,9 @@ def read(text: str, document: ImportDocument) -> None:
     """Parse a file into `document`. Raises Unreadable for $INCLUDE and for invalid lines."""
     for entry in _parse_entries(text):
         if entry.name == "DEFAULT":
-            document.note(entry.line, "DEFAULT was skipped: create a rule of the policy for it")
+            document.note(entry.line, "DEFAULT was skipped: create a rule in the policy instead")
         elif entry.name.startswith("DEFAULT"):
-            document.note(entry.line, f"{excerpt(entry.name)} was skipped: it is not a user")
+            document.note(entry.line, f"{excerpt(entry.name)} was skipped: the entry is not a user")
         elif normalise_mac(entry.name):
             _add_endpoint(entry, document)
         else:
@@ -84,7 +84,7 @@ def _add_endpoint(entry: _Entry, document: ImportDocument) -> None:
                 return
         elif pair.name.lower() not in _PASSWORD_CHECKS and pair.name.lower() != "auth-type":
             document.note(
-                pair.line, f"{excerpt(entry.name)}: the check of {pair.name} was skipped: create a rule for it"
+                pair.line, f"{excerpt(entry.name)}: the check of {pair.name} was skipped: create a rule with this check"
             )
     _note_replies(entry, document, values["attributes"])
     document.endpoints.append(InputLine(entry.line, values))
@@ -108,12 +108,12 @@ def _add_user(entry: _Entry, document: ImportDocument) -> None:
                 document.note(pair.line, f"{name} was skipped: {_invalid_date_text(pair)}")
                 return
         elif check != "auth-type":
-            document.note(pair.line, f"{name}: the check of {pair.name} was skipped: create a rule for it")
+            document.note(pair.line, f"{name}: the check of {pair.name} was skipped: create a rule with this check")
     if _is_rejected(entry):
         values["disabled"] = True
     if "password" not in values and "nt_hash" not in values:
-        why = f"the hash of its password is not supported ({hashed})" if hashed else "it has no password"
-        document.note(entry.line, f"{name} was skipped: {why}; create it with a new password")
+        why = f"the hash of the password is not supported ({hashed})" if hashed else "the user has no password"
+        document.note(entry.line, f"{name} was skipped: {why}; create the user with a new password")
         return
     if "password" in values:
         values.pop("nt_hash", None)
@@ -151,7 +151,9 @@ def _note_replies(entry: _Entry, document: ImportDocument, attributes: dict[str,
         if plain in ("tunnel-type", "tunnel-medium-type", "fall-through", "service-type", "framed-protocol"):
             continue
         if plain not in _RESULTS:
-            document.note(pair.line, f"{excerpt(entry.name)}: {pair.name} was skipped: set it as a result of a rule")
+            document.note(
+                pair.line, f"{excerpt(entry.name)}: {pair.name} was skipped: set the attribute as a result of a rule"
+            )
             continue
         result = _RESULTS[plain]
         attributes[result] = pair.value
@@ -182,13 +184,15 @@ def _parse_entries(text: str) -> Iterator[_Entry]:
             raise unreadable_at(
                 number,
                 "$INCLUDE is not supported.",
-                "Insert the entries of the other file here, or import it separately.",
+                "Insert the entries of the included file here, or import that file separately.",
             )
         if entry is not None:
             yield entry
         count += 1
         if count > MAX_LINES:
-            raise unreadable_at(number, f"The file has more than {MAX_LINES} entries.", "Split it into several files.")
+            raise unreadable_at(
+                number, f"The file has more than {MAX_LINES} entries.", "Split the file into several files."
+            )
         name = _NAME.match(stripped)
         assert name is not None
         rest = stripped[name.end() :]

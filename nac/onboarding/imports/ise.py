@@ -52,7 +52,7 @@ def _endpoint_values(number: int, cells: Mapping[str, str], document: ImportDocu
     if group.casefold() in _BLOCKED_GROUPS:
         values["status"] = "blocked"
     elif group.casefold() in _UNASSIGNED_GROUPS:
-        document.note(number, f"{mac} was skipped: it has no identity group")
+        document.note(number, f"{mac} was skipped: the endpoint has no identity group")
         return None
     else:
         values["groups"] = [group]

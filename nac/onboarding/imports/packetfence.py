@@ -28,7 +28,7 @@ def read(text: str, document: ImportDocument) -> None:
         status = cells["status"].lower()
         if status != "reg":
             mac = excerpt(cells["mac"])
-            document.note(number, f"{mac} was skipped: its status is {excerpt(status) or 'empty'}, not reg")
+            document.note(number, f"{mac} was skipped: the status is {excerpt(status) or 'empty'}, not reg")
             continue
         values = _endpoint_values(number, cells, document)
         if values is not None:
@@ -41,7 +41,7 @@ def _endpoint_values(number: int, cells: Mapping[str, str], document: ImportDocu
     values: dict[str, Any] = {"mac": cells["mac"], "attributes": {}}
     if end not in _NO_EXPIRY:
         if _has_passed(end):
-            document.note(number, f"{mac} was skipped: its registration ended {excerpt(end)}")
+            document.note(number, f"{mac} was skipped: the registration ended {excerpt(end)}")
             return None
         values["valid_until"] = end
     if category := cells.get("category", ""):

@@ -45,7 +45,8 @@ def read_table(text: str, columns: TableColumns, document: ImportDocument) -> It
             number = reader.line_num
             if len(cells) > _MAX_COLUMNS or any(len(cell) > _MAX_CELL_LENGTH for cell in cells):
                 raise unreadable_at(
-                    number, f"The row has more than {_MAX_COLUMNS} columns, or {_MAX_CELL_LENGTH} characters in one."
+                    number,
+                    f"The row has more than {_MAX_COLUMNS} columns, or {_MAX_CELL_LENGTH} characters in one column.",
                 )
             if not any(cell.strip() for cell in cells):
                 continue
@@ -61,7 +62,9 @@ def read_table(text: str, columns: TableColumns, document: ImportDocument) -> It
                 continue
             count += 1
             if count > MAX_LINES:
-                raise unreadable_at(number, f"The file has more than {MAX_LINES} rows.", "Split it into several files.")
+                raise unreadable_at(
+                    number, f"The file has more than {MAX_LINES} rows.", "Split the file into several files."
+                )
             yield number, dict(zip(header, (cell.strip() for cell in cells), strict=True))
     except csv.Error as exc:
         raise unreadable_at(reader.line_num, f"Invalid CSV: {exc}.") from exc
@@ -113,7 +116,9 @@ def _has_header_mistakes(header: Sequence[str], number: int, columns: TableColum
         if not columns.ignores_unknown and not columns.is_known(name):
             document.wrong(number, excerpt(name), f"Unknown column {excerpt(name)}.", f"Use: {there}.")
         elif header.count(name) > 1 and columns.is_known(name):
-            document.wrong(number, excerpt(name), f"Duplicate column {excerpt(name)}.", "Remove one of them.")
+            document.wrong(
+                number, excerpt(name), f"Duplicate column {excerpt(name)}.", "Remove one of the two columns."
+            )
     return len(document.mistakes) > found
 
 

@@ -80,7 +80,7 @@ def compare_reply(
     elif got == SILENCE and expected != SILENCE:
         why = "No response. Check that the cell and its radiusd are running."
     elif is_logged:
-        why = "The cell responded, but its log has no entry. Check that the agent ships the journal."
+        why = "The cell responded, but the log has no entry of this test. Check that the agent ships the journal."
     return BoardRow(
         name=name,
         sent=sent,

@@ -54,7 +54,10 @@ class SelfTestPlan:
             ),
             self._certificate_check(good),
             self._refused_certificate(
-                "revoked certificate", revoked, "it has just been revoked", frozenset(("certificate-revoked",))
+                "revoked certificate",
+                revoked,
+                "the certificate has just been revoked",
+                frozenset(("certificate-revoked",)),
             ),
             self._refused_certificate(
                 "certificate of another tenant",

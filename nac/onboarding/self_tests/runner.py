@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 ACTOR = "system:self-test"
 LEASE = timedelta(minutes=2)
 MAX_ATTEMPTS = 3
-_NEVER_ENDS = f"The test was started {MAX_ATTEMPTS} times, and the worker stopped each time before its end."
+_NEVER_ENDS = f"The test was started {MAX_ATTEMPTS} times. Each time, the worker stopped before the test ended."
 # Maximum tests per turn of the worker.
 _MAX_PARALLEL = 4
 _LIVE_SECONDS = 10.0

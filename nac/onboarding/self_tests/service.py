@@ -29,11 +29,15 @@ def start_self_test(session: Session, *, actor: str, tenant_id: TenantId) -> Sel
     """Start a self-test. Raises Conflict if the tenant is not active or too many are in progress."""
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     if tenant.status != "active":
-        raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it admits no devices.", remedy="Resume it first.")
+        raise Conflict(
+            f"Tenant {tenant.slug!r} is {tenant.status}: the tenant admits no devices.",
+            remedy="Resume the tenant first.",
+        )
     lock_quota(session, "self-tests", tenant_id)
     if repository.count_open(session, tenant_id) >= MAX_OPEN:
         raise Conflict(
-            "Too many self-tests of this tenant are in progress.", remedy="Wait until they end, usually a few seconds."
+            "Too many self-tests of this tenant are in progress.",
+            remedy="Wait until a self-test ends, usually a few seconds.",
         )
     repository.delete_older(session, tenant_id, newest=MAX_STORED - 1)
     row = SelfTest(tenant_id=tenant_id, asked_by=actor)

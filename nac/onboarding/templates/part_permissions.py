@@ -64,5 +64,5 @@ def _require_permissions(held: HeldPermissions, tenant: Tenant, needed: frozense
         raise PermissionMissing(
             f"You lack permissions that the template needs at tenant {tenant.slug!r}: {', '.join(missing)}.",
             place="tenant",
-            remedy=f"Ask an administrator for a role that has them, or {otherwise}.",
+            remedy=f"Ask an administrator for a role that has these permissions, or {otherwise}.",
         )

@@ -86,7 +86,7 @@ def start_rollout(
         raise Conflict(
             "A roll-out of this template is already in progress.",
             place="rollout",
-            remedy="Wait until it ends, or stop it.",
+            remedy="Wait until the roll-out ends, or stop the roll-out.",
         )
     if not behind:
         raise Conflict(f"All tenants that follow {slug!r} already have version {number}.", place="version")
@@ -230,7 +230,7 @@ def roll_back_rollout(
     """
     rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
     if rollout.state not in ("stopped", "done"):
-        raise Conflict(f"The roll-out is {rollout.state}.", place="rollout", remedy="Stop it first.")
+        raise Conflict(f"The roll-out is {rollout.state}.", place="rollout", remedy="Stop the roll-out first.")
     template = session.get_one(Template, rollout.template_id, with_for_update=True)
     _require_newest(session, template, rollout)
     rollout.state, rollout.ended_at = "rolling-back", None
@@ -456,7 +456,8 @@ def _describe_inconclusive_tenants(rollout: Rollout, rows: Sequence[Any]) -> str
         return ""
     more = f" and {len(few) - _MAX_NAMED} others" if len(few) > _MAX_NAMED else ""
     return (
-        f"Too few devices were active to detect a change at {', '.join(few[:_MAX_NAMED])}{more}. Check them manually."
+        f"Too few devices were active to detect a change at {', '.join(few[:_MAX_NAMED])}{more}. Check these"
+        " tenants manually."
     )
 
 

@@ -89,7 +89,11 @@ def delete_template(session: Session, *, actor: str, msp_id: MspId, slug: str) -
     """Delete a template. Raises InUse while tenants follow it."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     if count := len(repository.list_followers(session, template)):
-        raise InUse(f"Template {slug!r} has {count} followers.", place="template", remedy="Release them first.")
+        raise InUse(
+            f"Template {slug!r} has {count} followers.",
+            place="template",
+            remedy="Release these tenants from the template first.",
+        )
     session.delete(template)
     session.flush()
     _audit(session, actor, template, "remove", None)
@@ -178,7 +182,7 @@ def follow_template(
         raise Conflict(
             f"Tenant {tenant!r} follows another template.",
             place="tenant",
-            remedy="Release it from the other template first.",
+            remedy="Release the tenant from that template first.",
         )
     elif row.overrides == kept:
         return TemplateFollower(own, row)

@@ -41,7 +41,7 @@ from nac.tenancy.nases import service as nases
 from nac.tenancy.tenants import service as tenants
 from nac.tenancy.tenants.realms import parse_realms
 
-_REMEDY = "Correct it in the original tenant and export again."
+_REMEDY = "Correct the value in the original tenant and export the tenant again."
 _MAX_REPORTED = 20
 ContentCheck = Callable[[], object]
 

@@ -64,7 +64,7 @@ class FileKey:
             raw = base64.b64decode(sealed, validate=True)
             return AESGCM(self._sealing).decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], place.encode())
         except (InvalidTag, TypeError, ValueError, binascii.Error) as exc:
-            raise ValueError("a secret cannot be decrypted: it was changed or belongs to another row") from exc
+            raise ValueError("a secret cannot be decrypted: the secret was changed or belongs to another row") from exc
 
     def sign(self, text: bytes) -> str:
         return hmac.digest(self._signing, text, hashlib.sha256).hex()

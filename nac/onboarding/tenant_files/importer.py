@@ -110,7 +110,9 @@ def import_tenant(
         )
     if (secret := file.radius_secret()) is not None:
         slot.secret_sealed = signing.sealer.seal(_require_radius_secret(secret), cells.slot_secret_context(slot))
-        done.notes.append("The tenant has the RADIUS secret of the file. The cell applies it within 30 seconds.")
+        done.notes.append(
+            "The tenant has the RADIUS secret of the file. The cell applies the secret within 30 seconds."
+        )
     else:
         done.notes.append("The RADIUS secret is new.")
     if done.rows["feeds"]:

@@ -199,7 +199,7 @@ class TenantFile:
             raise TenantFileRefused(
                 f"Unsupported format version {str(manifest.get('version'))[:20]}; this installation reads {VERSION}.",
                 place=MANIFEST,
-                remedy="Import it in an installation that supports this version.",
+                remedy="Import the file in an installation that supports the version of the file.",
             )
         schema = manifest.get("schema")
         if not isinstance(schema, str) or schema not in list_revisions():

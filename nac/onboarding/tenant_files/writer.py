@@ -178,7 +178,9 @@ class _TenantFileWriter:
             return None
         plaintext = self._sealer.open(row[name], column.context(self._tenant.id, row.get("id")))
         if plaintext.startswith(_PKCS11):
-            self.written.notes.append(f"The file lacks the key of authority {row['name']}: it is in a PKCS#11 token.")
+            self.written.notes.append(
+                f"The file lacks the key of authority {row['name']}: the key is in a PKCS#11 token."
+            )
             return None
         return self._key.seal(plaintext, secret_place(table.name, name, row.get("id")))
 

@@ -174,7 +174,7 @@ def convert_trial(session: Session, context: SignUpContext, *, actor: str, tenan
         raise Conflict("The trial is already converted.", place="tenant")
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     if tenant.status == "deleting":
-        raise Conflict("The tenant is being deleted.", place="tenant", remedy="Restore it first.")
+        raise Conflict("The tenant is being deleted.", place="tenant", remedy="Restore the tenant first.")
     before = {"state": trial.state, "msp": str(tenant.msp_id)}
     if msp:
         tenant.msp_id = msps.require_by_slug(session, slug=msp).id

@@ -152,7 +152,7 @@ def confirm_sign_up(session: Session, context: SignUpContext, *, token: str, pas
     repository.lock_sign_ups(session)
     _require_room_to_confirm(session, context.terms, row.domain)
     if repository.count_open(session) >= context.terms.most:
-        raise NoTrialLeft(remedy="Try again tomorrow. The link works until it expires.")
+        raise NoTrialLeft(remedy="Try again tomorrow with the same link, if the link has not expired by then.")
     if people.has_account(session, email=row.email):
         # Another link or an invitation created the account meanwhile.
         raise LinkRefused("This address already has an account.", remedy="Sign in.")
@@ -196,7 +196,7 @@ def slugs_by_tenant(session: Session, rows: Sequence[Trial]) -> dict[TenantId, s
 def _require_sign_up(session: Session, token: str, *, lock: bool) -> SignUp:
     row = repository.get_by_token(session, _hash_token(token), lock=lock) if _TOKEN.fullmatch(token) else None
     if row is None or row.state != "asked" or row.expires_at <= utc_now():
-        raise LinkRefused("The link was used already, or it expired.", remedy="Sign up again.")
+        raise LinkRefused("The link was already used or has expired.", remedy="Sign up again.")
     return row
 
 

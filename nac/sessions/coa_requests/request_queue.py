@@ -154,7 +154,7 @@ def queue_session_requests(
     if (waiting or 0) + len(rows) > MAX_WAITING:
         raise Conflict(
             f"Too many requests to NASes are waiting: {waiting}.",
-            remedy=Advice("Try again later. List them.", "listCoaRequests"),
+            remedy=Advice("Try again later. List the waiting requests.", "listCoaRequests"),
         )
     parameters = {"tenant": tenant_id, "rows": list(rows), "kind": kind, "reason": reason, "asked_by": asked_by}
     parameters |= {"attributes": [dict(each) for each in attributes], "redecision": redecision, "after": after}

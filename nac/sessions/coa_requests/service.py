@@ -60,9 +60,16 @@ def create_requests(
     match.
     """
     if row is None and not (mac or user or nas):
-        raise InvalidInput("A session is required.", place="session", remedy="Set its id, a MAC, a user or a NAS.")
+        raise InvalidInput(
+            "A session is required.",
+            place="session",
+            remedy="Set the id of the session, a MAC address, a user or a NAS.",
+        )
     if (kind == "change") != bool(attributes):
-        raise InvalidInput("A change needs at least one attribute. Other requests have none.", place="attributes")
+        raise InvalidInput(
+            "A request of kind `change` needs at least one attribute. Requests of other kinds have no attributes.",
+            place="attributes",
+        )
     _require_sendable(session, tenant_id, attributes)
     rows = _find_session_rows(session, tenant_id, row=row, mac=mac, user=user, nas=nas)
     ids = request_queue.queue_session_requests(
@@ -194,7 +201,9 @@ def retry_request(session: Session, *, actor: str, tenant_id: TenantId, request_
     """
     request = require_request(session, tenant_id=tenant_id, request_id=request_id)
     if request.state in (*WAITING_STATES, "acknowledged"):
-        raise Conflict(f"Request {request_id} cannot be retried. Its state is {request.state}.", place="request")
+        raise Conflict(
+            f"Request {request_id} cannot be retried. The state of the request is {request.state}.", place="request"
+        )
     requests = create_requests(
         session,
         actor=actor,
@@ -215,7 +224,7 @@ def withdraw_request(session: Session, *, actor: str, tenant_id: TenantId, reque
     if request is None:
         raise _not_found_error(request_id)
     if request.state not in WAITING_STATES:
-        raise Conflict(f"Request {request_id} has ended. Its state is {request.state}.", place="request")
+        raise Conflict(f"Request {request_id} has ended. The state of the request is {request.state}.", place="request")
     before, request.state = request.state, "withdrawn"
     request.ended_at, request.detail = utc_now(), f"Withdrawn by {actor}."
     session.flush()

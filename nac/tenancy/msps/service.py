@@ -82,7 +82,7 @@ def require_active(session: Session, *, msp_id: MspId) -> None:
     if msp is None:
         raise MspNotFound
     if msp.status != "active":
-        raise MspSuspended(place="msp", remedy="Resume it first.")
+        raise MspSuspended(place="msp", remedy="Resume the MSP first.")
 
 
 def update_msp(

@@ -95,7 +95,7 @@ def plan_nases(
     first: dict[tuple[str, str], int] = {}
     for count, line in enumerate(lines):
         if count == MAX_ROWS:
-            reader.wrong(line, "", f"The import has more than {MAX_ROWS} NASes.", "Import them in several parts.")
+            reader.wrong(line, "", f"The import has more than {MAX_ROWS} NASes.", "Import the NASes in several parts.")
             break
         given = _read_values(line, reader, there)
         if given is None:
@@ -130,7 +130,9 @@ def _read_values(line: InputLine, reader: RowReader, there: _ExistingNases) -> d
     if (slug := given.pop("site", None)) is not None:
         given["site_id"] = there.sites.get(slug)
         if given["site_id"] is None:
-            reader.wrong(line, "site", f"Site {slug[:63]!r} does not exist.", Advice("Create it first.", "createSite"))
+            reader.wrong(
+                line, "site", f"Site {slug[:63]!r} does not exist.", Advice("Create the site first.", "createSite")
+            )
     return given if len(reader.mistakes) == before else None
 
 
@@ -151,7 +153,7 @@ def _plan_row(
             line,
             "",
             "The identifier and the address belong to two different NASes.",
-            "Remove one of them from the row.",
+            "Remove the identifier or the address from the row.",
         )
     elif not meant:
         with reader.noted(line):
@@ -189,7 +191,9 @@ def _require_not_in_policies(name: str, there: _ExistingNases) -> None:
     """Raise InvalidInput if a policy refers to this name and no other NAS has it."""
     there.names[name] -= 1
     if not there.names[name] and name in there.named():
-        raise InvalidInput(f"Policies refer to {name!r}.", place="name", remedy="Remove it from the policies first.")
+        raise InvalidInput(
+            f"Policies refer to {name!r}.", place="name", remedy="Remove the name from the policies first."
+        )
 
 
 def store_nases(

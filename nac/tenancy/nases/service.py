@@ -256,7 +256,9 @@ def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID)
         return nas
     named = repository.find_by_name(session, tenant_id, reference)
     if len(named) > 1:
-        raise Conflict(f"{len(named)} NASes are named {reference!r}.", remedy="Use its identifier or address.")
+        raise Conflict(
+            f"{len(named)} NASes are named {reference!r}.", remedy="Use the identifier or the address of the NAS."
+        )
     if not named:
         raise NasNotFound(f"NAS {reference!r} does not exist.", place="nas", remedy=Advice("List NASes", "listNases"))
     return named[0]
@@ -322,7 +324,9 @@ def seal_secret(nas: Nas, secret: str, seal: Seal) -> bytes:
 
 def _require_consistent(nas: Nas) -> None:
     if nas.identifier is None and nas.address is None:
-        raise InvalidInput("A NAS needs an identifier or an address.", place="identifier", remedy="Set one of them.")
+        raise InvalidInput(
+            "A NAS needs an identifier or an address.", place="identifier", remedy="Set an identifier or an address."
+        )
     if nas.address is None and nas.secret_sealed is not None:
         raise InvalidInput("A NAS with its own secret needs an address.", place="secret", remedy="Set the address.")
     if nas.address is None and not nas.require_message_authenticator:

@@ -74,7 +74,7 @@ def list_signing_notes(nas: Nas, signing: SigningHistory | None, *, now: datetim
         since = _format_minute(signing.signs_since)
         return [
             Advice(
-                f"it has sent Message-Authenticator with every request since {since}: turn off its exemption",
+                f"the NAS has sent Message-Authenticator with every request since {since}: turn off its exemption",
                 NextStep("updateNas", {"require_message_authenticator": "true"}),
             )
         ]
@@ -83,8 +83,8 @@ def list_signing_notes(nas: Nas, signing: SigningHistory | None, *, now: datetim
         return []
     return [
         Advice(
-            f"it sent a request without Message-Authenticator at {_format_minute(unsigned)}; Admit ignores such"
-            " requests; to exempt it again",
+            f"the NAS sent a request without Message-Authenticator at {_format_minute(unsigned)}; Admit ignores such"
+            " requests; to exempt the NAS again",
             NextStep("updateNas", {"require_message_authenticator": "false"}),
         )
     ]

@@ -10,16 +10,21 @@ from nac.tenancy.secret_rotations.service import RotationStatus
 ChangeWay = Literal["alone", "together", "watched"]
 
 _TOGETHER = (
-    "It shares its source address with other NASes. radiusd accepts only one secret from an address within a second."
-    " It drops packets with the other secret, and the NAS must send them again. Change all NASes of this address"
+    "The NAS shares its source address with other NASes. radiusd accepts only one secret from an address within a"
+    " second."
+    " radiusd drops packets with another secret, and the NAS must send these packets again. Change all NASes of"
+    " this address"
     " within minutes."
 )
 _WATCHED = (
-    "Its requests need no Message-Authenticator. From a CHAP request, Admit cannot detect which secret the NAS uses."
+    "The requests of the NAS need no Message-Authenticator. From a CHAP request, Admit cannot detect which secret"
+    " the NAS uses."
     " Admit then answers with the secret of an earlier request, for example of an accounting request. Configure the NAS"
-    " to send Message-Authenticator, or at least accounting. Check the log while you change its secret."
+    " to send Message-Authenticator, or at least accounting. Check the log while you change the secret."
 )
-_ALONE = "Change it at any time within the window. Admit answers its next packet with the new secret."
+_ALONE = (
+    "Change the secret at any time within the window. Admit answers the next packet of the NAS with the new secret."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,8 @@ def list_steps(status: RotationStatus, state: str) -> list[str]:
         "NASes of the way `watched`: change them one by one, and check their next decision in the log.",
         "NASes with RadSec need no change: TLS identifies them, and their secret is 'radsec' (RFC 6614).",
         Advice(
-            "A NAS in state `unseen` has not sent any request: check it. Repeat these steps until no NAS is `old` or"
+            "A NAS in state `unseen` has not sent any request: check this NAS. Repeat these steps until no NAS is"
+            " `old` or"
             " `back`. List the NASes.",
             NextStep("listSecretRotationNases", of),
         ),

@@ -75,12 +75,14 @@ def start_rotation(
     """
     tenant = _enter(session, tenant_id)
     if tenant.status == "deleting":
-        raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore it first.")
+        raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore the tenant first.")
     found = _require_own(session, tenant_id, nas)
     nas_id = found.id if found else None
     if repository.find_running(session, tenant_id, nas_id) is not None:
         raise Conflict(
-            "This secret already has a rotation in progress.", place="rotation", remedy="Finish or cancel it first."
+            "This secret already has a rotation in progress.",
+            place="rotation",
+            remedy="Finish or cancel this rotation first.",
         )
     lasts = DEFAULT_WINDOW if hours is None else timedelta(hours=hours)
     if not MIN_WINDOW <= lasts <= MAX_WINDOW:
@@ -95,7 +97,7 @@ def start_rotation(
         raise InvalidInput(
             "This secret is already in force.",
             place="secret",
-            remedy="Use another secret, or leave it empty to generate one.",
+            remedy="Use another secret, or leave the secret empty to generate a new secret.",
         )
     rotation_id, now = uuid4(), utc_now()
     rotation = SecretRotation(
@@ -282,9 +284,9 @@ def _require_none_left_behind(session: Session, rotation: SecretRotation, *state
     named = ", ".join(each.name or each.key for each in left[:_MAX_NAMED])
     more = " and others" if len(left) > _MAX_NAMED else ""
     raise NasesLeftBehind(
-        f"NASes still use the secret that would stop working: {named}{more}.",
+        f"These NASes still use the old secret, which would stop working: {named}{more}.",
         place="leave_behind",
-        remedy="Change it on these NASes first, or set leave_behind.",
+        remedy="Change the secret on these NASes first, or set leave_behind.",
     )
 
 

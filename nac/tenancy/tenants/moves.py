@@ -29,7 +29,7 @@ MoveState = Literal["prepared", "switched", "finished", "cancelled"]
 _audit = tenant_recorder("tenant")
 _INSTRUCTIONS: Mapping[str, str] = {
     "prepared": "Add the new address and ports as the second RADIUS server, with the same secret. Permit the new"
-    " address to send Disconnect- and CoA-Requests. It does not answer yet.",
+    " address to send Disconnect- and CoA-Requests. The new address does not answer yet.",
     "switched": "The new address answers, and the old address does not. Make the new address the first RADIUS server.",
     "finished": "Remove the old address.",
     "cancelled": "Remove the new address. The tenant stays in its cell.",
@@ -78,7 +78,7 @@ def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str
     """Reserve a free slot in the cell, and give it the tenant's secret. This does not affect NASes."""
     tenant = _enter_tenant(session, tenant_id)
     if tenant.status == "deleting":
-        raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore it first.")
+        raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore the tenant first.")
     if (open_move := _find_open_move(session, tenant_id)) is not None:
         raise Conflict(
             f"The tenant already has a move in state {open_move.state}.",
@@ -132,7 +132,7 @@ def switch_move(
         raise Conflict(
             "The tenant's secret changed after the move was prepared.",
             place="move",
-            remedy="Cancel this move and prepare it again.",
+            remedy="Cancel this move and prepare a new move.",
         )
     _hand_over(session, tenant_id, old, new)
     move.state, move.switched_at = "switched", utc_now()
@@ -224,14 +224,16 @@ def _require_reporting(session: Session, old: Slot, new: Slot, *, although_silen
         raise NotReadyYet(
             f"Cell {silent[new.cell_id]!r} does not report, so no cell would answer the tenant.",
             place="move",
-            remedy="Start its agent, or cancel this move.",
+            remedy="Start the agent of this cell, or cancel the move.",
         )
     if old.cell_id in silent and not although_silent:
         raise CellSilent(
-            f"Cell {silent[old.cell_id]!r} does not report: it would continue to answer, like the new cell.",
+            f"Cell {silent[old.cell_id]!r} does not report: this cell would continue to answer, together with the"
+            " new cell.",
             place="although_silent",
             remedy=Advice(
-                "Start its agent. If you cannot start it, stop radiusd of this cell and switch although it is silent.",
+                "Start the agent of this cell. If you cannot start the agent, stop radiusd of this cell and switch"
+                " although it is silent.",
                 NextStep(parameters={"although_silent": "true"}),
             ),
         )

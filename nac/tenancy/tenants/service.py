@@ -84,15 +84,16 @@ def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> Alr
     summary = f"Tenant {there.slug!r} already exists, created {there.created_at:%Y-%m-%d %H:%M:%S} UTC: "
     if there.status == "deleting":
         return AlreadyExists(
-            f"{summary}it is being deleted.", place="slug", remedy="Restore it, or choose another slug."
+            f"{summary}the tenant is being deleted.", place="slug", remedy="Restore the tenant, or choose another slug."
         )
     _enter_tenant(session, TenantId(there.id))
     if not repository.has_complete_authorities(session, TenantId(there.id)):
         return AlreadyExists(
-            f"{summary}its certificates do not exist yet.",
+            f"{summary}the tenant has no certificates yet.",
             place="slug",
             remedy=Advice(
-                "If your request created it and failed, Admit completes it within two minutes. Otherwise choose"
+                "If your request created this tenant and failed, Admit completes the tenant within two minutes."
+                " Otherwise choose"
                 " another slug. See its state.",
                 NextStep("getTenant", {"tenant": there.slug}),
             ),
@@ -160,7 +161,7 @@ def resume_tenant(
         raise SuspendedFromAbove(
             f"{_LEVEL_TITLES[PermissionLevel(above)]} has suspended this tenant.",
             place="status",
-            remedy="Ask them to resume it.",
+            remedy="Ask the operator or MSP to resume the tenant.",
         )
     return _update_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="restore", allowed=("deleting",)
@@ -171,7 +172,7 @@ def _level_name(level: int) -> str:
     return PermissionLevel(level).name.lower()
 
 
-_LEVEL_TITLES = {PermissionLevel.MSP: "Its MSP", PermissionLevel.PLATFORM: "The platform's operator"}
+_LEVEL_TITLES = {PermissionLevel.MSP: "The MSP of the tenant", PermissionLevel.PLATFORM: "The platform's operator"}
 
 
 def delete_tenant(
@@ -211,11 +212,11 @@ def _update_status(
             raise Conflict(
                 f"Tenant {tenant.slug!r} is already {to}.",
                 place="status",
-                remedy="Restore it first, then delete it again.",
+                remedy="Restore the tenant first, then delete it again.",
             )
         return tenant
     if tenant.status not in allowed:
-        raise Conflict(f"Cannot {verb} tenant {tenant.slug!r}: it is {tenant.status}.", place="status")
+        raise Conflict(f"Cannot {verb} tenant {tenant.slug!r}: the tenant is {tenant.status}.", place="status")
     if tenant.purge_at is not None and tenant.purge_at <= utc_now() and not _has_hold(session, tenant_id):
         raise Conflict(f"Tenant {tenant.slug!r} has reached its purge date and is being deleted.", place="status")
     if tenant.status == "deleting":

@@ -190,8 +190,8 @@ class CoaSender:
                 _UNANSWERED,
                 Advice(
                     f"{count} NAS{'es do' if count > 1 else ' does'} not answer requests about blocked devices or"
-                    " revoked certificates. These devices may still be on the network. Admit retries for a day. List"
-                    " the requests",
+                    " revoked certificates. These devices may still be on the network. Admit retries the"
+                    " requests for a day. List the requests",
                     NextStep("listCoaRequests", {"state": "queued"}),
                 ),
             )

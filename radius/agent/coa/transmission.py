@@ -120,11 +120,12 @@ class CoaTransmission:
             return self._ending("unreachable", f"No route to {where}: {self.trouble}.")
         if self.ignored["unsigned"]:
             why = (
-                "It responded without a Message-Authenticator, which Admit requires from this NAS. Turn off "
-                "signs_coa_answers of the NAS, or update its software."
+                "The NAS responded without a Message-Authenticator, which Admit requires from this NAS. Turn off "
+                "signs_coa_answers of the NAS, or update the software of the NAS."
             )
         elif self.ignored["forged"]:
-            why = "Responses were not signed with the secret of this NAS. Compare the secret in the NAS with it."
+            why = "The NAS signed its responses with another secret. Compare the secret in the NAS with the secret "
+            "in Admit."
         else:
             why = (
                 "Turn on dynamic authorization (RFC 5176) on the NAS, for this server and with the secret of this NAS. "
@@ -168,13 +169,13 @@ def find_peer(taken: ClaimedRequest, families: frozenset[socket.AddressFamily], 
             "Session-Timeout for such NASes (nat_session_seconds)."
         )
     if not row.address:
-        raise CannotSend("The address of the NAS is unknown. Register it with its address.")
+        raise CannotSend("The address of the NAS is unknown. Register the NAS with its address.")
     address = ipaddress.ip_address(row.address)
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     if address.is_multicast or address.is_unspecified or str(address) == "255.255.255.255":
         raise CannotSend(f"{address} cannot be the address of a NAS. Register the NAS with its own address.")
     if family not in families:
-        raise CannotSend(f"This cell has no IPv{address.version} address to send to {address} from.")
+        raise CannotSend(f"This cell has no IPv{address.version} address, so it cannot send to {address}.")
     if why := reach.why_not(str(address)):
         raise CannotSend(f"{why}. {PLATFORM_REMEDY}")
     if not taken.secret:

@@ -255,7 +255,8 @@ class PoolMaintenance:
                 code = f"pool-low-{pool_id}"
                 what = f"Pool {pool.name} of tenant {pool.tenant} has {left} addresses left in this cell."
                 detail = Advice(
-                    f"{what} Devices get no address when it is empty. Shorten its quarantine, or enlarge it.",
+                    f"{what} Devices get no address when the pool is empty. Shorten the quarantine of the pool, or"
+                    " enlarge the pool.",
                     NextStep("updatePool", {"tenant": pool.tenant, "pool": pool.name, "ranges": ""}),
                 )
                 if self._alarms.tell_of_row(code, detail, tenant=pool.tenant_number):

@@ -48,17 +48,18 @@ class DropCause:
 WRONG_SECRET = DropCause(
     "wrong_secret",
     "wrong-secret:",
-    "Packets from {named} to tenant {slug} use another RADIUS secret and are not answered. Enter the tenant's secret "
-    "in these devices; during a rotation, enter the next secret",
+    "Packets from {named} to tenant {slug} use another RADIUS secret so Admit does not answer them. Enter the "
+    "tenant's secret in these devices. During a rotation, enter the next secret",
     (NextStep("revealRadiusSecret"), NextStep("revealRadiusSecret", {"next": "true"})),
 )
 UNSIGNED_REQUESTS = DropCause(
     "unsigned",
     "unsigned-requests:",
-    "Access-Requests from {named} to tenant {slug} carry no Message-Authenticator and are not answered. Turn it on "
-    "in the device, or update the device; snippets have the settings by vendor. If the device cannot send it, exempt "
-    "its address, or its registered NAS. An exempt device is open to forgery (BlastRADIUS). No exemption covers "
-    "requests with Proxy-State: the proxy must send Message-Authenticator. Show a snippet, or exempt the device",
+    "Access-Requests from {named} to tenant {slug} carry no Message-Authenticator and are not answered. Turn on "
+    "Message-Authenticator in the device, or update the device. Snippets have the settings by vendor. If the device "
+    "cannot send Message-Authenticator, exempt its address, or its registered NAS. An exempt device is open to "
+    "forgery (BlastRADIUS). No exemption covers requests with Proxy-State: the proxy must send "
+    "Message-Authenticator. Show a snippet, or exempt the device",
     (
         NextStep("getSnippet"),
         NextStep("createNas", {"address": "", "require_message_authenticator": "false"}),
@@ -68,10 +69,11 @@ UNSIGNED_REQUESTS = DropCause(
 UNFINISHED_LOGINS = DropCause(
     "conversations_full",
     "unfinished-logins:",
-    "Devices behind {named} begin EAP logins at tenant {slug} and do not finish them. Admit ends the oldest ones "
-    "(reason too-many-conversations), so that others can log in. Find a device there that retries endlessly. "
+    "Devices behind {named} begin EAP logins at tenant {slug} and do not finish these logins. Admit ends the oldest "
+    "logins (reason too-many-conversations), so that other devices can log in. Find a device behind this address that"
+    " retries endlessly. "
     "Devices that left before the server certificate appear only in the log of the switch or access point. List "
-    "those that left after it",
+    "the devices that left after the server certificate",
     (NextStep("listDecisions", {"reason": "conversation-abandoned"}),),
 )
 

@@ -368,7 +368,7 @@ def require_free_ports(facts: GenerationFacts) -> None:
             bind_socket(address, port, socket.SOCK_DGRAM).close()
         except OSError as exc:
             raise PortTaken(
-                f"UDP port {port} of {address} is in use ({exc.strerror}). Free it, or choose others"
+                f"UDP port {port} of {address} is in use ({exc.strerror}). Free this port, or choose other ports"
                 " (ADMIT_CELL_FIRST_PORT)"
             ) from exc
 

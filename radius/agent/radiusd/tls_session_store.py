@@ -51,8 +51,8 @@ class TlsSessionStore:
         if free < LOW_SHARE * size:
             self._alarms.tell(
                 "session-store-full",
-                f"{free / (1 << 20):.1f} of {size / (1 << 20):.0f} MB are left in {directory.parent}. When it is full, "
-                "TLS sessions are not stored and devices do full handshakes.",
+                f"{free / (1 << 20):.1f} of {size / (1 << 20):.0f} MB are left in {directory.parent}. When no "
+                "space is left, TLS sessions are not stored and devices do full handshakes.",
             )
         else:
             self._alarms.clear("session-store-full")

@@ -281,7 +281,8 @@ class Shipper:
         if batch.damaged:
             self._alarms.tell(
                 alarm,
-                "The current journal segment is damaged. Admit cuts off its end when radiusd starts the next one.",
+                "The current journal segment is damaged. When radiusd starts the next segment, Admit cuts off the"
+                " damaged end of this segment.",
             )
         else:
             self._alarms.clear(alarm)
@@ -297,8 +298,8 @@ class Shipper:
         if batch.held and self._clock() - self._held_since > _MAX_HELD_SECONDS * 1_000_000:
             self._alarms.tell(
                 alarm,
-                f"A process keeps segment {batch.position.segment} open although later ones exist. Their records reach "
-                "the database only after that process has ended.",
+                f"A process keeps segment {batch.position.segment} open although later segments exist. "
+                "The records of the later segments reach the database only after that process has ended.",
             )
         else:
             self._alarms.clear(alarm)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.api.v1.test_renaming import ALPHA
 
-_TOLD = {"detail": "It must be a date and time.", "remedy": "Write it as 2027-01-31T18:00:00+01:00."}
+_TOLD = {"detail": "The value must be a date and time.", "remedy": "Write the value as 2027-01-31T18:00:00+01:00."}
 
 
 def test_number_is_rejected_as_a_start_time(api: httpx.Client) -> None:

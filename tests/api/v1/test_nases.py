@@ -145,14 +145,14 @@ def test_exempt_nas_shows_observations_until_enforced(api: httpx.Client, owner_e
         )
     shown = api.get(address).json()
     assert shown["signing"]["safe_to_enforce"] is True
-    assert shown["notes"][0].startswith("it has sent Message-Authenticator with every request since ")
+    assert shown["notes"][0].startswith("the NAS has sent Message-Authenticator with every request since ")
     [listed] = api.get(NASES).json()["items"]
     assert listed["signing"] == shown["signing"]
     # Values observed in the meantime do not block the change.
     enforced = api.patch(address, json={"require_message_authenticator": True}, headers={"If-Match": before})
     assert enforced.status_code == 200, enforced.text
     assert enforced.json()["signing"] is None
-    assert enforced.json()["notes"][0].startswith("it sent a request without Message-Authenticator at ")
+    assert enforced.json()["notes"][0].startswith("the NAS sent a request without Message-Authenticator at ")
     again = api.patch(address, json={"require_message_authenticator": False}).json()
     assert (again["signing"], again["notes"]) == (None, [])
 

@@ -11,7 +11,7 @@ def test_unknown_query_parameter_is_rejected(api: httpx.Client) -> None:
         (f"{ENDPOINTS}?bogus=1", "bogus", "Known names: after, "),
         (f"{ENDPOINTS}?limt=5&status=active", "limt", "Did you mean limit?"),
         (f"{ENDPOINTS}?wait=live", "wait", "Known names: "),
-        ("/v1/me?x=", "x", "Omit it."),
+        ("/v1/me?x=", "x", "Omit the parameter."),
         ("/v1/tenants/alpha/audit?x%5B0%5D=1", "x[0]", "Known names: "),
     ):
         answer = api.get(path)
@@ -24,7 +24,7 @@ def test_unknown_query_parameter_is_rejected(api: httpx.Client) -> None:
 def test_repeated_single_parameter_is_rejected(api: httpx.Client):
     for name, values in (("limit", ("1", "2")), ("sort", ("mac", "mac")), ("seen_since", ("", ""))):
         answer = api.get(ENDPOINTS, params=[(name, each) for each in values])
-        mistake = {"place": name, "detail": "The parameter is repeated.", "remedy": "Send it once."}
+        mistake = {"place": name, "detail": "The parameter is repeated.", "remedy": "Send the parameter once."}
         assert (answer.status_code, answer.json().get("mistakes")) == (422, [mistake])
 
 
@@ -36,16 +36,16 @@ def test_dependency_parameters_are_known(api: httpx.Client) -> None:
 
 def test_validation_error_is_a_plain_sentence(api: httpx.Client) -> None:
     for body, told in (
-        ({}, {"mac": ("The value is required.", "Send it.")}),
+        ({}, {"mac": ("The value is required.", "Send the value.")}),
         ({"mac": "a", "nmae": "x"}, {"nmae": ("Unknown field.", "Did you mean name?")}),
-        ({"mac": "a", "name": 5}, {"name": ("It must be text.", "Write it in quotes.")}),
+        ({"mac": "a", "name": 5}, {"name": ("The value must be text.", "Write the value in quotes.")}),
         (
             {"mac": "a", "valid_until": "soon"},
-            {"valid_until": ("It must be a date and time.", "Write it as 2027-01-31T18:00:00+01:00.")},
+            {"valid_until": ("The value must be a date and time.", "Write the value as 2027-01-31T18:00:00+01:00.")},
         ),
-        ({"mac": "a", "groups": ["x", 1]}, {"groups[1]": ("It must be text.", "Write it in quotes.")}),
-        ([], {"body": ("It must be an object.", AN_OBJECT)}),
-        ("text", {"body": ("It must be an object.", AN_OBJECT)}),
+        ({"mac": "a", "groups": ["x", 1]}, {"groups[1]": ("The value must be text.", "Write the value in quotes.")}),
+        ([], {"body": ("The value must be an object.", AN_OBJECT)}),
+        ("text", {"body": ("The value must be an object.", AN_OBJECT)}),
         (None, {"body": ("A body is required.", AN_OBJECT)}),
     ):
         answer = api.post(ENDPOINTS, json=body)
@@ -62,7 +62,7 @@ def test_field_of_several_variants_is_reported_once(api: httpx.Client) -> None:
 
 def test_invalid_discriminator_is_reported_by_its_field(api: httpx.Client) -> None:
     for body, detail, remedy in (
-        ({}, "The value is required: it selects the other fields.", "Send it."),
+        ({}, "The value is required: it determines which fields are allowed.", "Send the value."),
         ({"operation": "burn"}, "Unknown 'operation'.", "Known values: 'put', "),
     ):
         (mistake,) = api.post(f"{ENDPOINTS}/bulk", json=body).json()["mistakes"]
@@ -80,6 +80,6 @@ def test_each_bulk_row_is_reported(api: httpx.Client) -> None:
 
 def test_path_and_query_errors_name_only_the_parameter(api: httpx.Client) -> None:
     answer = api.get(f"{ENDPOINTS}?limit=0")
-    assert answer.json()["mistakes"] == [{"place": "limit", "detail": "It must be at least 1."}]
+    assert answer.json()["mistakes"] == [{"place": "limit", "detail": "The value must be at least 1."}]
     answer = api.get("/v1/tenants/alpha/jobs/x")
     assert answer.json()["mistakes"][0]["place"] == "job_id"
