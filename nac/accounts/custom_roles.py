@@ -74,7 +74,8 @@ def update_role(
     name: str | None = None,
     permissions: Iterable[str] | None = None,
 ) -> CustomRole:
-    """Change a role. Its members get the new permissions immediately. None keeps the name or the permissions.
+    """Change a role. The members with this role get the new permissions immediately. None keeps the name or the
+    permissions.
 
     Raises LastManager.
     """

@@ -1,7 +1,7 @@
 """Attributes of conditions that depend only on the packet: `radius.<Name>`, and values derived from such attributes.
 
-At each packet, the module reads only the attributes that a policy uses. The agent reads all of them for the decision
-log. Both use these functions, so a replay sees the values of the decision.
+At each packet, the module reads only the attributes that a policy uses. The agent reads all of them for the
+decision log. The module and the agent use the functions of this file, so a replay sees the values of the decision.
 """
 
 import re

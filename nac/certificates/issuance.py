@@ -237,7 +237,8 @@ def issue_client(
     user_id: UUID | None = None,
     secret_id: UUID | None = None,
 ) -> IssuedCertificate:
-    """Issue a certificate for `public_key`. Without it, the result contains a new key, which Admit does not store.
+    """Issue a certificate for `public_key`. Without `public_key`, the result contains a new key, which Admit does
+    not store.
 
     Commits the session before it signs. `not_before` and `not_after` (aware, in the past or future) override the
     profile's validity. Raises DuplicateKey if another certificate has the key; only the certificate `renews` may have
@@ -306,8 +307,8 @@ def issue_server(
 ) -> Certificate:
     """Issue an EAP server certificate. Admit stores its sealed key for radiusd.
 
-    The cell presents the valid certificate with the latest `present_from` in the past; None means now. Commits the
-    session before it signs.
+    The cell presents the valid certificate with the latest `present_from` in the past; None means that
+    `present_from` is now. Commits the session before it signs.
     """
     reservation = reserve_server(
         session, actor=actor, tenant_id=tenant_id, dns_names=dns_names, signing=signing, now=now

@@ -1,8 +1,9 @@
 """OCSP responder, with a cache of certificate statuses and signed responses.
 
-Each cache entry refers to the `_CachedAuthority` object it was created with. A status change of any certificate of
-the authority removes this object, which invalidates all entries that refer to it. Threads that started before the
-change refer to the old object, too. While status changes do not arrive (`StatusListener`), the cache is not used.
+Each cache entry refers to the `_CachedAuthority` object that was current when Admit created the entry. A status
+change of any certificate of the authority removes this object, which invalidates all entries that refer to it.
+Threads that started before the change refer to the old object, too. While status changes do not arrive
+(`StatusListener`), the cache is not used.
 """
 
 import hashlib

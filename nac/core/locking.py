@@ -11,8 +11,8 @@ Lock tables in this order:
 * pools
 * members of groups
 
-Lock rows of one table in the order of their ids. A write also locks the rows that the written row refers to, such as
-the policy of a site. That lock does not block readers or similar writers.
+Lock rows of one table in the order of their ids. A write also locks the rows that the written row refers to, such
+as the policy of a site. The lock on a referenced row does not block readers or similar writers.
 """
 
 from collections.abc import Collection, Sequence

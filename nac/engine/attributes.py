@@ -1,8 +1,8 @@
 """The attributes that conditions compare: name, kind, and whether a request can have several values.
 
-`folded` attributes compare case-insensitively: MAC and IP addresses, DNS names, mail addresses, UPNs, user names and
-hexadecimal serials. All others compare exactly. MAC and IP addresses in conditions are normalised, so a policy can
-use any notation.
+`folded` attributes compare case-insensitively: MAC and IP addresses, DNS names, mail addresses, UPNs, user names
+and hexadecimal serials. Attributes of all other types compare exactly. MAC and IP addresses in conditions are
+normalised, so a policy can use any notation.
 """
 
 import ipaddress

@@ -131,10 +131,11 @@ def compile_policy(
 ) -> Policy:
     """Compile a policy document (from `json.loads`).
 
-    `fallback` is the document of the site's own fallback; None to use the policy's fallback. With `replies`, the
-    function checks `radius.*` conditions and the replies for every vendor against radiusd's dictionaries. `time_zone`
-    is the IANA name of the zone for time conditions. `monitor`: the site is in monitor mode. `refuse_unreachable`
-    rejects rules that can never match. Use it only for new versions, because published versions must keep working.
+    `fallback` is the document of the site's own fallback; None means that the policy's own fallback applies. With
+    `replies`, the function checks `radius.*` conditions and the replies for every vendor against radiusd's
+    dictionaries. `time_zone` is the IANA name of the zone for time conditions. `monitor`: the site is in monitor
+    mode. `refuse_unreachable` rejects rules that can never match. Use it only for new versions, because published
+    versions must keep working.
 
     Raises PolicyErrors with every mistake, and no other error.
     """

@@ -165,7 +165,8 @@ class _Analysis:
         return key
 
     def _consistent(self, key: Canonical, why: list[str]) -> Canonical:
-        """Return NEVER if two parts of an "all" exclude each other. Otherwise merge the ranges of each attribute."""
+        """Return NEVER if two parts of an "all" exclude each other. If no parts exclude each other, merge the
+        ranges of each attribute."""
         if key[0] != "all":
             return key
         parts = _members(key)

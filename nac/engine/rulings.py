@@ -1,4 +1,4 @@
-"""Decisions of a policy. Each is built at its first use by a rule and a vendor."""
+"""Decisions of a policy. Each decision is built at its first use by a rule and a vendor."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -107,7 +107,7 @@ class Groups(Generic[GroupT]):
             )
 
     def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
-        """Rename a group. Its members do not change.
+        """Rename a group. The members of the group do not change.
 
         Raises InUse while a published policy or a draft names the group or compares a part of its name, because
         policies are never rewritten automatically. Also raises InUse while the tenant follows a template with the

@@ -1,4 +1,5 @@
-"""Advice for a user: a text, and the API operations that carry it out. Each interface shows the operations its own way.
+"""Advice for a user: a text, and the API operations that carry it out. Each interface shows the operations in its
+own form.
 
 The API shows operation ids, for example, and the command line shows its own commands.
 """

@@ -126,7 +126,7 @@ def split_progress(tell: ProgressCallback, rows: int) -> tuple[ProgressCallback,
 
 
 class RowReader:
-    """Reader of values in lines. It collects mistakes."""
+    """Reader of values in lines. The reader collects mistakes."""
 
     def __init__(self) -> None:
         self.mistakes: list[RowMistake] = []

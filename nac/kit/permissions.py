@@ -1,7 +1,7 @@
 """Permissions of people and tokens, and the effects of routes that they guard: docs/reference/permissions.md.
 
-Every route of the API requires a permission. It declares its possible effects too (`api.access`), and must require a
-permission that guards each effect.
+Every route of the API requires a permission. Every route declares its possible effects too (`api.access`), and must
+require a permission that guards each effect.
 """
 
 from dataclasses import dataclass

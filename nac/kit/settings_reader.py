@@ -1,4 +1,5 @@
-"""Reader of ADMIT_* variables. It also collects their descriptions for docs/reference/settings.md."""
+"""Reader of ADMIT_* variables. The reader also collects the descriptions of the variables for
+docs/reference/settings.md."""
 
 import difflib
 import ipaddress

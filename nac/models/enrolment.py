@@ -13,7 +13,7 @@ EnrolmentKind = Literal["est", "scep", "link"]
 
 
 class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
-    """A secret with which devices get certificates. It works for a limited number of enrolments."""
+    """A secret with which devices get certificates. The secret works for a limited number of enrolments."""
 
     __tablename__ = "enrolment_secrets"
     __table_args__ = (

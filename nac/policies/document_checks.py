@@ -1,4 +1,5 @@
-"""Validation of policy documents for a tenant: form, replies and names. All mistakes are reported together."""
+"""Validation of policy documents for a tenant: form, replies and names. Admit reports all mistakes of a document
+together."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

@@ -1,6 +1,6 @@
 """Facts about stored endpoints and users for simulated requests.
 
-The cell reads these facts from its replica. This module reads them from PostgreSQL.
+The cell reads these facts from its replica. This module reads the facts from PostgreSQL.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
 """Replay: decisions of a policy about recorded requests, and their differences.
 
-A replay uses the engine of the cells. It compares verdict, rule, VLAN and monitor mode, but no other reply attributes.
+A replay uses the engine of the cells. The replay compares verdict, rule, VLAN and monitor mode, but no other reply
+attributes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

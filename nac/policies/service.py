@@ -1,8 +1,8 @@
 """Service for a tenant's policies: drafts, publishing, rollback.
 
 Stored versions never change. A policy has at most one draft; saving another draft supersedes it. Publishing checks
-the document again, because groups and dictionaries may have changed. It runs the policy tests and, if the tenant
-requires it, a replay (`nac.policies.publish_gate`).
+the document again, because groups and dictionaries may have changed. Publishing runs the policy tests and, if the
+tenant requires it, a replay (`nac.policies.publish_gate`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -94,7 +94,7 @@ def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
 
 
 def rename_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str) -> Policy:
-    """Change the name of a policy. Its slug does not change."""
+    """Change the name of a policy. The slug of the policy does not change."""
     policy = _require_locked(session, tenant_id, slug)
     before = policy.name
     policy.name = require_name(name or slug)

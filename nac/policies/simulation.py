@@ -147,12 +147,12 @@ def simulate(
 ) -> Simulation:
     """Decide `request` ({attribute: value or [values]}) at the time `at` (epoch seconds, default now).
 
-    The policy is `document`. Without it, the policy is the published (otherwise newest) version of policy `slug`, the
-    policy of the site, or the tenant's only policy. The site's time zone and fallback apply.
+    The policy is `document`. Without `document`, the policy is the published (otherwise newest) version of policy
+    `slug`, the policy of the site, or the tenant's only policy. The site's time zone and fallback apply.
 
-    `fill` adds missing attributes from the packet and from the stored NAS, endpoint (`mac`) and user (`user.name`). It
-    also applies the cell's checks before and after the policy. Without `site`, the site of the NAS applies then.
-    Raises InvalidSimulation with every mistake.
+    `fill` adds missing attributes from the packet and from the stored NAS, endpoint (`mac`) and user (`user.name`).
+    `fill` also applies the cell's checks before and after the policy. Without `site`, the site of the NAS applies
+    then. Raises InvalidSimulation with every mistake.
     """
     at = epoch_seconds() if at is None else at
     mistakes: list[tuple[str, DocumentMistake]] = []

@@ -1,10 +1,11 @@
-"""Claims file of a pool: it records which addresses radiusd gave to devices. It survives restarts of radiusd and agent.
+"""Claims file of a pool: it records which addresses radiusd gave to devices. The file survives restarts of radiusd
+and agent.
 
-The file has an entry for each address number of the pool. An entry has three 64-bit integers in native byte order: the
-last used grant, the MAC address, and the time (epoch seconds). The replica has a current grant for each ready address.
-The address is in use if its entry has the same grant.
-Only radiusd's module writes the file, in place. The agent only reads it. Neither waits for the other. The file has
-its full size from the start, so writing cannot fail on a full disk.
+The file has an entry for each address number of the pool. An entry has three 64-bit integers in native byte order:
+the last used grant, the MAC address, and the time (epoch seconds). The replica has a current grant for each ready
+address. The address is in use if its entry has the same grant. Only radiusd's module writes the file, in place. The
+agent only reads it. The agent only reads the claims file. radiusd and the agent do not wait for each other. The
+file has its full size from the start, so writing cannot fail on a full disk.
 """
 
 import mmap

@@ -110,7 +110,7 @@ class LeaseFilter:
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> None:
-    """Lock the tenant's pools against other changes. Each change is checked against all pools."""
+    """Lock the tenant's pools against other changes. Each change of a pool is checked against all pools."""
     session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True)).one()
 
 
@@ -208,7 +208,7 @@ def list_reserved_outside(session: Session, pool: Pool, bounds: Bounds) -> Seque
 
 
 def insert_addresses(session: Session, pool: Pool, addresses: Sequence[str], *, grant: int) -> None:
-    """Insert rows for new addresses. Each row gets an unused number."""
+    """Insert rows for new addresses. Each row gets an unused address number."""
     given = {"tenant": pool.tenant_id, "pool": pool.id, "addresses": list(addresses), "grant": grant}
     session.execute(_INSERT_ADDRESSES, given)
 

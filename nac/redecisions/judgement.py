@@ -1,7 +1,7 @@
 """New decisions about live sessions, with the checks and the engine of the cell.
 
-Packet and credentials come from the recorded request. All other data (NAS, site, policy, endpoint, user, certificate
-status, time) is current.
+Packet and credentials come from the recorded request. All data except packet and credentials is current: NAS, site,
+policy, endpoint, user, certificate status and time.
 """
 
 import logging

@@ -214,7 +214,7 @@ def find_alike_to_send(session: Session, tenant_id: TenantId, judgements: Sequen
 
 
 def find_held_back(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
-    """Return the sessions with an equal judgement in a stopped run. They are held back.
+    """Return the sessions with an equal judgement in a stopped run. Admit holds these sessions back.
 
     After a different judgement, a stopped run never holds the session back again.
     """

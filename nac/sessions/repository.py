@@ -89,7 +89,7 @@ _RAW_COLUMNS = frozenset(("nas_address", "framed_ip", "framed_ipv6", "framed_pre
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFilter:
-    """Filter of sessions. All values must match; "" and None match every session."""
+    """Filter of sessions. All values of the filter must match; "" and None match every session."""
 
     # Id of the session (`sessions.id`).
     row: int | None = None
@@ -210,7 +210,8 @@ def _list_page(
 
 @lru_cache(maxsize=1_024)
 def _build_statement(place: SessionPartition, given: frozenset[str], oldest_first: bool) -> Select[Any]:
-    """Build the statement for these filters. It is cached, because building it takes longer than running it."""
+    """Build the statement for these filters. The statement is cached, because building it takes longer than running
+    it."""
     table: _Table = EndedSession if place == "history" else RadiusSession
     moment = table.started_at if place == "live" else table.stopped_at
     query = (
@@ -238,7 +239,7 @@ def _build_statement(place: SessionPartition, given: frozenset[str], oldest_firs
 def _select_columns(table: _Table) -> Select[Any]:
     """Select the columns, with the names of NAS and site.
 
-    One query is faster; it runs thousands of times per second.
+    One query for sessions and names is faster than separate queries; it runs thousands of times per second.
     """
     columns = (
         type_coerce(getattr(table, name), NullType()) if name in _RAW_COLUMNS else getattr(table, name)
@@ -315,7 +316,7 @@ def _has_ipv6(table: _Table, given: frozenset[str]) -> ColumnElement[bool]:
 def _is_within(column: Any, name: str, given: frozenset[str]) -> ColumnElement[bool]:  # noqa: ANN401 -- a mapped column
     """Condition that a column is in the network.
 
-    It compares a range: PostgreSQL sorts a network before its addresses.
+    The condition compares a range: PostgreSQL sorts a network before its addresses.
     """
     within: ColumnElement[bool] = (
         column == bindparam(name)

@@ -1,7 +1,7 @@
 """Ships quarantined records after their cause is fixed: `python -m radius.agent.replay`, with or without an agent.
 
-One transaction writes the rows and removes the records from quarantine. So each record is stored exactly once. Records
-that still cannot be stored stay in quarantine.
+One transaction writes the rows and removes the records from quarantine. So each record in quarantine is stored
+exactly once. Records that still cannot be stored stay in quarantine.
 """
 
 import sys

@@ -50,7 +50,7 @@ class Journal:
 class Cell:
     """Objects of this process.
 
-    Both instances of the module share them, because LMDB allows one environment per process.
+    The two instances of the module share these objects, because LMDB allows one environment per process.
     """
 
     def __init__(self) -> None:

@@ -59,7 +59,8 @@ class RequestCompleter:
     def late_refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
         """Reason to reject a user just before the password is compared, or before the verdict is decided; otherwise "".
 
-        A device can open many conversations at once. All of them pass the first check, before any password is compared.
+        A device can open many conversations at once. All these conversations pass the first check, before any
+        password is compared.
         """
         refusal = self.refusal(request, slot, at, identity)
         if not refusal and self._has_too_many_guesses(request, slot, at, identity):

@@ -1,13 +1,13 @@
 """Open EAP conversations, and which of them to end if there are too many.
 
-rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet. It rejects new conversations when its
-table is full, and its `dedup_key` has no effect. So one device could block a tenant: with 34 unfinished handshakes a
-second, or with a packet every 29 s in each of 1,000 conversations.
+rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet. rlm_eap rejects new conversations
+when its table is full, and its `dedup_key` has no effect. So one device could block a tenant: with 34 unfinished
+handshakes a second, or with a packet every 29 s in each of 1,000 conversations.
 
 The module counts conversations per slot. When the table fills, it ends the oldest conversation of the NAS with the
-most. It also ends an earlier conversation of the same device at the same NAS. To end a conversation, the module sends
-an EAP-NAK that proposes nothing (RFC 3748 5.3.1) to radiusd's own status port. rlm_eap then frees the 330 kB of the
-conversation at once.
+most. Admit also ends an earlier conversation of the same device at the same NAS. To end a conversation, the module
+sends an EAP-NAK that proposes nothing (RFC 3748 5.3.1) to radiusd's own status port. rlm_eap then frees the 330 kB
+of the conversation at once.
 """
 
 import os
@@ -69,7 +69,8 @@ class Conversations:
 
     @property
     def is_watch_level_reached(self) -> bool:
-        """Whether so many conversations are open that challenges must be recorded. Only a recorded one can be ended."""
+        """Whether so many conversations are open that challenges must be recorded. Only a conversation with a
+        recorded challenge can be ended."""
         return len(self._open) >= self._watch_from
 
     @property

@@ -1,8 +1,8 @@
 """Method and credentials of a device, and how radiusd must verify them. For first packets, also inside tunnels.
 
-Switches send MAB (radius.module.mab) with the MAC address as name, in any notation. They use PAP, CHAP, MS-CHAPv2 or
-EAP-MD5, with or without Service-Type Call-Check. A name that is a MAC address is never a stored user. So a user cannot
-pass as a device, and a device cannot pass as a user.
+Switches send MAB (radius.module.mab) with the MAC address as name, in any notation. Switches use PAP, CHAP,
+MS-CHAPv2 or EAP-MD5, with or without Service-Type Call-Check. A name that is a MAC address is never a stored user.
+So a user cannot pass as a device, and a device cannot pass as a user.
 """
 
 from pathlib import Path

@@ -328,7 +328,8 @@ def _requested_types(case: AuthenticationCase) -> str:
 
 
 def is_foreign_authority(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> bool:
-    """Whether another tenant trusts an authority of the chain, and this tenant does not. Only for the reason's text.
+    """Whether another tenant trusts an authority of the chain, and this tenant does not. Only the text of the
+    reason uses the result.
 
     OpenSSL verifies from the root down. So if the root is unknown, radiusd has seen only the issuing authority.
     """

@@ -37,7 +37,8 @@ class KnownSecrets(NamedTuple):
 
 
 def find_proven_secret(packet: RadiusPacket, known: KnownSecrets) -> int | None:
-    """Index of the secret with which the packet was made; None if the packet shows neither. Raises MalformedPacket."""
+    """Index of the secret with which the packet was made; None if the packet was made with neither secret. Raises
+    MalformedPacket."""
     for place, secret in enumerate(known.secrets):
         if _is_made_with(packet, secret, signs=known.signs):
             return place

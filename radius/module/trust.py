@@ -68,7 +68,8 @@ def issuer_detail(reason: str, certificate: Attributes, message: str = "") -> st
 
 
 def find_issuer(certificate: Attributes, view: ReplicaView, slot: SlotRecord) -> IssuerRecord | None:
-    """Authorities that the tenant trusts and that have the name of the certificate's issuer; None if there are none."""
+    """Authorities that the tenant trusts and that have the name of the certificate's issuer; None if the tenant
+    trusts no such authorities."""
     return view.issuer(slot.tenant, first_value(certificate, "TLS-Client-Cert-Issuer"))
 
 
@@ -128,7 +129,8 @@ def find_unreported_authority(tenant: int, der: bytes, issuer: IssuerRecord | No
 
 
 def _find_signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority]) -> TrustedAuthority | None:
-    """Authority among `authorities` that signed the certificate; None if none did."""
+    """Authority among `authorities` that signed the certificate; None if none of the authorities signed the
+    certificate."""
     key = tenant, der
     known = _signers.get(key)
     if known is not None:

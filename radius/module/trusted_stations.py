@@ -21,7 +21,7 @@ class TrustedStations:
     """Trusted stations by user. Not thread-safe."""
 
     def __init__(self, path: Path | None = None, max_stations: int = MAX_STATIONS) -> None:
-        """Read the stations in the file `path`, which may be missing. None stores no stations."""
+        """Read the stations in the file `path`, which may be missing. None as `path` stores no stations."""
         self._path = path
         self._stations: SharedTable[bool] = SharedTable(max_stations)
         # Identity and time of the file at the last read.
@@ -56,8 +56,8 @@ class TrustedStations:
     def save(self) -> None:
         """Write the file atomically.
 
-        A radiusd without logins, such as one that tests a configuration, writes nothing. Otherwise, the serving radiusd
-        would read the older stations of the file and drop newer ones.
+        A radiusd without logins, such as one that tests a configuration, writes nothing. If such a radiusd wrote
+        the file, the serving radiusd would read the older stations of the file and drop newer ones.
         """
         if self._path is None or not self._has_news:
             return

@@ -1,4 +1,4 @@
-"""Active identity sources of a cell's tenants. Each has its own connections, breaker and limited queue."""
+"""Active identity sources of a cell's tenants. Each source has its own connections, breaker and limited queue."""
 
 import asyncio
 import logging
@@ -109,7 +109,8 @@ class LiveSources:
         return live
 
     async def _let_go(self, key: tuple[int, str], live: LiveSource | None) -> None:
-        """Close a source. Another source may take its place during the close, because the method awaits."""
+        """Close a source. Another source may take the place of this source during the close, because the method
+        awaits."""
         if live is not None and self._live.get(key) is live:
             del self._live[key]
             await live.source.close()

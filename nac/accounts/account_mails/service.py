@@ -14,7 +14,7 @@ from nac.kit.validation import require_email
 
 
 class TooManyMailsWait(Unavailable):
-    """Too many mails are queued."""
+    """The query is therefore one statement and creates no entity."""
 
     retry_after_seconds = 60
 

@@ -75,7 +75,7 @@ def password_attempt(*, email_tag: bytes, address: str, device_id: bytes | None)
 
 
 def link_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> CountedAttempt:
-    """Request for a link by mail. Such a request never resets counts."""
+    """Request for a link by mail. A request for a link never resets counts."""
     if device_id is not None:
         return CountedAttempt({_attempt_key("device-link", email_tag, device_id): FREE_LINKS})
     source = get_source(address).encode()
@@ -99,7 +99,8 @@ def confirmation_attempt(*, sign_in_id: UUID) -> CountedAttempt:
 
 
 def address_attempt(*, address: str) -> CountedAttempt:
-    """Attempt with a secret that cannot be guessed. Such attempts count by address, separately from passwords."""
+    """Attempt with a secret that cannot be guessed. Attempts with such a secret count by address, separately from
+    passwords."""
     return CountedAttempt({_attempt_key("unguessable", get_source(address).encode()): FREE_PER_ADDRESS})
 
 

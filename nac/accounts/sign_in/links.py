@@ -27,7 +27,7 @@ class CreatedLink:
 
 
 def create_link(session: Session, *, actor: str, person: Person, ends_earlier: bool = True) -> CreatedLink:
-    """Create a link. It is valid longer if the person has no password. Use in PersonScope or as admit_worker.
+    """Create a link. The link is valid longer if the person has no password. Use in PersonScope or as admit_worker.
 
     `ends_earlier` invalidates earlier links. Set it to false for public requests.
     Otherwise anyone could invalidate a link that the person has just received.

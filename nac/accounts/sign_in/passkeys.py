@@ -52,7 +52,8 @@ _INVALID_CREDENTIAL_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class RelyingParty:
-    """This installation as a WebAuthn relying party. Its passkeys do not work at other installations."""
+    """This installation as a WebAuthn relying party. Passkeys of this installation do not work at other
+    installations."""
 
     # Origin: scheme://host[:port].
     origin: str

@@ -32,7 +32,8 @@ def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRul
 
 
 def get_local_email(session: Session, row: SignInRule) -> str | None:
-    """E-mail address of the member who can sign in without single sign-on; None without such a member."""
+    """E-mail address of the member who can sign in without single sign-on; None if no member can sign in without
+    single sign-on."""
     return session.scalar(select(Person.email).where(Person.id == row.local_person_id)) if row.local_person_id else None
 
 

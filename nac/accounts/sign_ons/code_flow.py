@@ -82,7 +82,8 @@ class AuthorizationResponse:
 
 @dataclass(frozen=True, slots=True)
 class ProviderIdentity:
-    """Person that the provider signed in. `email` is in lower case. It is verified, unless the settings trust any."""
+    """Person that the provider signed in. `email` is in lower case. The address is verified, unless the settings
+    trust unverified addresses."""
 
     subject: str
     email: str

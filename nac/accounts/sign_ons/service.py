@@ -2,8 +2,8 @@
 
 Use in the database scope of the owner.
 
-A provider can claim to sign in any person. Its sign-ins are therefore valid only for memberships at its owner. They
-cannot change the account or use other memberships.
+A provider can claim to sign in any person. A sign-in by a provider is therefore valid only for memberships at the
+provider's owner. A sign-in by a provider cannot change the account or use other memberships.
 """
 
 import hashlib
@@ -93,7 +93,7 @@ def set_up_sign_on(
     secret: str | None,
     seal: Seal,
 ) -> SignOn:
-    """Set up the single sign-on. `secret` is the client secret; None keeps the current one.
+    """Set up the single sign-on. `secret` is the client secret; None keeps the current secret.
 
     The provider could sign in as any member. The caller therefore needs all permissions of this level.
     Raises PermissionMissing, InvalidInput and Conflict.

@@ -3,8 +3,8 @@
 A segment is a file `<20-digit start time in ns>.journal`: a header, then records. A record has the length and the
 CRC-32 of its payload (u32 little-endian each), then the payload, which is msgpack.
 
-Each writer starts a new segment and locks it while the writer lives. So a segment is final if it is not locked and a
-newer one exists. Invalid data at its end is an incomplete write.
+Each writer starts a new segment and locks it while the writer lives. So a segment is final if the segment is not
+locked and a newer segment exists. Invalid data at its end is an incomplete write.
 """
 
 import errno

@@ -1,7 +1,8 @@
 """Records of a cell's LMDB replica. The agent writes them, and radiusd's module reads them.
 
 A record is the msgpack of one of these structs. New fields must be at the end and have a default, so that a module
-can read records of a newer agent. Any other change needs a new `FORMAT`. The agent then rebuilds the file.
+can read records of a newer agent. Any change except new fields at the end needs a new `FORMAT`. The agent then
+rebuilds the file.
 
 LMDB databases and their keys; integers are big-endian, `tenant` is the tenant's number:
 
@@ -200,7 +201,7 @@ class UserRecord(Record, frozen=True, array_like=True):
 
 
 def nt_hash_context(user_id: object) -> str:
-    """Return the context in which an NT hash is sealed. It differs from the context of the password.
+    """Return the context in which an NT hash is sealed. This context differs from the context of the password.
 
     So a sealed hash cannot replace a sealed password.
     """
@@ -293,7 +294,7 @@ class TrustedAuthority(Record, frozen=True, array_like=True):
 
 
 class IssuerRecord(Record, frozen=True, array_like=True):
-    """The authorities with one name. There are several after a renewal with another key."""
+    """The authorities with one name. One name has several authorities after a renewal with another key."""
 
     authorities: tuple[TrustedAuthority, ...]
 

@@ -90,7 +90,7 @@ class ReplicaReader:
             raise ReplicaDamaged(f"cannot read the replica in {self._directory}: {exc}") from exc
 
     def close(self) -> None:
-        """Close the replica. All its views must have ended."""
+        """Close the replica. All views of the replica must have ended."""
         with self._lock:
             if self._opened is not None:
                 self._opened.environment.close()
@@ -151,7 +151,7 @@ class _Generation:
 class ReplicaView:
     """A read transaction. The methods return a record, or None if it does not exist.
 
-    They raise msgspec.DecodeError for an invalid record, and lmdb.Error for damage.
+    The methods raise msgspec.DecodeError for an invalid record, and lmdb.Error for damage.
     """
 
     __slots__ = ("_from", "_get", "_transaction")
@@ -172,7 +172,8 @@ class ReplicaView:
 
     @property
     def version(self) -> tuple[str, int]:
-        """Generation and transaction. They change with every commit, so data is valid while the version is the same."""
+        """Generation and transaction. Generation and transaction change with every commit, so data is valid while
+        the version is the same."""
         return self._from.name, self._transaction.id()
 
     def slot(self, number: int) -> SlotRecord | None:

@@ -214,7 +214,7 @@ class WriteBatch:
         self._put("pool_stocks", keys.by_id(tenant, record.pool_id), stock)
 
     def delete_pool(self, tenant: int, pool_id: str) -> None:
-        """Delete a pool. Its leases are separate records, which stay."""
+        """Delete a pool. The leases of the pool are separate records, which stay."""
         known = self._known_stock(tenant, pool_id)
         if known is not None:
             self._forget_pool_name(tenant, pool_id, known)

@@ -55,7 +55,7 @@ def find_repeated_renewal(
 
 
 def _load_repeated(session: Session, row: Certificate | None, request: SigningRequest) -> IssuedCertificate | None:
-    """Return the certificate of `row`; None if the request has other names.
+    """Return the certificate of `row`; None if the names in the request differ from the names in the certificate.
 
     Raises AnswerUnderWay while another process signs the certificate.
     """

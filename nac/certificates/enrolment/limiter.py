@@ -1,4 +1,4 @@
-"""Rate limit for wrong enrolment secrets. Its counts are in memory, so a restart resets them."""
+"""Rate limit for wrong enrolment secrets. The counts of wrong secrets are in memory, so a restart resets them."""
 
 import math
 import threading

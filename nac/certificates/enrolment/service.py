@@ -66,7 +66,8 @@ class CreatedSecret:
 
 @dataclass(frozen=True, slots=True)
 class LockedSecret:
-    """A secret that a device presented correctly. Its row is locked, so concurrent redemptions wait."""
+    """A secret that a device presented correctly. The row of the secret is locked, so concurrent redemptions
+    wait."""
 
     row: EnrolmentSecret
     # Reason why the secret issues no further certificate; None if it can.
@@ -260,7 +261,8 @@ def _find_refusal_reason(
 
 
 def is_holder_barred(session: Session, tenant_id: TenantId, endpoint_id: UUID | None, user_id: UUID | None) -> bool:
-    """Whether the endpoint is blocked or the user is disabled. Such holders get no certificate."""
+    """Whether the endpoint is blocked or the user is disabled. Blocked endpoints and disabled users get no
+    certificate."""
     endpoint = repository.get_endpoint(session, tenant_id, endpoint_id) if endpoint_id else None
     user = repository.get_user(session, tenant_id, user_id) if user_id else None
     return bool((endpoint and endpoint.status == "blocked") or (user and user.disabled))
@@ -299,7 +301,7 @@ def list_unknown_authorities(session: Session, known: Collection[UUID]) -> Seque
 
 
 def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> EnrolmentSecret:
-    """Revoke the secret. Its certificates stay valid. Can be repeated."""
+    """Revoke the secret. Certificates that devices got with the secret stay valid. Can be repeated."""
     row = require_secret(session, tenant_id=tenant_id, name=name, lock=True)
     if row.revoked_at is None:
         row.revoked_at = utc_now()

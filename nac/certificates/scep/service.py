@@ -171,7 +171,8 @@ def is_own_challenge(challenge: str) -> bool:
 
 
 def split_challenge(challenge: str) -> tuple[str, str]:
-    """Split an Admit challenge into public id and secret. Any other challenge yields empty strings."""
+    """Split an Admit challenge into public id and secret. A challenge that Admit did not create yields empty
+    strings."""
     token = EnrolmentSecretText.parse(challenge)
     return (token.public_id, token.secret) if token else ("", "")
 

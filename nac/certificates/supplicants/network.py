@@ -41,7 +41,7 @@ class SupplicantNetwork:
     def stable_uuid(self, part: str) -> UUID:
         """Return the UUID of a part of the network.
 
-        It is the same at each export, so that a new file replaces the settings from an older file.
+        The UUID is the same at each export, so that a new file replaces the settings from an older file.
         """
         return uuid5(self.tenant_id, f"{self.ssid}\0{part}")
 

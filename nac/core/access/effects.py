@@ -56,7 +56,7 @@ EFFECT_CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class PermissionPair:
-    """Two permissions that have more effects in combination."""
+    """Two permissions that together have more effects than the two separately."""
 
     first: Permission
     second: Permission

@@ -1,4 +1,4 @@
-"""Verification of an audit log export. It needs no database and no Admit installation."""
+"""Verification of an audit log export. The verification needs no database and no Admit installation."""
 
 import base64
 import json

@@ -188,7 +188,7 @@ def execute_job(run: JobRun, handler: JobHandler) -> None:
 
 
 def postpone_job(run: JobRun, exc: Exception, *, after: timedelta) -> None:
-    """Queue the job again. Its problem shows clients why it waits."""
+    """Queue the job again. The problem of the job shows clients why the job waits."""
     values = {"due_at": utc_now() + after, "failures": run.job.failures + 1, "problem": _describe(exc)}
     _finish(run, state="queued", ended_at=None, **values)
 

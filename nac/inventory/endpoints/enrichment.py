@@ -1,7 +1,7 @@
 """Turns sightings into endpoints, with vendor, profile and groups by rule. Runs in the worker.
 
-The worker processes only changed addresses (nac.inventory.endpoints.enrichment_queue), in bounded batches. It does not
-write unchanged rows, so cells receive no needless changes.
+The worker processes only changed addresses (nac.inventory.endpoints.enrichment_queue), in bounded batches. The
+worker does not write unchanged rows, so cells receive no needless changes.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Endpoints of a tenant: devices that a MAC address identifies. Their groups are in `nac.inventory.groups`."""
+"""Endpoints of a tenant: devices that a MAC address identifies. The groups of endpoints are in
+`nac.inventory.groups`."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -116,7 +117,7 @@ def create_endpoint(
 
 
 class Unset:
-    """Type of `UNSET`, which leaves a value unchanged. None has another meaning there."""
+    """Type of `UNSET`, which leaves a value unchanged. None has another meaning for these values."""
 
 
 UNSET = Unset()

@@ -42,7 +42,7 @@ _ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 
 
 class _StaleConnection(DirectoryUnavailable):
-    """A reused connection broke. This does not mean that the server is down."""
+    """A reused connection broke. A broken connection does not mean that the server is down."""
 
 
 class LdapDirectory:
@@ -118,7 +118,7 @@ class LdapDirectory:
 
     @asynccontextmanager
     async def _connection(self, idle: list[LdapConnection], tell: StepLog) -> AsyncIterator[LdapConnection]:
-        """Yield an idle or new connection. It becomes idle afterwards, unless an error occurs."""
+        """Yield an idle or new connection. The connection becomes idle afterwards, unless an error occurs."""
         reused = None
         while idle and reused is None:
             reused = idle.pop()

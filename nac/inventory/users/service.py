@@ -1,4 +1,4 @@
-"""Users of a tenant: names with a password. Their groups are in `nac.inventory.groups.USER_GROUPS`."""
+"""Users of a tenant: names with a password. The groups of users are in `nac.inventory.groups.USER_GROUPS`."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -115,7 +115,7 @@ def store_user(
 
 
 class Unchanged(Enum):
-    """Value that leaves the stored value unchanged. None has another meaning there."""
+    """Value that leaves the stored value unchanged. None has another meaning for these values."""
 
     AS_IT_IS = 0
 

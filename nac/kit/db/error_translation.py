@@ -89,7 +89,8 @@ def _reference_error(cause: pg.Error) -> AdmitError:
 def _is_reference_missing(cause: pg.Error) -> bool:
     """Return whether the row refers to a missing row.
 
-    Otherwise, it is in use. Only the message shows the difference.
+    If the result is false, another row refers to the row. Only the error message of PostgreSQL shows the
+    difference.
     """
     return (cause.diag.message_primary or "").startswith("insert or update")
 

@@ -84,7 +84,8 @@ def force_ctid_scan(session: Session) -> Iterator[None]:
 def force_index_order(session: Session) -> Iterator[None]:
     """Make statements in the block read an index in its order, without a sort.
 
-    Under row-level security the planner expects few rows, even if nearly all match. It would read and sort all of them.
+    Under row-level security the planner expects few rows, even if nearly all match. The planner would read and sort
+    all matching rows.
     """
     set_for_transaction(session, enable_sort="off")
     yield

@@ -1,7 +1,7 @@
 """Sort orders and pages of lists. A page begins after the key of a row, even if that row was deleted.
 
-An order has one column, and a unique column for rows with equal values. Both columns ascend, or both descend, like in
-an index. NULL is always last.
+An order has one column, and a unique column for rows with equal values. The two columns both ascend, or both
+descend, like in an index. NULL is always last.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,8 @@ _DEFAULT_LIMIT: Final = 1_000
 
 
 class PlainRow:
-    """A row with plain columns as attributes. It is much faster to create than an entity, for long lists."""
+    """A row with plain columns as attributes. A plain row is much faster to create than an entity, for long
+    lists."""
 
     __slots__ = ()
 

@@ -66,7 +66,7 @@ _budget: ContextVar[WaitBudget | None] = ContextVar("wait_budget", default=None)
 def limit_waiting(seconds: float, *, spent: float = 0) -> Iterator[None]:
     """Limit the wait for PostgreSQL in this block.
 
-    It replaces the engine's limit. `spent` seconds have already passed.
+    The limit replaces the engine's limit. `spent` seconds have already passed.
     """
     budget = WaitBudget(seconds)
     budget.spend(spent)

@@ -114,7 +114,7 @@ class OutboundReach:
         return ""
 
     def _remedy(self, text: str) -> str:
-        """Return the remedy for a refused address. Either the platform or the tenant refuses it."""
+        """Return the remedy for a refused address. The refusal comes from the platform or from the tenant."""
         return PLATFORM_REMEDY if self._what(_embedded_ipv4(ipaddress.ip_address(text))) else self.only_remedy
 
     def _what(self, address: Address) -> str:

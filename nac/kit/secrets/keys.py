@@ -80,7 +80,8 @@ class RawKey:
 
 
 class MasterKeyFile(RawKey):
-    """Key in a file of 64 hex digits. Only the owner can read the file, or also a group if root owns the file."""
+    """Key in a file of 64 hex digits. Only the owner can read the file. If root owns the file, a group may read it,
+    too."""
 
     def __init__(self, path: Path) -> None:
         # Disable core dumps, which would contain this key and decrypted secrets.

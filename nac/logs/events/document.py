@@ -1,7 +1,7 @@
 """The event format: fields of the Elastic Common Schema 8.17, and Admit's own fields below `admit`.
 
-An event omits unknown values. Within a version of the format, Admit may add fields and kinds of events. It does not
-change the meaning of existing fields and kinds.
+An event omits unknown values. Within a version of the format, Admit may add fields and kinds of events. Admit does
+not change the meaning of existing fields and kinds.
 """
 
 from typing import Annotated, Literal

@@ -46,7 +46,7 @@ _decode_lines = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """A filter of events. All fields must match; "" and an empty set match every event."""
+    """A filter of events. All fields of the filter must match; "" and an empty set match every event."""
 
     # Values of `admit.kind`.
     kinds: frozenset[str] = frozenset()

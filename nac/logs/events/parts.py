@@ -51,7 +51,8 @@ def is_user_name(name: str, digits: str | None) -> bool:
 
 
 def user(name: str, digits: str | None) -> User | None:
-    """Return the user of an event; `digits` are the device's MAC address. None if the name is not a user's."""
+    """Return the user of an event; `digits` are the device's MAC address. None if the name is not the name of a
+    user."""
     return User(name=clip_text(name)) if is_user_name(name, digits) else None
 
 

@@ -89,7 +89,8 @@ def is_delaying_deletion(job: ExportJob, now: datetime) -> bool:
 def release_day(
     session: Session, tenant_id: TenantId, log: LogName, day: date, *, folder: ExportFolder, now: datetime
 ) -> DeletionRelease | None:
-    """Return the permission to delete the exported rows of a day; None without a complete and intact export.
+    """Return the permission to delete the exported rows of a day; None if the day has no complete and intact
+    export.
 
     If rows arrived after the export, or its files are damaged, a new export of all existing rows replaces it. If the
     deletion has begun, the remaining exported rows are deleted first, and then a new export contains the late rows.

@@ -184,7 +184,8 @@ class _DeliveryTurn:
     def _require_proof(self, held: DeliveryStep) -> None:
         """Raise the last rejection if the receiver may reject everything.
 
-        That is so if `held` has several rejected events, or one and the receiver accepted no other event in this turn.
+        The receiver may reject everything if `held` has several rejected events. With one rejected event, the
+        receiver may reject everything if it accepted no other event in this turn.
         """
         if held.refused and self._last_refusal and (len(held.refused) > 1 or not self._has_taken):
             raise self._last_refusal

@@ -45,7 +45,8 @@ class FeedSender(Protocol):
         """Return the number of leading events that fit into one batch, at least 1."""
 
     async def send(self, events: Sequence[Event]) -> None:
-        """Send a batch. Raises SendFailed. Then the feed repeats the batch, so events may arrive twice."""
+        """Send a batch. Raises SendFailed. After this error, the feed repeats the batch, so events may arrive
+        twice."""
 
     async def close(self) -> None:
         """Close the connection. Raises SendFailed if the last batch may not have arrived."""

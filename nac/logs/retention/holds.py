@@ -37,7 +37,8 @@ def create_hold(
 ) -> RetentionHold:
     """Hold the days (UTC) from `first_day` to `last_day` of one log or, without `log`, of all logs.
 
-    None as a day means no limit. After the commit, Admit deletes no rows of these days. Raises InvalidInput.
+    None as a day means that the hold has no limit on that side. After the commit, Admit deletes no rows of these
+    days. Raises InvalidInput.
     """
     mistakes = MistakeCollector()
     with mistakes.noted():

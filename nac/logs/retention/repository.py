@@ -62,7 +62,7 @@ def get_terms(session: Session, tenant_id: TenantId) -> dict[LogName, LogTerms]:
 
 
 def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: LogTerms) -> None:
-    """Store the parts in `stored`. Other parts of the log's terms stay unchanged."""
+    """Store the parts in `stored`. Parts of the log's terms that are not in `stored` stay unchanged."""
     rows = _term_rows(tenant_id, log, stored)
     if not rows:
         return

@@ -103,8 +103,8 @@ def delete_rows(
 ) -> int:
     """Delete expired rows of these tenants for about `seconds`. Returns the number of deleted rows.
 
-    Each batch is a transaction, and tenants take turns. Skips `busy` days, because their partitions will be dropped.
-    Deletes from at most `most_days` days per tenant and log. `folder` contains the required exports.
+    Each batch of rows is a transaction, and tenants take turns. Skips `busy` days, because their partitions will be
+    dropped. Deletes from at most `most_days` days per tenant and log. `folder` contains the required exports.
     """
     deadline = clock.monotonic() + seconds
     deleted = 0

@@ -1,7 +1,7 @@
 """Terms: the values of a log's retention that are in force.
 
-If a tenant, the platform or a product version reduces a value, Admit announces the reduction. It takes effect after
-NOTICE_PERIOD.
+If a tenant, the platform or a product version reduces a value, Admit announces the reduction. The reduction takes
+effect after NOTICE_PERIOD.
 """
 
 from collections.abc import Mapping

@@ -128,7 +128,7 @@ def _is_rejected(entry: _Entry) -> bool:
 def _set_expiry(pair: _Pair, values: dict[str, Any]) -> bool:
     """Set the expiry of the user or endpoint. Returns False if the date is invalid.
 
-    Then the entry must be skipped, because it would have access forever.
+    The caller must then skip the entry, because the entry would have access forever.
     """
     for form in _DATES:
         try:

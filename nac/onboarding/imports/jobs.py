@@ -1,6 +1,7 @@
 """Bulk changes and imports. The API runs small ones directly, and large ones as jobs (nac.core.jobs).
 
-The input of a job is the original request. One transaction checks it and stores all rows, as for small requests.
+The input of a job is the original request. One transaction checks the request and stores all rows, as for small
+requests.
 """
 
 from base64 import b64decode, b64encode

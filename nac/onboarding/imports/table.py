@@ -33,7 +33,8 @@ class TableColumns:
 def read_table(text: str, columns: TableColumns, document: ImportDocument) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Yield the line number and the stripped cells by column of each row. Raises Unreadable.
 
-    A row with a wrong number of cells adds a mistake to `document`. So does a wrong header, after which no row follows.
+    A row with a wrong number of cells adds a mistake to `document`. A wrong header also adds a mistake, and the
+    function then reads no rows.
     """
     lines = _BoundedLines(text)
     reader = csv.reader(lines, delimiter=_detect_delimiter(text, columns), strict=True)

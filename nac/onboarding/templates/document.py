@@ -1,8 +1,8 @@
 """Template documents: parsing, validation, and the division into named parts.
 
-A template controls only the settings and objects in its document. Each of these is a part, such as
-`group:endpoint/printers`, `policy:office`, `site:main`, `site:main.time_zone` and `settings.methods`. Admit compares,
-overrides and restores each part separately.
+A template controls only the settings and objects in its document. Each setting or object is a part, such as
+`group:endpoint/printers`, `policy:office`, `site:main`, `site:main.time_zone` and `settings.methods`. Admit
+compares, overrides and restores each part separately.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Rolls out a template version to its tenants in stages.
 
-The roll-out stops if the share of rejected devices at a tenant changes too much. It is a job of the MSP
+The roll-out stops if the share of rejected devices at a tenant changes too much. The roll-out is a job of the MSP
 (`nac.core.jobs`), which continues every few seconds, with one transaction per tenant.
 """
 
@@ -318,7 +318,8 @@ def _can_roll_back(row: RolloutTenant) -> bool:
 
 
 def _lock_both(session: Session, work: JobRun, row: RolloutTenant, state: str) -> tuple[Rollout, RolloutTenant] | None:
-    """Return and lock the roll-out and the tenant's row; None if another process changed one of them."""
+    """Return and lock the roll-out and the tenant's row; None if another process changed the roll-out or the
+    tenant's row."""
     rollout = repository.get_rollout(session, row.msp_id, row.rollout_id, lock=True)
     fresh = session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
     if rollout is None or fresh is None or fresh.state != state or not _is_run_by_job(rollout, work):

@@ -74,7 +74,7 @@ def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
 
 
 def rename_template(session: Session, *, actor: str, msp_id: MspId, slug: str, name: str) -> Template:
-    """Change the name of a template. Its slug stays the same."""
+    """Change the name of a template. The slug of the template does not change."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     before = template.name
     template.name = require_name(name or slug)

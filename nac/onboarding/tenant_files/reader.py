@@ -59,7 +59,8 @@ class TableRow:
 class _BoundedFile:
     """A file that limits the size of reads.
 
-    Without it, zipfile would read as many bytes as the archive claims, and need several times as much memory.
+    Without the limit, zipfile would read as many bytes as the archive claims, and need several times as much
+    memory.
     """
 
     def __init__(self, source: IO[bytes]) -> None:

@@ -1,7 +1,8 @@
 """Sign-up for a trial: a request, and the confirmation by a mailed link. Requires a session in PlatformScope.
 
-Responses do not reveal whether an address has an account. Users choose the password after they open the link.
-Otherwise an attacker could choose the password of an account that the owner of the address confirms.
+Responses do not reveal whether an address has an account. Users choose the password after they open the link. If
+users chose the password before, an attacker could choose the password of an account that the owner of the address
+confirms.
 """
 
 import hashlib

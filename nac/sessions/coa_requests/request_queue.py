@@ -1,4 +1,5 @@
-"""Queue of requests to NASes about live sessions (RFC 5176). Each request is a row. The cell's agent sends them."""
+"""Queue of requests to NASes about live sessions (RFC 5176). Each request to a NAS is a row. The cell's agent sends
+them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -117,7 +117,7 @@ def _require_sendable(session: Session, tenant_id: TenantId, attributes: Sequenc
 
 
 class CoaRequestFilter(TypedDict, total=False):
-    """Filter of requests. All values must match."""
+    """Filter of requests. All values of the filter must match."""
 
     states: Sequence[str]
     # Id of the session.

@@ -1,4 +1,4 @@
-"""Recorded requests of a tenant, for replays. They can be millions.
+"""Recorded requests of a tenant, for replays. A tenant can have millions of recorded requests.
 
 PostgreSQL returns only the attributes that the replay needs. Equal requests then have equal bytes. Readers cache
 results by these bytes, and therefore decode JSON only a few thousand times.
@@ -104,7 +104,7 @@ class RecordedRequests:
         self._recorded = lru_cache(maxsize=10_000)(_parse_outcome)
 
     def rows(self, session: Session) -> Iterator[RecordedRow]:
-        """Yield the rows. Only few of them are in memory at a time."""
+        """Yield the rows. Only a few rows are in memory at a time."""
         cursor = driver_connection(session).cursor()
         before = cursor.execute("SHOW statement_timeout").fetchone()
         assert before is not None

@@ -26,7 +26,7 @@ _MAX_SERIALS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionFilter:
-    """Filter of decisions. All values must match; "" and None match every decision."""
+    """Filter of decisions. All values of the filter must match; "" and None match every decision."""
 
     # MAC address, 12 lower-case hexadecimal digits.
     mac: str = ""

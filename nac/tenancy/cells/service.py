@@ -64,8 +64,8 @@ def report_cell(
 ) -> None:
     """Store a report of the cell's agent on `host`. Needs database role admit_cell.
 
-    All journal records before `shipped_until` are in the database. None means that the agent does not know the time.
-    Raises CellTaken if an agent on another host now serves the cell.
+    All journal records from before `shipped_until` are in the database. None as `shipped_until` means that the
+    agent does not know the time. Raises CellTaken if an agent on another host now serves the cell.
     """
     reported = session.execute(
         update(Cell)
@@ -86,7 +86,7 @@ def report_cell(
 def leave_cell(session: Session, *, cell_id: CellId, host: str) -> None:
     """Release the cell when its agent stops.
 
-    Another host can then serve it immediately. Needs database role admit_cell.
+    Another host can then serve the cell immediately. Needs database role admit_cell.
     """
     session.execute(update(Cell).where(Cell.id == cell_id, Cell.host == host).values(host=""))
 
@@ -116,7 +116,8 @@ def upload_dictionary(session: Session, *, cell_id: CellId, content: bytes, serv
 
 
 def load_dictionary(session: Session, *, tenant_id: TenantId) -> bytes | None:
-    """Return the attribute dictionaries of the tenant's cell (JSON). None if the cell has not uploaded any."""
+    """Return the attribute dictionaries of the tenant's cell (JSON). None if the cell has not uploaded any
+    dictionaries."""
     content = session.scalar(
         select(Dictionary.content)
         .join(Cell, Cell.dictionary_sha256 == Dictionary.sha256)
@@ -316,7 +317,7 @@ def wait_until_live(
 ) -> None:
     """Wait until the tenant's cell has applied transaction `xact`. Raises NotLiveYet after the timeout.
 
-    Call this after the commit. It opens its own short transactions.
+    Call this after the commit. Call this function after the commit.
     """
     began = time.monotonic()
     nudged = False

@@ -280,7 +280,8 @@ def describe(nas: Nas) -> dict[str, str | bool | None]:
 
 
 def describe_changed_secrets(secret: str | None, mab_password_text: str | None) -> dict[str, str]:
-    """Return the values for the audit log that show which secrets changed. They do not contain the secrets."""
+    """Return the values for the audit log that show which secrets changed. The values do not contain the
+    secrets."""
     given = {"secret": secret, "mab_password_text": mab_password_text}
     return {name: "another" for name, text in given.items() if text}
 

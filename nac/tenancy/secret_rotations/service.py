@@ -1,8 +1,8 @@
 """Rotations of a tenant's RADIUS secret, or of a NAS's own secret.
 
-After `start_rotation`, radiusd accepts the old and the new secret from every NAS. It answers with the secret that the
-request used (radius/module/secret_lookup.py). `finish_rotation` keeps only the new secret, `cancel_rotation` only the
-old. Use in PlatformScope or TenantScope, if a docstring names no other scope.
+After `start_rotation`, radiusd accepts the old and the new secret from every NAS. radiusd responds with the secret
+that the request used (radius/module/secret_lookup.py). `finish_rotation` keeps only the new secret,
+`cancel_rotation` only the old. Use in PlatformScope or TenantScope, if a docstring names no other scope.
 """
 
 import logging
@@ -225,7 +225,7 @@ def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
 def finish_expired(sealer: Sealer, *, engine: Engine | None = None) -> None:
     """Finish all rotations whose time window has ended.
 
-    Then only the new secrets work. Needs database role admit_worker.
+    After that, only the new secrets work. Needs database role admit_worker.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         over = repository.list_expired(session, most=_EXPIRY_BATCH_SIZE)

@@ -75,7 +75,7 @@ class MoveStatus:
 
 
 def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str, sealer: Sealer) -> MoveStatus:
-    """Reserve a free slot in the cell, and give it the tenant's secret. This does not affect NASes."""
+    """Reserve a free slot in the cell, and give it the tenant's secret. The preparation does not affect NASes."""
     tenant = _enter_tenant(session, tenant_id)
     if tenant.status == "deleting":
         raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore it first.")
@@ -143,7 +143,7 @@ def switch_move(
 
 
 def finish_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveStatus:
-    """Return the old slot to its cell. Only another move can then return the tenant to the old cell."""
+    """Return the old slot to its cell. After that, only another move can return the tenant to the old cell."""
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "switched")
     _retire_slot(session, _lock_slots(session, move)[0])

@@ -211,7 +211,7 @@ class CoaResult(NamedTuple):
 
 
 class CoaQueue:
-    """Transactions of the queue. Each method raises AdmitError if the database does not respond."""
+    """Transactions of the queue. Each method of the queue raises AdmitError if the database does not respond."""
 
     def __init__(
         self, engine: Engine, cell_id: CellId, sealer: Sealer, ended: EndedCallback = lambda requests: None

@@ -45,7 +45,8 @@ class ClaimsDirectory:
         return self._names.get(pool_id, "")
 
     def is_lost(self, pool_id: str) -> bool:
-        """Whether the pool has no usable claim file. Then none of its ready addresses may be assigned."""
+        """Whether the pool has no usable claim file. If the claim file is lost, none of the pool's ready addresses
+        may be assigned."""
         name = self.name(pool_id)
         return not name or not (self._directory / name).exists()
 

@@ -201,7 +201,8 @@ def list_unrecorded_claims(
 ) -> list[AddressAssignment]:
     """Return claims of the pool without a recorded decision.
 
-    Such claims exist if radiusd was killed before it wrote the record, or if the journal was full.
+    Claims without a recorded decision exist if radiusd was killed before it wrote the record, or if the journal was
+    full.
     """
     parameters = {
         "pool": pool_id,

@@ -1,8 +1,8 @@
 """Takes back pool addresses that late accounting reports as in use.
 
-A lease ends if no session holds it. A session may be reported after that. Then the transaction that stores the session
-also takes the address back. So two devices cannot get the same address. Either the agent sees the session when it makes
-addresses ready, or the transaction finds the ended lease.
+A lease ends if no session holds it. A session may be reported after that. In this case, the transaction that stores
+the session also takes the address back. So two devices cannot get the same address. Either the agent sees the
+session when it makes addresses ready, or the transaction finds the ended lease.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,7 @@
 """Kills a hanging radiusd, and this agent if one of its threads blocks all others.
 
-Both were seen only with damaged files. A supervisor restarts a process that has ended, but not a process that hangs.
+A hanging radiusd and a blocked agent were seen only with damaged files. A supervisor restarts a process that has
+ended, but not a process that hangs.
 """
 
 import faulthandler

@@ -55,7 +55,7 @@ def write_corrected_libraries(target: Path, source: Path = DISTRIBUTION_FOLDER) 
 
 
 def list_uncorrected_libraries(source: Path = DISTRIBUTION_FOLDER) -> tuple[str, ...]:
-    """Files without a correction for this build. Such a build may have the fault."""
+    """Files without a correction for this build. A build without a correction may have the fault."""
     return tuple(name for name in _FILES if not _correct_library(source / name))
 
 

@@ -75,7 +75,8 @@ def minimal_environment() -> dict[str, str]:
 def child_group_id() -> int:
     """Group of child processes. The agent may have the master key's group as its effective group.
 
-    A child has this group as real, effective and saved group. So it can never get the master key's group (setregid(2)).
+    A child has this group as real, effective and saved group. So the child can never get the master key's group
+    (setregid(2)).
     """
     return os.getgid()
 
@@ -83,8 +84,8 @@ def child_group_id() -> int:
 def _schedule(pid: int) -> None:
     """Make radiusd a batch process before it has threads (sched(7)).
 
-    Then a thread that wakes up does not interrupt the running thread, which reads several packets in one turn. Saves 15
-    % CPU time of a MAB request under load; no effect on an idle core.
+    After that, a thread that wakes up does not interrupt the running thread, which reads several packets in one
+    turn. Saves 15 % CPU time of a MAB request under load; no effect on an idle core.
     """
     # A container may forbid the change; radiusd then runs with the normal scheduling policy.
     with suppress(OSError):

@@ -53,7 +53,8 @@ class TlsMaterialStore:
         (self._paths.sessions / f"slot-{slot}").mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def place(self, material: TenantMaterial) -> None:
-        """Update the files of a slot. Each file is replaced by rename, so radiusd never reads an incomplete file."""
+        """Update the files of a slot. Each file of the slot is replaced by rename, so radiusd never reads an
+        incomplete file."""
         self.prepare_slot(material.slot)
         write_authorities(
             self._paths.authorities(material.slot),

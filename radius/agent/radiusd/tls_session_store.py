@@ -1,6 +1,6 @@
 """Stored TLS sessions for resumption: deletes old ones, limits their size, and warns if space runs out.
 
-The sessions are in /dev/shm (memory) if it exists. Other programs such as PostgreSQL share it.
+The sessions are in /dev/shm (memory) if it exists. Other programs such as PostgreSQL share /dev/shm.
 """
 
 import os

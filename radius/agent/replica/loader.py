@@ -211,7 +211,8 @@ class ReplicaLoader:
         return records
 
     def put_authorities(self, cursor: psycopg.Cursor, batch: WriteBatch) -> None:
-        """Write all authorities of the cell. There are few, and several tenants may trust authorities of one name."""
+        """Write all authorities of the cell. A cell has few authorities, and several tenants may trust authorities
+        of one name."""
         batch.clear_authorities()
         rows = [compiling.AuthorityRow(*row) for row in cursor.execute(_AUTHORITIES).fetchall()]
         for subject, record in compiling.authority_records(rows).items():

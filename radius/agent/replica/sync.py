@@ -76,7 +76,8 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaSync:
-    """The writer of a cell's replica. One thread runs it. The thread continues while PostgreSQL does not respond."""
+    """The writer of a cell's replica. One thread runs the writer. The thread continues while PostgreSQL does not
+    respond."""
 
     def __init__(
         self,
@@ -207,7 +208,7 @@ class ReplicaSync:
         return bool(self._position) and stored in (self._position, self._reported) and database == self._database
 
     def _read_changes(self, cursor: psycopg.Cursor) -> Changes | None:
-        """Changed keys by tenant and noun; None if there are too many."""
+        """Changed keys by tenant and noun; None if more keys changed than the limit."""
         parameters = {"last": self._position, "limit": MAX_CHANGES + 1}
         rows = cursor.execute(_CHANGES, parameters).fetchall()
         if len(rows) > MAX_CHANGES:
@@ -325,7 +326,8 @@ class ReplicaSync:
 
 
 def open_replica(directory: Path, alarms: Alarms) -> ReplicaWriter:
-    """Open the replica if all of it is readable. Otherwise create a new replica beside it and raise an alarm."""
+    """Open the replica if all of it is readable. If the replica is not readable, create a new replica beside it and
+    raise an alarm."""
     try:
         check_replica(directory)
         return ReplicaWriter(directory)

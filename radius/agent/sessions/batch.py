@@ -1,9 +1,9 @@
 """Sessions from accounting records: Start, Interim-Update and Stop in any order, each any number of times.
 
-Each record shows the start of its session: its time minus Acct-Session-Time. Records with the same NAS, session id and
-MAC address belong to one session if their starts differ by at most `SAME_START_SECONDS`. The record with the longest
-session time is the latest; it determines the end. The largest value of each counter is used, because counters only grow
-(RFC 2866 5.3). So neither the order of arrival nor repetition matters.
+Each record shows the start of its session: the time of the record minus Acct-Session-Time. Records with the same
+NAS, session id and MAC address belong to one session if their starts differ by at most `SAME_START_SECONDS`. The
+record with the longest session time is the latest; it determines the end. The largest value of each counter is
+used, because counters only grow (RFC 2866 5.3). So neither the order of arrival nor repetition matters.
 
 A record that began after a Stop and has larger values belongs to another session with the same id. `SessionUpdates`
 applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies the same rules to the stored

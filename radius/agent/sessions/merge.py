@@ -339,7 +339,7 @@ _RECALL = "SELECT recall_sessions(%s::uuid[], %s::text[], %s::text[], %s::text[]
 def recall_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> None:
     """Move sessions that a batch may update back from the history. Session maintenance later moves them there again.
 
-    Only quarantined records need this: for other records, maintenance uses the time of the journal.
+    Only sessions of quarantined records must move: for other records, maintenance uses the time of the journal.
     """
     near = timedelta(seconds=SAME_START_SECONDS)
     updates = []

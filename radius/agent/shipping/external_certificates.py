@@ -52,7 +52,7 @@ class SeenCertificate(NamedTuple):
 class ExternalCertificates:
     """External certificates of one journal batch.
 
-    Each is written once, in the order of keys: several cells write such rows.
+    Each certificate is written once, in the order of keys: several cells write rows of external certificates.
     """
 
     def __init__(self) -> None:

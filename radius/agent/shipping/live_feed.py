@@ -301,7 +301,7 @@ class LiveFeed:
             log.info("Redis responds: live events resume")
 
     def _refuse(self, refused: _StreamEntry, why: object) -> None:
-        """Skip the stream that Redis rejects. All other streams continue."""
+        """Skip the stream that Redis rejects. All streams that Redis accepts continue."""
         self.counters["left_out"] += refused.events
         self.counters["failures"] += 1
         if refused.key not in self._refused:

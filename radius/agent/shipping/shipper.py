@@ -94,7 +94,7 @@ def list_cell_tenants(cursor: psycopg.Cursor, cell_id: CellId) -> frozenset[str]
 class _PositionMoved(Exception):
     """The stored position has changed. Not an error.
 
-    Another process has shipped, or an earlier commit of this process succeeded without a response.
+    Another process has shipped the batch, or an earlier commit of this process succeeded without a response.
     """
 
 

@@ -81,7 +81,7 @@ class FullWorkQueues:
 
 
 class RecentSightings:
-    """Last write for each MAC address. Only `remember` changes it, after the commit."""
+    """Last write for each MAC address. Only `remember` changes these times, after the commit."""
 
     def __init__(self, quiet_microseconds: int) -> None:
         self._quiet = quiet_microseconds

@@ -46,7 +46,8 @@ class StrayRecord(ValueError):
 
 
 class StreamBatch(Protocol):
-    """One batch: records are added, then written. Changes of the stream's state take effect only after the commit."""
+    """One batch of records: the caller adds records, then writes the batch. Changes of the stream's state take
+    effect only after the commit."""
 
     def take(self, payload: memoryview) -> int:
         """Add a record and return its time.
