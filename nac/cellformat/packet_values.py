@@ -112,7 +112,7 @@ def packet_value(packet: Packet, name: str) -> Values:
 
 
 def packet_values(packet: Packet) -> dict[str, Values]:
-    """Return all attributes of the packet that rules may see, with derived ones."""
+    """Return all attributes of the packet that rules may see, with derived attributes."""
     values: dict[str, Values] = {}
     for name, value in packet.pairs:
         if is_visible(name):

@@ -305,7 +305,7 @@ def issue_server(
     now: datetime,
     present_from: datetime | None = None,
 ) -> Certificate:
-    """Issue an EAP server certificate. Admit stores its sealed key for radiusd.
+    """Issue an EAP server certificate. Admit stores the sealed key of the certificate for radiusd.
 
     The cell presents the valid certificate with the latest `present_from` in the past; None means that
     `present_from` is now. Commits the session before it signs.
@@ -340,7 +340,7 @@ def reserve_server(
     signing: SigningContext,
     now: datetime,
 ) -> CertificateReservation:
-    """Record a server certificate with the status `intended`. `sign_server` signs it."""
+    """Record a server certificate with the status `intended`. `sign_server` signs the certificate."""
     with translate_pki_errors():
         sans = tuple(build_san("dns", name) for name in dns_names)
     # A common name has at most 64 characters, an alternative name 253. Supplicants check the alternative names.

@@ -1,6 +1,6 @@
 """Publication of revocation lists and OCSP signers, by the worker.
 
-Retired authorities continue to publish both.
+Retired authorities continue to publish revocation lists and OCSP signers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

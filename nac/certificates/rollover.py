@@ -74,8 +74,8 @@ def plan_rollover(
 ) -> RolloverPlan:
     """Record intents for a new issuing authority and, with `of_root`, for a new root above it.
 
-    If the old root cannot sign the new root, `server_from` is required: the time by which devices have the new root.
-    Raises AuthorityKeyAway if the old root's key is missing, and Conflict if there is no root.
+    If the old root cannot sign the new root, `server_from` is required: the time by which devices have the new
+    root. Raises AuthorityKeyAway if the old root's key is missing, and Conflict if the tenant has no root.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     root = _get_last_root(session, tenant_id) if of_root else _require_root(session, tenant_id)

@@ -40,10 +40,11 @@ def lock_before_site(session: Session, *, tenant_id: TenantId, policies: Collect
 def lock_with_namesakes(session: Session, row: Named) -> Sequence[Named]:
     """Lock a row until the transaction ends. Returns all other rows of the tenant that have the same name.
 
-    If there are such rows, this row can be renamed or deleted although policies refer to the name.
+    If other rows have the same name, this row can be renamed or deleted although policies refer to the name.
 
-    Refreshes all these rows. Until the transaction ends, no other transaction of the tenant can rename or delete them.
-    The other rows are not locked, because that could deadlock. Raises NotFound if the row was deleted.
+    Refreshes this row and the rows with the same name. Until the transaction ends, no other transaction of the
+    tenant can rename or delete them. The other rows are not locked, because that could deadlock. Raises NotFound if
+    the row was deleted.
     """
     kind = type(row)
     lock_quota(session, f"{kind.__tablename__}-names", row.tenant_id)

@@ -68,7 +68,7 @@ class _Analysis:
         self._steps = _MAX_STEPS
 
     def canonical(self, condition: Condition, why: list[str]) -> Canonical:
-        """Return the canonical form. If it can never match, add the reason to `why`."""
+        """Return the canonical form. If the condition can never match, add the reason to `why`."""
         if isinstance(condition, Comparison):
             return self._comparison(condition)
         parts = [self.canonical(child, why) for child in condition.children]

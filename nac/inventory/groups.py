@@ -253,7 +253,7 @@ class Groups(Generic[GroupT]):
         self.join_each(session, tenant_id=tenant_id, members=dict.fromkeys(names, member_ids))
 
     def join_each(self, session: Session, *, tenant_id: TenantId, members: Mapping[str, Collection[UUID]]) -> None:
-        """Add members to groups; `members` has them by group name. Raises like `assign`.
+        """Add members to groups; `members` has the members by group name. Raises like `assign`.
 
         The number of statements does not depend on the number of groups.
         """
@@ -296,7 +296,7 @@ class Groups(Generic[GroupT]):
     def keep(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
         """Prevent renaming and deletion of these groups until the transaction ends.
 
-        Call it before changing members, because a deletion locks the group first, then its members.
+        Call this function before changing members, because a deletion locks the group first, then its members.
         """
         if names:
             query = select(self.group.id).where(self.group.tenant_id == tenant_id, in_array(self.group.name, names))

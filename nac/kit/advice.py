@@ -13,7 +13,7 @@ from typing import Any
 class NextStep:
     """An operation of the API, with its parameters by name. The user chooses the value of an empty parameter.
 
-    Without an operation, the user repeats the failed operation with these parameters.
+    Without an operation, the user repeats the failed operation with the parameters of the step.
     """
 
     operation_id: str = ""

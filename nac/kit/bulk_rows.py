@@ -55,7 +55,7 @@ class RowMistake(NamedTuple):
     def sentence(self, place: Callable[["RowMistake"], str] | None = None) -> str:
         """Return the detail of the mistake, with a reference to the earlier row.
 
-        `place` formats the position of the earlier row. The default is its line in a file.
+        `place` formats the position of the earlier row. The default format is the row's line in a file.
         """
         if not self.beside:
             return self.detail
@@ -153,7 +153,8 @@ class RowReader:
 
     @staticmethod
     def lines_naming(rows: Iterable[tuple[int, Iterable[str]]]) -> dict[str, list[int]]:
-        """Return the numbers of the lines that name each group. Raises InvalidInput if there are too many groups."""
+        """Return the numbers of the lines that name each group. Raises InvalidInput if the file names too many
+        groups."""
         lines: dict[str, list[int]] = {}
         for number, names in rows:
             for name in names:

@@ -1,4 +1,4 @@
-"""Typed identifiers. A tenant's id has its own type, so that mypy detects a confusion with other ids."""
+"""Typed identifiers. The id of a tenant has its own type, so that mypy detects a confusion with other ids."""
 
 from typing import NewType
 from uuid import UUID

@@ -65,11 +65,11 @@ def _describe(
     help_desk: bool = False,
     technicians: bool | None = None,
 ) -> _Description:
-    """Describe a permission. Technicians have those of tenants by default.
+    """Describe a permission. Technicians have the permissions of tenants by default.
 
-    `guards` are the effects that it guards besides RECORDS (all permissions), DISCLOSURE (those that read) and ERASURE
-    (the others). `transports` means that it reads only copies of data that other permissions protect: it does not guard
-    DISCLOSURE.
+    Every permission guards RECORDS. A permission that reads also guards DISCLOSURE, and any other permission also
+    guards ERASURE. `guards` are further effects that the permission guards. `transports` means that the permission
+    reads only copies of data that other permissions protect, and does not guard DISCLOSURE.
     """
     common = {Effect.RECORDS}
     if not name.endswith(".read"):

@@ -192,7 +192,8 @@ def is_signed(packet: RadiusPacket, authenticator: bytes, secret: bytes) -> bool
     """Return whether the Message-Authenticator is valid. The Message-Authenticator is a digest of the packet with
     `authenticator` in the header.
 
-    Returns None if it is missing. Raises MalformedPacket if there are several, or one with a wrong length.
+    Returns None if the attribute is missing. Raises MalformedPacket if the packet has several
+    Message-Authenticators, or one with a wrong length.
     """
     signature, start = None, 0
     at = MIN_PACKET_BYTES
@@ -215,7 +216,8 @@ def join_values(octets: bytes, number: int) -> bytes:
 
 
 def read_vlan(octets: bytes) -> str:
-    """Return Tunnel-Private-Group-Id without its tag octet; "" if it is missing. Raises MalformedPacket."""
+    """Return Tunnel-Private-Group-Id without its tag octet; "" if the attribute is missing. Raises
+    MalformedPacket."""
     value = next((value for number, value in parse_attributes(octets) if number == TUNNEL_PRIVATE_GROUP_ID), b"")
     return (value[1:] if value[:1] and value[0] <= _MAX_TAG else value).decode(errors="replace")
 

@@ -1,8 +1,9 @@
-"""Settings of every process, from ADMIT_* environment variables. A process parses them once and reports all mistakes.
+"""Settings of every process, from ADMIT_* environment variables. A process parses the settings once and reports all
+mistakes.
 
 The supervisor or the container sets the environment of a process. The command line reads the variables from
-`var/admit.env`. A process lists the settings that it requires, and others may be missing. A cell, for example, does not
-need the URL for migrations.
+`var/admit.env`. A process lists the settings that it requires. All other settings may be missing. A cell, for
+example, does not need the URL for migrations.
 """
 
 import os

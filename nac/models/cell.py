@@ -103,7 +103,8 @@ class JournalPosition(Base):
 
 
 class QuarantinedRecord(Base):
-    """A journal record that the agent could not store, with the reason. `radius.agent.replay` stores it later."""
+    """A journal record that the agent could not store, with the reason. `radius.agent.replay` stores the record
+    later."""
 
     __tablename__ = "quarantined_records"
     __table_args__ = (

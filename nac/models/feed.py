@@ -140,7 +140,7 @@ class EventNote(Base):
 
 
 class EndpointExpiry(Base):
-    """Expiry of an endpoint's approval for which there is no event yet."""
+    """Expiry of an endpoint's approval that has no event yet."""
 
     __tablename__ = "endpoint_expiries"
     __table_args__ = (

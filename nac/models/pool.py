@@ -13,7 +13,7 @@ from nac.kit.permissions import Effect, Permission
 
 
 class Pool(UuidKey, TenantOwned, CreatedAt, Base):
-    """A pool of addresses or prefixes. Devices get them in an Access-Accept."""
+    """A pool of addresses or prefixes. Devices get an address or prefix of the pool in an Access-Accept."""
 
     __tablename__ = "pools"
     __table_args__ = (

@@ -46,7 +46,7 @@ _LARGE_TABLES = [
 
 
 def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | None = None) -> list[str]:
-    """Purge due tenants, at most _TENANTS_PER_TURN. Returns their slugs.
+    """Purge due tenants, at most _TENANTS_PER_TURN. Returns the slugs of the purged tenants.
 
     If the last file of a tenant cannot be written, the tenant stays, and a later turn tries again.
     """
@@ -86,7 +86,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
 def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     """Delete a tenant: retire its slot, and delete all its rows except the audit log.
 
-    `nac.onboarding.log_purge` deletes the other logs later.
+    `nac.onboarding.log_purge` deletes all other logs later.
     """
     # Lock the holds before the tenant's row, in the same order as changes of holds do, to avoid deadlocks.
     holds.lock_holds(session)

@@ -32,7 +32,7 @@ OLDER_FORMAT = "older-format"
 
 @dataclass(frozen=True, slots=True)
 class UnrecordedAttribute:
-    """An attribute that the draft uses but recorded requests lack. Rules that use it could not match."""
+    """An attribute that the draft uses but recorded requests lack. Rules that use the attribute could not match."""
 
     attribute: str
     rules: tuple[str, ...]

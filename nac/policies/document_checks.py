@@ -80,9 +80,10 @@ def check_document(
 ) -> Policy:
     """Compile a document. Raises InvalidPolicy with every mistake, or DictionaryMissing.
 
-    `refuse_absent` also rejects names of unknown NASes and identity sources, because their rules never match. Use it to
-    save, publish or roll back. Do not use it for the policy of a template (tenants differ), for a tenant file (it can
-    name a deleted object) or for simulations. `keep` prevents deletion of the named objects until the transaction ends.
+    `refuse_absent` also rejects names of unknown NASes and identity sources, because their rules never match. Use
+    `refuse_absent` to save, publish or roll back a policy. Do not use `refuse_absent` for the policy of a template
+    (tenants differ), for a tenant file (it can name a deleted object) or for simulations. `keep` prevents deletion
+    of the named objects until the transaction ends.
     """
     replies = require_dictionary(session, tenant_id=tenant_id)
     if unreadable := find_unstorable(document):

@@ -132,7 +132,7 @@ def list_versions(session: Session, tenant_id: TenantId, policy_id: UUID, *, spa
 
 
 def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozenset[str], *, keep: bool) -> set[str]:
-    """Return those of `names` that exist. `keep` locks these objects until the transaction ends.
+    """Return those of `names` that exist. `keep` locks the existing objects until the transaction ends.
 
     `kind` is a `ReferenceKind`.
     """

@@ -190,7 +190,8 @@ def lock_addresses(
 
 
 def is_held(session: Session, row: PoolAddress, kind: str) -> bool:
-    """Return whether a live session has the address. Cells use the same rule (`pool_address_holders`)."""
+    """Return whether a live session has the address. Cells use the same rule as this function
+    (`pool_address_holders`)."""
     return bool(session.scalar(_IS_HELD, _address_params(row) | {"kind": kind}))
 
 
@@ -234,7 +235,7 @@ def _bounds_params(pool: Pool, bounds: Bounds) -> dict[str, Any]:
 
 
 def _any_of(values: Sequence[str], of: TypeEngine[Any]) -> ColumnElement[Any]:
-    """Return the values as one array parameter, so that the statement is the same for any number of values."""
+    """Return the values as one array parameter, so that the statement does not depend on the number of values."""
     return any_(cast(literal(list(values), ARRAY(Text())), ARRAY(of)))
 
 

@@ -50,7 +50,7 @@ def finish_deciding(session: Session, run: Redecision, settings: TenantRedecisio
 def count_recent_disconnects(session: Session, tenant_id: TenantId, *, but: int = 0) -> int:
     """Count automatic disconnects of the last hour by runs other than `but`.
 
-    The ceiling limits the sum of these and the disconnects of a new run.
+    The ceiling limits the sum of these disconnects and the disconnects of a new run.
     """
     return repository.recent_disconnects(session, tenant_id, utc_now() - _WINDOW, but=but)
 

@@ -97,7 +97,8 @@ def _may_disconnect(action: JudgedAction, vendor: str) -> bool:
 
 
 class Judge:
-    """Decides live sessions of one tenant again. Use it only for a few pages, because it reads policies once."""
+    """Decides live sessions of one tenant again. Use a judge only for a few pages, because it reads policies
+    once."""
 
     def __init__(self, session: Session, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None) -> None:
         """`drafts` (documents by id of the policy) replace published documents."""
@@ -265,7 +266,7 @@ def isolate_failing_rows(
     work: Callable[[Sequence[_Row]], list[_Result]],
     faulty: Callable[[_Row], _Result],
 ) -> list[_Result]:
-    """Run `work` on `rows`. If it fails, halve the batch to find the failing rows, and use `faulty` for them.
+    """Run `work` on `rows`. If `work` fails, halve the batch to find the failing rows, and use `faulty` for them.
 
     Raises the error if more than MAX_FAULTY rows fail, and errors of the connection to PostgreSQL at once.
     """
@@ -291,7 +292,8 @@ def isolate_failing_rows(
 
 
 def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
-    """Return the recorded facts of packet and credentials. Raises _UndecidableSession if they were not recorded."""
+    """Return the recorded facts of packet and credentials. Raises _UndecidableSession if the facts were not
+    recorded."""
     if "method" not in recorded.request:
         raise _UndecidableSession("older-format")
     of_directory = "user.source" in recorded.request

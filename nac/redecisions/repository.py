@@ -342,7 +342,7 @@ def withdraw_items(session: Session, run: Redecision) -> None:
 
 
 def iter_found_changes(session: Session, run: Redecision) -> Iterator[CountedChange]:
-    """Yield the number of items of each group of equal changes, with an example. PostgreSQL counts them."""
+    """Yield the number of items of each group of equal changes, with an example. PostgreSQL counts the items."""
     item = RedecisionItem
     before = item.before_verdict, item.before_rule, item.before_vlan, item.before_monitored
     after = item.after_verdict, item.after_rule, item.after_vlan, item.after_monitored
@@ -378,7 +378,7 @@ def delete_items(session: Session, run: Redecision) -> int:
 
 
 def prune(session: Session, tenant_id: TenantId, before: datetime) -> int:
-    """Delete runs created before `before`, except runs that decide or send. Returns their number."""
+    """Delete runs created before `before`, except runs that decide or send. Returns the number of deleted runs."""
     old = select(Redecision.id).where(
         Redecision.tenant_id == tenant_id,
         Redecision.created_at < before,

@@ -68,7 +68,7 @@ def advance_tenant(session: Session, *, tenant_id: TenantId) -> bool:
 def create_run(
     session: Session, *, tenant_id: TenantId, cause: str, scope: str = "all", asked_by: str = "", sends: bool = False
 ) -> Redecision:
-    """Start a run. The worker continues it within a second."""
+    """Start a run. The worker continues the run within a second."""
     run = Redecision(tenant_id=tenant_id, cause=cause, scope=scope, asked_by=asked_by, sends=sends)
     session.add(run)
     session.flush()
@@ -178,7 +178,8 @@ def _judge_sessions(
 def _leave_out_stopped(
     session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]
 ) -> tuple[list[Judgement], int]:
-    """Remove judgements that are equal to those of stopped runs. Returns the others and the number removed."""
+    """Remove judgements that are equal to those of stopped runs. Returns the remaining judgements and the number of
+    removed judgements."""
     held = repository.find_held_back(session, tenant_id, judgements)
     return [each for each in judgements if each.live.id not in held], len(held)
 

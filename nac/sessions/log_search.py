@@ -70,8 +70,8 @@ def search_log(
 ) -> LogSearchResult[Row]:
     """Search a log. `look` returns the first matching rows of a range. `reads_rows`: no index fits the filter.
 
-    The search begins after the row `before` and goes back to `until`, inclusive. With `oldest_first` it goes forward
-    and ends before `until`.
+    The search begins after the row `before` and goes back to `until`, inclusive. With `oldest_first`, the search
+    goes forward and ends before `until`.
     """
     # Plan each query with its values. A prepared plan ignores the range, and would read the log from its newest row.
     set_for_transaction(session, plan_cache_mode="force_custom_plan")

@@ -1,8 +1,8 @@
 """Pages of sessions: first live sessions, then ended sessions, those with the latest end first.
 
-The table `sessions` has live sessions and recently ended sessions. For some of these, Admit only presumes the end
-(radius/agent/sessions/maintenance.py). The table `session_history` has the other sessions. An index query finds a page
-of each kind. The module then merges these pages.
+The table `sessions` has live sessions and recently ended sessions. For some ended sessions, Admit only presumes the
+end (radius/agent/sessions/maintenance.py). The table `session_history` has all earlier sessions. An index query
+finds a page of each kind. The module then merges the pages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,8 @@ _PARTITION_CLAUSES: Mapping[SessionPartition, ColumnElement[bool]] = {
 
 
 class SessionRow(NamedTuple):
-    """A session with the names of its NAS and site. A name is None if there is no NAS or site, or if it was deleted."""
+    """A session with the names of its NAS and site. The name of the NAS or site is None if the NAS or site is
+    unknown or was deleted."""
 
     id: int
     tenant_id: TenantId
@@ -171,7 +172,7 @@ def list_ended(
 def _plan_by_order(session: Session, wanted: SessionFilter) -> AbstractContextManager[None]:
     """Force the index order if the filter has a site.
 
-    The planner assumes a site of average size. For a large site, it would read and sort all sessions.
+    The planner assumes a site of average size. For a large site, the planner would read and sort all sessions.
     """
     return force_index_order(session) if wanted.site else nullcontext()
 

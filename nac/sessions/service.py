@@ -41,7 +41,7 @@ class SessionView:
 
     @property
     def seconds(self) -> int:
-        """Return the duration in seconds. For a live session, it ends now."""
+        """Return the duration in seconds. The duration of a live session ends now."""
         row = self.row
         if row.stopped_at is None:
             return max(row.session_seconds or 0, int((utc_now() - row.started_at).total_seconds()))
@@ -151,7 +151,7 @@ def get_session(session: Session, *, tenant_id: TenantId, row: int) -> SessionVi
 
 
 def find_deciding_row(session: Session, shown: SessionView) -> AuthLog | None:
-    """Return the decision that admitted the session. The Class attribute identifies it.
+    """Return the decision that admitted the session. The Class attribute identifies the decision.
 
     Returns None if the session has no Class, or if the decision was deleted from the log.
     """

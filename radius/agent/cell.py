@@ -127,7 +127,7 @@ class CellAgent:
         return lock
 
     def _claim_cell(self, stop: threading.Event) -> tuple[CellId, bool]:
-        """Register the cell. Returns its id, and whether the database responds.
+        """Register the cell. Returns the id of the cell, and whether the database responds.
 
         Without the database, the cell serves from the replica of its last run.
         """
@@ -219,7 +219,8 @@ class CellAgent:
         self._tenants = {slot.tenant_id: slot.slug for slot in slots.values()}
 
     def _place_material(self, directory: ConfigurationSource, session: Session, number: int, slot: SlotRecord) -> None:
-        """Write a tenant's authorities and certificate. A fault in them does not delay changes of other tenants."""
+        """Write a tenant's authorities and certificate. A fault in this material does not delay changes of other
+        tenants."""
         alarm = f"material-{slot.slug}"
         try:
             self._materials.place(

@@ -155,7 +155,7 @@ class CellMaintenance:
     def follow_database(self, stop: threading.Event) -> None:
         """Report the agent's state, and apply changes of radiusd's configuration.
 
-        Runs in its own thread, because a query may hang. Raises CellTaken.
+        Runs in a separate thread, because a query may hang. Raises CellTaken.
         """
         due = 0.0
         while not stop.wait(TICK_SECONDS):

@@ -81,7 +81,7 @@ def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool
 def _replay_batch(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int]) -> int:
     """Store these records. Returns the number of stored records.
 
-    If PostgreSQL rejects the data, splits the records in halves until only the rejected ones are left.
+    If PostgreSQL rejects the data, splits the records in halves until only the rejected records are left.
     """
     try:
         with session_scope(CellScope(cell_id), engine=engine) as session:

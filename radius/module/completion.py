@@ -39,7 +39,8 @@ class RequestCompleter:
         self.addresses = AddressAssigner(cell)
 
     def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
-        """Reason to reject the request at once, or "". `identity` is the inner name if there is a tunnel."""
+        """Reason to reject the request at once, or "". `identity` is the inner name if the conversation has a
+        tunnel."""
         if slot.status != ACTIVE:
             return TENANT_SUSPENDED.reason
         limited = self._cell.limiter.is_limited(
@@ -104,8 +105,8 @@ class RequestCompleter:
     def leave_unanswered(self, case: AuthenticationCase) -> radiusd.ModuleResult:
         """Do not respond to a request at a slot without a tenant.
 
-        The sender is a NAS of a tenant that has left. If nothing responds, the NAS tries the server at the tenant's new
-        address. After a reject, it would not.
+        The sender is a NAS of a tenant that has left. If nothing responds, the NAS tries the server at the tenant's
+        new address. After a reject, the NAS would not try that server.
         """
         if _is_canary(case.request):
             return radiusd.REJECT, {"config": _MARK_DECIDED}

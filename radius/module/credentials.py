@@ -88,7 +88,7 @@ def examine_first_packet(
     now_seconds: int,
     open_password: "PasswordOpener",
 ) -> Credentials:
-    """Examine the first packet of a conversation. With EAP, it contains only a name."""
+    """Examine the first packet of a conversation. With EAP, the first packet contains only a name."""
     attributes = request.attributes
     if "EAP-Message" in attributes:
         return _EAP_BEGUN

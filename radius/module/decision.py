@@ -205,7 +205,8 @@ class AuthenticationCase:
     def certificate(self) -> Attributes:
         """Attributes of the device's certificate.
 
-        Before it is read from the stored session: as radiusd reports them, which is enough to explain a failure.
+        Before the module reads the certificate from the stored session, the attributes are those that radiusd
+        reports. They are sufficient to explain a failure.
         """
         if self._certificate is None:
             has_certificate = "TLS-Client-Cert-Serial" in self.request.attributes

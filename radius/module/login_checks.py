@@ -46,7 +46,8 @@ def build_played_endpoint(ticket: Ticket) -> EndpointRecord | None:
 
 
 def explain_mixed_conversation(state: Attributes) -> str:
-    """Reason why the session-state does not belong to one EAP conversation with one TLS handshake; "" if it does."""
+    """Reason why the session-state does not belong to one EAP conversation with one TLS handshake; "" if the
+    session-state belongs to one such conversation."""
     if "Admit-Participants" not in state:
         return "radiusd has no state of this conversation"
     return "two TLS handshakes in one conversation" if len(state.get("TLS-Cache-Filename", ())) > 1 else ""

@@ -146,7 +146,8 @@ class AddressAssigner:
 
 
 def _endpoint_address(case: AuthenticationCase, attribute: str) -> str:
-    """Address stored with the endpoint; "" if it has none. Raises NoAddress if it is invalid."""
+    """Address stored with the endpoint; "" if the endpoint has no stored address. Raises NoAddress if the stored
+    address is invalid."""
     endpoint = case.endpoint
     if endpoint is None or endpoint.status != "active":
         return ""

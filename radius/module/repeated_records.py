@@ -69,7 +69,7 @@ def repeat_keys(record: AccountingRecord) -> tuple[int, ...]:
 
 
 def read_predecessor_records(directory: Path, *, now: int) -> list[AccountingRecord]:
-    """Read the journal's records of the last 30 s. Call it before this process writes to the journal."""
+    """Read the journal's records of the last 30 s. Call this function before this process writes to the journal."""
     records = []
     for payload in read_tail(directory, max_bytes=MAX_BYTES):
         # Records that another version of Admit wrote must not prevent radiusd's start.

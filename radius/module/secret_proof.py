@@ -79,7 +79,7 @@ def _unsigned_numbers(packet: RadiusPacket) -> set[int] | None:
 def _has_password_hidden_with(packet: RadiusPacket, secret: bytes) -> bool:
     """Whether User-Password, decrypted with `secret`, is text padded with zeros (RFC 2865 5.2).
 
-    With a wrong secret, this is true in one of ten million cases.
+    With a wrong secret, the result is true in one of ten million cases.
     """
     hidden = next((value for number, value in packet.attributes if number == USER_PASSWORD), b"")
     try:

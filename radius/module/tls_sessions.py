@@ -84,7 +84,7 @@ def read_stored_certificate(session_file: str) -> StoredCertificate:
 
 
 def read_stored_version(session_file: str) -> str:
-    """TLS version of the session in `session_file`, such as "1.2"; "" if it cannot be read."""
+    """TLS version of the session in `session_file`, such as "1.2"; "" if the session cannot be read."""
     try:
         return parse_tls_version(_read_session(session_file))
     except (OSError, SessionUnreadable):
@@ -141,7 +141,7 @@ def _read_session(path: str) -> bytes:
 
 
 def _write_new(path: str, content: bytes) -> bool:
-    """Write the file if it does not exist. Returns whether it was written."""
+    """Write the file if it does not exist. Returns whether the file was written."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

@@ -83,7 +83,7 @@ def check_certificate(
     *,
     at: int,
 ) -> str:
-    """Reason to reject the client's certificate because of its authority or status; "" if it is valid.
+    """Reason to reject the client's certificate because of its authority or status; "" if the certificate is valid.
 
     Stores fields of a valid certificate in `facts`. `issuer` comes from `find_issuer`. `der` is b"" if no session was
     stored. `at` is in epoch seconds.

@@ -1,7 +1,8 @@
-"""Stations from which a user has logged in. Wrong passwords from other stations do not lock the user out there.
+"""Stations from which a user has logged in. Wrong passwords from other stations do not lock the user out at these
+stations.
 
-A replaced radiusd writes them to a file when it ends. The next radiusd reads the file when a user would be locked out.
-A crash loses them, but each login adds its station again.
+A replaced radiusd writes the stations to a file when it ends. The next radiusd reads the file when a user would be
+locked out. A crash loses the stations, but each login adds its station again.
 """
 
 import os

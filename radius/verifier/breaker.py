@@ -31,7 +31,8 @@ class Breaker:
         return left if left > 0 else (0.0 if not self._probing else self._seconds)
 
     def enter(self) -> bool:
-        """Whether a login may use the source now. If it may, call `succeeded`, `failed` or `gave_up` afterwards."""
+        """Whether a login may use the source now. If the result is true, call `succeeded`, `failed` or `gave_up`
+        after the login."""
         if self._open_until is None:
             return True
         if self._probing or self._clock() < self._open_until:

@@ -80,7 +80,7 @@ class LiveSource:
 
 
 class LiveSources:
-    """Creates each source at its first use, and again after its settings change."""
+    """Creates each source at its first use, and again after the source's settings change."""
 
     def __init__(self, sealer: Sealer, reach: OutboundReach) -> None:
         self._sealer = sealer
@@ -88,7 +88,8 @@ class LiveSources:
         self._live: dict[tuple[int, str], LiveSource] = {}
 
     async def live(self, tenant: int, slug: str, record: IdentitySourceRecord) -> LiveSource | VerificationResult:
-        """Return the source, ready to use. If its stored settings are unusable, return a reject as result."""
+        """Return the source, ready to use. If the source's stored settings are unusable, return a reject as
+        result."""
         key = (tenant, record.source_id)
         known = self._live.get(key)
         if known is not None and known.record.changed_at == record.changed_at:

@@ -14,7 +14,7 @@ from nac.kit.validation import require_email
 
 
 class TooManyMailsWait(Unavailable):
-    """The query is therefore one statement and creates no entity."""
+    """Too many mails are queued."""
 
     retry_after_seconds = 60
 

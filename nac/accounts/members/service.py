@@ -46,7 +46,7 @@ class MemberNotFound(NotFound):
 
 
 class LastManager(Conflict):
-    """The member is the last member who can manage members."""
+    """This is the last member who can manage members."""
 
 
 @dataclass(frozen=True, slots=True)

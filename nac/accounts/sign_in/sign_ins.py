@@ -89,7 +89,7 @@ class SignedInPerson:
 
 
 def name_actor(email: str, via: SignOnOrigin | None) -> str:
-    """Name of the caller in the audit log. After single sign-on it includes the owner of the provider."""
+    """Name of the caller in the audit log. After single sign-on, the name includes the owner of the provider."""
     if via is None:
         return f"person:{email}"
     whose = f"MSP {via.owner.msp_id}" if via.owner.msp_id is not None else f"tenant {via.owner.tenant_id}"

@@ -261,7 +261,7 @@ def _compute_code_challenge(verifier: str) -> str:
 
 
 def _add_to_query(endpoint: str, parameters: Mapping[str, str]) -> str:
-    """URL of the endpoint with these parameters added. Parameters of its own URL stay (RFC 6749 3.1)."""
+    """URL of the endpoint with these parameters added. Parameters that the URL already has stay (RFC 6749 3.1)."""
     parts = urlsplit(endpoint)
     query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *parameters.items()])
     return parts._replace(query=query).geturl()
@@ -278,7 +278,8 @@ def build_denial(error: str) -> AdmitError:
 
 
 def _token_refusal(exc: FetchFailed) -> Exception:
-    """Convert an error response of the token endpoint (RFC 6749 5.2). Returns `exc` if it is no such response."""
+    """Convert an error response of the token endpoint (RFC 6749 5.2). Returns `exc` if `exc` is not an error
+    response of the token endpoint."""
     if exc.refused is None:
         return exc
     try:

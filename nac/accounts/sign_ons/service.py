@@ -62,7 +62,8 @@ def open_secret(row: SignOn, *, unseal: Unseal) -> str:
 
 
 def find_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> SignOn | None:
-    """Single sign-on of the owner, or None. `lock` locks it until the transaction ends, even if it does not exist."""
+    """Single sign-on of the owner, or None. `lock` locks the single sign-on until the transaction ends, even if it
+    does not exist."""
     if lock:
         repository.lock_owner(session, owner)
     return repository.get(session, owner, lock=lock)

@@ -106,7 +106,8 @@ class JournalReader:
         self._fd, self._open_segment = -1, ""
 
     def _open_next_segment(self, batch: RecordBatch) -> bool:
-        """Open the segment of the batch's position, or the first segment after it. Return False if there is none."""
+        """Open the segment of the batch's position, or the first segment after it. Return False if no segment is
+        left."""
         position = batch.position
         if position.segment and position.segment == self._open_segment:
             return True

@@ -4,7 +4,7 @@ A segment is a file `<20-digit start time in ns>.journal`: a header, then record
 CRC-32 of its payload (u32 little-endian each), then the payload, which is msgpack.
 
 Each writer starts a new segment and locks it while the writer lives. So a segment is final if the segment is not
-locked and a newer segment exists. Invalid data at its end is an incomplete write.
+locked and a newer segment exists. Invalid data at the end of the final segment is an incomplete write.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""Files of a replica. Opening them checks their content.
+"""Files of a replica. Opening the files checks their content.
 
 directory/current       name of the current generation
 directory/<generation>/ an LMDB environment (data.mdb, lock.mdb)
@@ -52,7 +52,8 @@ def create_generation(directory: Path) -> str:
 
 
 def publish_generation(directory: Path, generation: str) -> None:
-    """Make `generation` current and delete the others. Readers continue with open files until their next check."""
+    """Make `generation` current and delete all other generations. Readers continue with open files until their next
+    check."""
     fresh = directory / f"{CURRENT}.new"
     with fresh.open("w", encoding="ascii") as file:
         file.write(generation)
@@ -69,7 +70,8 @@ def delete_generations(directory: Path, *, keep: str) -> None:
 
 
 def open_environment(path: Path, *, readonly: bool, map_bytes: int = MAP_BYTES) -> "lmdb.Environment":
-    """Open a generation. Raises ReplicaMissing if it has no file, and ReplicaDamaged if the file is incomplete."""
+    """Open a generation. Raises ReplicaMissing if the generation has no file, and ReplicaDamaged if the file is
+    incomplete."""
     try:
         environment = lmdb.open(
             str(path),
@@ -110,7 +112,8 @@ def open_databases(environment: "lmdb.Environment", path: Path, *, create: bool 
 
 
 def _check_length(environment: "lmdb.Environment", path: Path) -> None:
-    """Check that the file is complete. Accessing a page after its end would kill the process with SIGBUS."""
+    """Check that the file is complete. Accessing a page after the end of the file would kill the process with
+    SIGBUS."""
     needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     found = (path / "data.mdb").stat().st_size
     # A new environment has only two pages, which both contain metadata.

@@ -1,8 +1,8 @@
-"""Records of a cell's LMDB replica. The agent writes them, and radiusd's module reads them.
+"""Records of a cell's LMDB replica. The agent writes the records, and radiusd's module reads them.
 
-A record is the msgpack of one of these structs. New fields must be at the end and have a default, so that a module
-can read records of a newer agent. Any change except new fields at the end needs a new `FORMAT`. The agent then
-rebuilds the file.
+A record is the msgpack of one of the structs in this module. New fields must be at the end and have a default, so
+that a module can read records of a newer agent. Any change except new fields at the end needs a new `FORMAT`. The
+agent then rebuilds the file.
 
 LMDB databases and their keys; integers are big-endian, `tenant` is the tenant's number:
 

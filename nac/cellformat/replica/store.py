@@ -1,4 +1,5 @@
-"""The replica. The agent writes it and radiusd's module reads it, and neither waits for the other.
+"""The replica. The agent writes the replica and radiusd's module reads it. The agent and the module do not wait for
+each other.
 
 A rebuild writes a new generation and then renames `current`. Readers see either the old or the new data completely. If
 the writer is killed, readers continue with the old data.
@@ -66,7 +67,8 @@ _decode_external_status = msgspec.msgpack.Decoder(ExternalStatusRecord).decode
 
 
 class ReplicaReader:
-    """Reads a replica. Open it once per process, after the fork, because LMDB allows only one. Threads share it."""
+    """Reads a replica. Open the reader once per process, after the fork, because LMDB allows only one environment
+    for each file. All threads of the process share the reader."""
 
     def __init__(self, directory: str | Path) -> None:
         self._directory = Path(directory)
@@ -98,7 +100,8 @@ class ReplicaReader:
             self._look_at = 0.0
 
     def _look(self) -> None:
-        """Switch to the current generation. If it cannot be read, continue with the open one."""
+        """Switch to the current generation. If the current generation cannot be read, continue with the open
+        generation."""
         with self._lock:
             if time.monotonic() < self._look_at:
                 return

@@ -103,9 +103,10 @@ def create_secret(
 ) -> CreatedSecret:
     """Create a secret that issues certificates of `profile`, up to `uses` times within `life`.
 
-    With a common name or alternative names (`kind:value`), certificates can have only these names. By default, an
-    endpoint or user supplies its names. Without names, the requester chooses them. A secret with one use is for one
-    device, so it needs names or `any_name`. Raises InvalidEnrolmentSecret or CertificateRefused.
+    With a common name or alternative names (`kind:value`), the certificates of this secret can have only these
+    names. By default, an endpoint or user supplies its names. Without names, the requester chooses them. A secret
+    with one use is for one device, so it needs names or `any_name`. Raises InvalidEnrolmentSecret or
+    CertificateRefused.
     """
     _require_limits(kind, profile, uses, life)
     holder = find_holder(session, tenant_id=tenant_id, mac=endpoint_mac, user_name=user_name)
@@ -239,7 +240,7 @@ def _find_refusal_reason(
 ) -> RefusalReason | None:
     """Return the reason to refuse the secret, or None.
 
-    Checks the secret's text first, because only its holder may learn the other reasons.
+    Checks the secret's text first, because only the holder of the secret may learn the other reasons.
     """
     if row is None:
         return "unknown"

@@ -1,7 +1,8 @@
 """A tenant's SCEP registration authority: a certificate with an RSA key, because the issuing CA has an ECDSA key.
 
-Devices encrypt requests to it, and it signs responses. Admit creates it on first use, and replaces it before it
-expires or if the issuing authority changes. Former certificates work until they expire, because devices cache them.
+Devices encrypt requests to the registration authority, which signs responses. Admit creates the certificate on
+first use, and replaces it before it expires or if the issuing authority changes. Former certificates work until
+they expire, because devices cache the certificates.
 """
 
 from collections.abc import Sequence

@@ -226,7 +226,8 @@ def enrol_with_permit(
 def require_renewable_certificate(
     session: Session, *, tenant_id: TenantId, opened: OpenedMessage, now: datetime
 ) -> Certificate:
-    """Return the certificate whose key signed the request. Raises RenewalRefused if it cannot be renewed."""
+    """Return the certificate whose key signed the request. Raises RenewalRefused if the certificate cannot be
+    renewed."""
     return require_renewable(session, tenant_id=tenant_id, shown=opened.message.signer, now=now)
 
 

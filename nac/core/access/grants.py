@@ -37,7 +37,7 @@ UNKNOWN_TENANT: Final = TenantRef(TenantId(UUID(int=0)), UNKNOWN_MSP.msp_id)
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Permissions for a tenant or an MSP. If both ids are None, they are for the platform."""
+    """Permissions for a tenant or an MSP. If both ids are None, the permissions are for the platform."""
 
     permissions: frozenset[Permission]
     msp_id: MspId | None = None
@@ -175,7 +175,7 @@ class Principal:
 
 
 def filter_grants_of_owner(grants: Iterable[Grant], owner: Owner) -> tuple[Grant, ...]:
-    """Grants on this owner itself. A sign-in by the owner's identity provider is valid only for these."""
+    """Grants on this owner itself. A sign-in by the owner's identity provider is valid only for these grants."""
     return tuple(each for each in grants if (each.msp_id, each.tenant_id) == (owner.msp_id, owner.tenant_id))
 
 

@@ -1,4 +1,5 @@
-"""Permissions for services and routes. `nac.kit.permissions` declares them, because models name them too."""
+"""Permissions for services and routes. `nac.kit.permissions` declares the permissions, because models name them
+too."""
 
 from nac.kit.permissions import Permission, PermissionLevel
 

@@ -137,7 +137,8 @@ def _raise_broken_alarm(session: Session, now: datetime) -> None:
 
 
 def _report_missing(session: Session, missing: set[int], now: datetime) -> None:
-    """Report entries that a user deleted before they were sealed. An export cannot show that these are missing."""
+    """Report entries that a user deleted before they were sealed. An export cannot show that these entries are
+    missing."""
     if not missing:
         return
     for entry_id in sorted(missing)[:100]:

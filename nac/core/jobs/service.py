@@ -117,7 +117,8 @@ def list_jobs(
     kind: str = "",
     span: PageSpan | None = None,
 ) -> Sequence[Job]:
-    """List jobs, by default newest first. `states` selects jobs in these states; empty selects all."""
+    """List jobs, by default newest first. `states` selects jobs in these states; an empty `states` selects all
+    jobs."""
     return repository.search(session, owner, states=states, kind=kind, span=span or ORDERS.first(), in_full=True).rows
 
 

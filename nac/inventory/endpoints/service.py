@@ -170,7 +170,8 @@ def update_endpoint(
 
 
 def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> None:
-    """Delete an endpoint. A later sighting discovers it again. Raises InUse while it has valid certificates."""
+    """Delete an endpoint. A later sighting discovers the endpoint again. Raises InUse while the endpoint has valid
+    certificates."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     require_no_good_certificates(
         session,

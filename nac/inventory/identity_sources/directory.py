@@ -234,7 +234,8 @@ class LdapDirectory:
         raise _fault_from_result("the directory does not allow users to bind", result)
 
     async def _require_rejects_unknown_user(self, connection: LdapConnection, tell: StepLog) -> None:
-        """Raise DirectoryRefused if the server accepts any password. Tests it with a random, nonexistent user."""
+        """Raise DirectoryRefused if the server accepts any password. Tests the server with a random, nonexistent
+        user."""
         if time.monotonic() < self._trusted_until:
             return
         nobody = f"admit-{secrets.token_hex(8)}"

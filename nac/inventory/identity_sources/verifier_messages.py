@@ -75,7 +75,8 @@ def decode_result(pieces: Sequence[str]) -> VerificationResult:
 
 
 def encode_pairs(pairs: Pairs) -> list[str]:
-    """Return the values of the Reply-Message attributes. If they are too long, `decode_pairs` will reject them."""
+    """Return the values of the Reply-Message attributes. If the values are too long, `decode_pairs` will reject
+    them."""
     text = b64encode(zlib.compress(_encode_json(pairs), 1)).decode()
     if len(text) > MAX_PAIRS_OCTETS:
         return [_TOO_LONG]

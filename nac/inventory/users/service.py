@@ -182,7 +182,7 @@ def update_password(
     chap: bool | None = None,
     mschap: bool | None = None,
 ) -> User:
-    """Change a password. `chap` and `mschap` set whether these methods work; None leaves a setting unchanged."""
+    """Change a password. `chap` and `mschap` set whether CHAP and MS-CHAP work; None leaves a setting unchanged."""
     require_password(password)
     user = require_by_name(session, tenant_id=tenant_id, name=name)
     before = {"chap": user.password_sealed is not None, "mschap": user.nt_hash_sealed is not None}

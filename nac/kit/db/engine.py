@@ -113,8 +113,8 @@ def _limit_waiting(engine: Engine, statement_seconds: float) -> None:
 def _ping_idle_connections(engine: Engine) -> None:
     """Ping a connection before its use, so that no request fails after a restart of PostgreSQL.
 
-    A recently used connection needs no ping if the server has sent nothing since its last use. Pings of these would be
-    every fifth round trip.
+    A recently used connection needs no ping if the server has sent nothing since its last use. Pings of recently
+    used connections would be every fifth round trip.
     """
 
     @event.listens_for(engine, "checkin")

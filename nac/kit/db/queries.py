@@ -2,8 +2,8 @@
 
 * `search_bounded`: pages of long lists whose filter has no index. A page reads a bounded number of rows, so it can have
   fewer rows than its limit. The next page continues after the last row that was read.
-* `force_ctid_scan`, `force_index_order`, `analyse_if_grown`: query plans for tables with outdated statistics. Without
-  them, PostgreSQL may expect one row instead of 50,000, and compare all pairs of rows.
+* `force_ctid_scan`, `force_index_order`, `analyse_if_grown`: query plans for tables with outdated statistics.
+  Without these functions, PostgreSQL may expect one row instead of 50,000, and compare all pairs of rows.
 * `in_array`, `contains_text`: conditions on columns.
 """
 
@@ -99,8 +99,8 @@ GROWING_TABLES: frozenset[str] = frozenset(get_args(GrowingTable))
 def analyse_if_grown(session: Session, table: str) -> None:
     """Update the statistics of a table in GROWING_TABLES if they show it as empty, although it has rows.
 
-    Call this before inserts of rows that refer to the table. Repeat it at intervals, because autovacuum can run
-    meanwhile.
+    Call this before inserts of rows that refer to the table. Repeat the call at intervals, because autovacuum can
+    run meanwhile.
     """
     session.execute(select(func.note_growth(table)))
 

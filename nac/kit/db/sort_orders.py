@@ -48,7 +48,7 @@ class SortOrder:
         )
 
     def apply_to(self, query: Query, entity: Any = None) -> Query:  # noqa: ANN401 -- an alias, as SQLAlchemy makes them
-        """Sort a query. The columns are those of `entity`, if it is set."""
+        """Sort a query. The columns are columns of `entity`, if `entity` is set."""
         return query.order_by(*self.by(entity))
 
     def by(self, entity: Any = None) -> list[ColumnElement[Any]]:  # noqa: ANN401 -- as above

@@ -285,5 +285,5 @@ def to_json(event: Event) -> bytes:
 
 
 def from_json(text: bytes) -> Event:
-    """Decode an event. Raises msgspec.ValidationError if it is not an event of this version."""
+    """Decode an event. Raises msgspec.ValidationError if the data is not an event of this version."""
     return _decoder.decode(text)

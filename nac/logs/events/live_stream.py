@@ -1,8 +1,8 @@
 """Live events for listeners, in one Redis stream per tenant. The agents of the tenant's cells write it.
 
-A listener sets an interest key with an expiry. Agents check these keys once a second, and write events only for
-tenants with a key. A stream keeps only the latest entries, so slow listeners need no additional memory. Each entry
-has a sequence number of its writer, so that listeners detect lost events.
+A listener sets an interest key with an expiry. Agents check the interest keys once a second, and write events only
+for tenants with a key. A stream keeps only the latest entries, so slow listeners need no additional memory. Each
+entry has a sequence number of its writer, so that listeners detect lost events.
 
 All Redis keys begin with `admit:live:<tenant>:`, so that a Redis ACL can restrict a listener to its tenants.
 """
@@ -258,7 +258,7 @@ def listen(
 async def listen_async(
     url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
 ) -> AsyncGenerator[LiveEvent | StreamNotice | None, None]:
-    """Yield the same as `listen`, asynchronously. The caller must close it (contextlib.aclosing)."""
+    """Yield the same as `listen`, asynchronously. The caller must close the iterator (contextlib.aclosing)."""
     state = ListenerState(tenants, wanted, time.monotonic())
     async with redis.asyncio.Redis.from_url(url, **_redis_options(_TIMEOUT_SECONDS)) as client:
         while True:

@@ -46,7 +46,8 @@ def organization(tenant: EventTenant) -> Organization:
 
 
 def is_user_name(name: str, digits: str | None) -> bool:
-    """Whether `name` belongs to a user. False if it is the MAC address `digits` in any notation, as in MAB."""
+    """Whether `name` belongs to a user. False if the name is the MAC address `digits` in any notation, as in
+    MAB."""
     return bool(name) and (not digits or normalise_mac(name) != digits)
 
 
@@ -57,7 +58,8 @@ def user(name: str, digits: str | None) -> User | None:
 
 
 def client(digits: str | None, *, ip: str | None = None, octets: int | None = None) -> Client | None:
-    """Return the device of an event. `digits` are its MAC address, `octets` the bytes that it sent."""
+    """Return the device of an event. `digits` are the MAC address of the device, `octets` the bytes that the device
+    sent."""
     return none_if_empty(Client(mac=format_mac(digits or None), ip=format_address(ip), bytes=clip_count(octets)))
 
 

@@ -212,7 +212,7 @@ def _error_text(exc: Exception) -> str:
 
 
 def _estimate_rows(session: Session, tenant_id: TenantId, log: LogName, at: datetime) -> int:
-    """Return the approximate number of rows on the day of `at`. Counts them if the day was not measured yet."""
+    """Return the approximate number of rows on the day of `at`. Counts the rows if the day was not measured yet."""
     query = select(LogSize.rows).where(LogSize.tenant_id == tenant_id, LogSize.log == log, LogSize.day == at.date())
     measured = session.scalar(query)
     if measured is not None:

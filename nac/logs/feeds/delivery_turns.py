@@ -166,7 +166,7 @@ class _DeliveryLoop:
 def fold_marks(session: Session) -> None:
     """Combine the marks of feeds that are far behind, and advance the positions of feeds without events.
 
-    Call it in a transaction of its own, because feeds wait until the transaction ends.
+    Call this function in a separate transaction, because feeds wait until the transaction ends.
     """
     # After a restore of the database, the old positions would hide waiting events.
     restart_restored_feeds(session)

@@ -143,6 +143,7 @@ def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str
 
 
 def list_kinds_without_events(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the kinds whose events never have one of these outcomes. A feed would send nothing of these kinds."""
+    """Return the kinds whose events never have one of these outcomes. A feed with only these kinds and outcomes
+    would send no events."""
     heard = {EVENT_SOURCES[name].kind for name in list_source_names(kinds, outcomes)}
     return [kind for kind in kinds if kind not in heard]

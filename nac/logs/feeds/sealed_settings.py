@@ -1,6 +1,7 @@
 """Secret settings of a feed: the URL of a webhook, which may contain a key, and its headers.
 
-Admit seals both. The readable settings have a shortened URL, and placeholders for the values of the headers.
+Admit seals the URL and the headers. The readable settings have a shortened URL, and placeholders for the values of
+the headers.
 """
 
 from typing import Any

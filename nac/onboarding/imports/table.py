@@ -104,7 +104,7 @@ def unescape_formula(cell: str) -> str:
 
 
 def _has_header_mistakes(header: Sequence[str], number: int, columns: TableColumns, document: ImportDocument) -> bool:
-    """Check the header, and add its mistakes to `document`. Returns True if it has mistakes."""
+    """Check the header, and add its mistakes to `document`. Returns True if the header has mistakes."""
     found = len(document.mistakes)
     for name in columns.needed:
         if name not in header:

@@ -143,8 +143,8 @@ class _PartWriter:
                 self._put_setting(name.removeprefix("settings."), value)
 
     def _put_policy(self, slug: str, document: object) -> None:
-        """Publish a policy. The policy may refer to objects that this tenant lacks, because the policy is the same
-        for all tenants."""
+        """Publish a policy. The policy may refer to objects that this tenant lacks, because the template has one
+        policy for all tenants."""
         policy = policy_rows.get_by_slug(self.session, self.tenant_id, slug)
         if policy is None:
             self._do(policies.create_policy, slug=slug)

@@ -188,7 +188,7 @@ def stop_rollout(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUI
 
 
 def stop_all_rollouts(session: Session, *, actor: str, msp_id: MspId) -> int:
-    """Stop all roll-outs of the MSP, including those that roll back. Returns their number."""
+    """Stop all roll-outs of the MSP, including those that roll back. Returns the number of stopped roll-outs."""
     found = repository.lock_running(session, msp_id)
     for rollout in found:
         _end_rollout(rollout, "stopped", f"Stopped by {actor}.")
@@ -416,7 +416,7 @@ def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> 
 
 
 def _finish_stage(work: JobRun, rollout_id: UUID, msp_id: MspId) -> timedelta:
-    """Check the current stage. When its watch time ends, begin the next stage. Returns the delay of the next turn."""
+    """Check the current stage. After its watch time, begin the next stage. Returns the delay until the next check."""
     with work.transaction() as session:
         rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
         if not _is_run_by_job(rollout, work):
@@ -442,7 +442,7 @@ def _finish_stage(work: JobRun, rollout_id: UUID, msp_id: MspId) -> timedelta:
 
 
 def _describe_inconclusive_tenants(rollout: Rollout, rows: Sequence[Any]) -> str:
-    """Return a note about tenants with too few devices to detect a change; "" if there are none."""
+    """Return a note about tenants with too few devices to detect a change; "" if all have enough."""
     few = [
         tenant.slug
         for row, tenant in rows

@@ -208,7 +208,7 @@ def list_followers(
     only: Collection[TenantId] | None = None,
     held: HeldPermissions | None = None,
 ) -> Sequence[TemplateFollower]:
-    """List the followers of a template. `only` limits the list to these tenants.
+    """List the followers of a template. `only` limits the list to the tenants in `only`.
 
     `with_drift` compares each tenant with its version of the template. A tenant without a version has no drift. Raises
     PermissionMissing if the caller's permissions (`held`; None for all) do not allow reading the parts.

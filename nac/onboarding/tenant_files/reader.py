@@ -266,7 +266,8 @@ class TenantFile:
             raise TenantFileRefused("The number of rows differs from the manifest.", place=name)
 
     def _chunks(self, name: str, most: int) -> Iterator[bytes]:
-        """Yield the content of an entry in chunks. Raises TenantFileRefused if it has more than `most` bytes."""
+        """Yield the content of an entry in chunks. Raises TenantFileRefused if the entry has more than `most`
+        bytes."""
         left = most
         try:
             with self._archive.open(name) as entry:

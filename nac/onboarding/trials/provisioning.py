@@ -2,7 +2,7 @@
 retry skips it.
 
 All trials belong to one MSP of the platform, and the user who signs up administers only the tenant. With an MSP of
-their own, users could create more tenants, and each tenant takes a slot.
+their own, users could create more tenants, and each new tenant takes a slot.
 """
 
 from contextlib import suppress

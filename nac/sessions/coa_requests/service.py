@@ -50,7 +50,7 @@ def create_requests(
     nas: str = "",
     attributes: Sequence[Mapping[str, Any]] = (),
 ) -> Sequence[CoaRequest]:
-    """Queue a request for each matching live session. Returns the requests, including those that already waited.
+    """Queue a request for each matching live session. Returns the requests, including requests that already waited.
 
     `row` is the id of a session, `mac` is in any notation, and `nas` is the name of a registered NAS. `attributes` are
     for a change; each is a mapping with `attribute`, `value` and an optional `tag`.

@@ -1,7 +1,7 @@
 """Recorded requests of a tenant, for replays. A tenant can have millions of recorded requests.
 
 PostgreSQL returns only the attributes that the replay needs. Equal requests then have equal bytes. Readers cache
-results by these bytes, and therefore decode JSON only a few thousand times.
+results by the bytes of the request, and therefore decode JSON only a few thousand times.
 """
 
 import re
@@ -167,6 +167,6 @@ def to_microseconds(moment: datetime) -> int:
 
 
 def parse_reference(reference: str) -> tuple[datetime, int] | None:
-    """Parse the public id of a log row into time and row id. Returns None if it is invalid."""
+    """Parse the public id of a log row into time and row id. Returns None if the public id is invalid."""
     parts = _REFERENCE.fullmatch(reference)
     return (from_microseconds(int(parts[1])), int(parts[2])) if parts else None

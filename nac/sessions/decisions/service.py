@@ -90,7 +90,8 @@ class _CommonFilterOptions(TypedDict, total=False):
 
 
 class DecisionFilterOptions(_CommonFilterOptions, total=False):
-    """Filters of `search_decisions`: `mac` in any notation, `site` a slug, the others as in `DecisionFilter`."""
+    """Filters of `search_decisions`: `mac` in any notation, `site` a slug, all other filters as in
+    `DecisionFilter`."""
 
     mac: str
     site: str
@@ -186,7 +187,7 @@ def _build_decisions(
 
 
 def _decode_facts(request: dict[str, Any] | str) -> _RequestFacts:
-    """Parse the stored request. Devices control its content, which some JSON parsers may reject."""
+    """Parse the stored request. Devices control the content of the request, which some JSON parsers may reject."""
     if isinstance(request, str):
         try:
             return _FACTS_DECODER.decode(request)

@@ -41,7 +41,7 @@ SHIPPING_LOCK = 0x41444D
 
 
 def register_cell(session: Session, *, name: str, host: str) -> CellId:
-    """Return the id of the cell with this name. Creates the cell if it is new.
+    """Return the id of the cell with this name. Creates the cell if no cell has this name.
 
     Raises CellTaken if an agent on another host reported within SILENT_SECONDS and has not left the cell. Needs role
     admit_cell and CellScope(UNREGISTERED_CELL).
@@ -159,8 +159,8 @@ def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: i
 def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: Seal) -> list[SlotNumber]:
     """Generate new secrets for retired slots with numbers below `count`. Needs database role admit_cell.
 
-    Call this before radiusd starts with these secrets. The slots stay retired until `mark_slots_free`, because radiusd
-    does not use the new secrets yet.
+    Call this function before radiusd starts with the new secrets. The slots stay retired until `mark_slots_free`,
+    because radiusd does not use the new secrets yet.
     """
     retired = [
         slot
@@ -300,7 +300,7 @@ def list_cells(session: Session) -> Sequence[Cell]:
 
 
 def get_current_xact(session: Session) -> str:
-    """Return the id of the current transaction. After the commit, pass it to `is_live`."""
+    """Return the id of the current transaction. After the commit, pass the id to `is_live`."""
     return repository.get_current_xact(session)
 
 
@@ -317,7 +317,7 @@ def wait_until_live(
 ) -> None:
     """Wait until the tenant's cell has applied transaction `xact`. Raises NotLiveYet after the timeout.
 
-    Call this after the commit. Call this function after the commit.
+    Call this function after the commit. The function opens its own short transactions.
     """
     began = time.monotonic()
     nudged = False

@@ -120,7 +120,8 @@ def start_rotation(
 def finish_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, nas: str = "", leave_behind: bool = False
 ) -> RotationStatus:
-    """Keep only the new secret. Raises NasesLeftBehind if a NAS still uses the old secret; `leave_behind` allows it."""
+    """Keep only the new secret. Raises NasesLeftBehind if a NAS still uses the old secret; `leave_behind` finishes
+    the rotation regardless."""
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:
@@ -132,7 +133,8 @@ def finish_rotation(
 def cancel_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, nas: str = "", leave_behind: bool = False
 ) -> RotationStatus:
-    """Keep only the old secret. Raises NasesLeftBehind if a NAS uses the new secret; `leave_behind` allows it."""
+    """Keep only the old secret. Raises NasesLeftBehind if a NAS uses the new secret; `leave_behind` cancels the
+    rotation regardless."""
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:

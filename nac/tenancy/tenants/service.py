@@ -179,7 +179,8 @@ _LEVEL_TITLES = {PermissionLevel.MSP: "Its MSP", PermissionLevel.PLATFORM: "The 
 def delete_tenant(
     session: Session, *, actor: str, tenant_id: TenantId, purge_at: datetime | None = None, is_new: bool = False
 ) -> Tenant:
-    """Reject all requests of the tenant immediately. The worker purges its data (`purge_tenant`) after `purge_at`.
+    """Reject all requests of the tenant immediately. The worker purges the tenant's data (`purge_tenant`) after
+    `purge_at`.
 
     If the tenant is already being deleted, this has no effect; with `is_new` it raises Conflict.
     """

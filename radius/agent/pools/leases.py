@@ -174,7 +174,8 @@ def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
 
 
 def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, assignments: Iterable[AddressAssignment]) -> int:
-    """Store assigned addresses. Returns how many of them another device had at that time, which is a fault."""
+    """Store assigned addresses. Returns how many assigned addresses another device had at that time, which is a
+    fault."""
     latest: dict[tuple[str, int], AddressAssignment] = {}
     for each in assignments:
         key = each.pool_id, each.number
@@ -258,7 +259,8 @@ def withdraw_stock(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], 
 
 
 def refill_stock(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
-    """Make up to `wanted` free addresses of the pool ready in the cell. Returns their number.
+    """Make up to `wanted` free addresses of the pool ready in the cell. Returns the number of addresses that it
+    made ready.
 
     `grant` is how far the journal is shipped (epoch microseconds). `grant` must be later than the creation of the
     pool's claim file.

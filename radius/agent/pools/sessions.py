@@ -42,9 +42,10 @@ WHERE a.pool_id = l.pool_id AND a.number = l.number
 
 
 def reclaim_addresses(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[ParsedAccounting], *, now: int) -> int:
-    """Take back the addresses of these sessions. Returns their number.
+    """Take back the addresses of these sessions. Returns the number of addresses.
 
-    Call it after the sessions of the batch are stored. `now` is how far the journal was read (epoch microseconds).
+    Call this function after the sessions of the batch are stored. `now` is how far the journal was read (epoch
+    microseconds).
     """
     with_pools = {row[0] for row in cursor.execute(_TENANTS_WITH_POOLS)}
     usages = [

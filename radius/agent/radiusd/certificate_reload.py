@@ -34,8 +34,9 @@ class CertificateReload:
     def is_due(self, loaded: SerialsBySlot, live: SerialsBySlot, *, is_hidden: bool = False) -> bool:
         """Whether to restart now.
 
-        `loaded` are the certificates that radiusd has loaded, `live` those that tenants present, as serials by slot.
-        `is_hidden`: some devices cannot get a new certificate before the restart, so do not wait.
+        `loaded` are the certificates that radiusd has loaded. `live` are the certificates that tenants present.
+        Both arguments contain serials by slot. `is_hidden`: some devices cannot get a new certificate before the
+        restart, so do not wait.
         """
         waiting = frozenset((slot, serial) for slot, serial in live.items() if loaded.get(slot) != serial)
         if waiting <= self._tried:

@@ -1,4 +1,5 @@
-"""Generations of radiusd's configuration: rendered, checked, stored for a rollback, deleted after two newer ones."""
+"""Generations of radiusd's configuration. The agent renders and checks each generation, stores it for a rollback,
+and deletes it after two newer generations."""
 
 import hashlib
 import hmac
@@ -204,7 +205,7 @@ class Generations:
     def create_checked(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
         """Render a new generation as `make` does, and check it with radiusd.
 
-        If radiusd rejects it, deletes it and raises RadiusdError.
+        If radiusd rejects the generation, deletes it and raises RadiusdError.
         """
         generation = self.make(slots, serials, status_port=status_port)
         try:
@@ -215,7 +216,8 @@ class Generations:
         return generation
 
     def create_shadow(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> Generation:
-        """Render the same configuration for a test on free loopback ports. The journal of this test is not shipped."""
+        """Render the configuration of the generation again for a test on free loopback ports. The journal of this
+        test is not shipped."""
         settings = replace(self._settings, listen_address="127.0.0.1")
         status_port, *ports = free_ports("127.0.0.1", 1 + 2 * len(slots))
         moved = [slot.with_ports(ports[2 * place], ports[2 * place + 1]) for place, slot in enumerate(slots)]
@@ -286,7 +288,8 @@ class Generations:
             return False
 
     def newest(self) -> Generation | None:
-        """The newest complete generation. A cell starts with it while PostgreSQL does not respond."""
+        """The newest complete generation. A cell starts with the newest generation while PostgreSQL does not
+        respond."""
         for directory in sorted(self._paths.generations.iterdir(), reverse=True):
             generation = self.read(directory)
             if generation is not None:

@@ -36,7 +36,7 @@ class RunningRadiusd:
 
 
 def start(config_directory: Path, log: Path) -> RunningRadiusd:
-    """Start radiusd with a rendered configuration. Appends its output to `log`."""
+    """Start radiusd with a rendered configuration. Appends the output of radiusd to `log`."""
     with open(log, "ab") as output:
         child = subprocess.Popen(
             [RADIUSD_PROGRAM, "-f", "-d", str(config_directory), "-n", "radiusd", "-l", "stdout"],
@@ -177,7 +177,7 @@ def stop(running: RunningRadiusd, seconds: float = STOP_SECONDS) -> None:
 
 
 def _reap(pid: int) -> None:
-    """Reap the process if it is a child of this agent. init reaps a radiusd that an earlier agent started."""
+    """Reap the process if it is a child of this agent. If an earlier agent started radiusd, init reaps it."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

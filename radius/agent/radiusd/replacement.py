@@ -207,7 +207,8 @@ class Radiusd:
         stop_leftover_twins(self._paths, self.running)
 
     def renew(self, *, is_quiet: Callable[[float], bool]) -> str:
-        """Replace the process by a new one with the same configuration. Returns "", or why the old process stays.
+        """Replace the process by a new process with the same configuration. Returns "", or why the old process
+        stays.
 
         The current configuration has already worked, so neither a test nor the database is necessary.
         """

@@ -73,7 +73,8 @@ class TlsMaterialStore:
             stale.unlink(missing_ok=True)
 
     def remove_old_server_keys(self, serials: Mapping[int, str]) -> None:
-        """Remove keys of certificates that are not presented any more; `serials` are the current ones by slot.
+        """Remove keys of certificates that are not presented any more; `serials` are the serials of the current
+        certificates by slot.
 
         A key is removed at the second call that finds it unused. At the first call, radiusd may not know the new
         certificate yet.

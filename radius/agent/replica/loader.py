@@ -1,6 +1,7 @@
 """Queries for the rows of each tenant. Converts the rows to records and writes them to the cell's replica.
 
-All queries run in the caller's REPEATABLE READ transaction. Row-level security limits them to the cell's tenants.
+All queries run in the caller's REPEATABLE READ transaction. Row-level security limits the queries to the cell's
+tenants.
 """
 
 import logging
@@ -199,7 +200,8 @@ class ReplicaLoader:
     ) -> tuple[SecretRecord, ...]:
         """Secrets of a row for the replica, encrypted with the cell's key.
 
-        Empty if they cannot be decrypted. Logins continue, because radiusd's configuration has the current secret.
+        The result is empty if the secrets cannot be decrypted. Logins continue, because radiusd's configuration has
+        the current secret.
         """
         try:
             records = compiling.secret_records(row, self._reseal_cached)
@@ -221,7 +223,7 @@ class ReplicaLoader:
             batch.put_issuer(tenant, subject, issuer)
 
     def load_tenant(self, connection: psycopg.Connection, batch: WriteBatch, tenant: TenantKey) -> int:
-        """Write all rows of a tenant into the batch. Returns their number.
+        """Write all rows of a tenant into the batch. Returns the number of rows.
 
         The batch must not contain rows of this tenant.
         """

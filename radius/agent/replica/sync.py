@@ -148,7 +148,7 @@ class ReplicaSync:
                 stop.wait(backoff)
 
     def catch_up(self) -> bool:
-        """Apply changes. Returns whether there were any. Raises errors of the database and the replica."""
+        """Apply changes. Returns whether it applied any changes. Raises errors of the database and the replica."""
         began = epoch_microseconds()
         with session_scope(CellScope(self._cell_id), engine=self._snapshots) as session:
             cursor = driver_connection(session).cursor()
@@ -287,7 +287,7 @@ class ReplicaSync:
     ) -> tuple[dict[int, SlotRecord], set[str]]:
         """Update the slots. Loads tenants that have just arrived fully, because their rows may have changed long ago.
 
-        Returns the current slots and the ids of these tenants.
+        Returns the current slots and the ids of the tenants that have just arrived.
         """
         slots = self._mirror.read_slots(connection.cursor())
         known = {record.tenant_id: record.tenant for record in before.values()}

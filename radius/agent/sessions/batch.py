@@ -90,7 +90,7 @@ class SessionUpdate:
         return self.progress > progress or (self.progress == progress and self.stopped and not stopped)
 
     def is_of(self, usage: ParsedAccounting, started_at: int, *, known: bool) -> bool:
-        """Whether a record belongs to this session. `known`: the record shows its session's start."""
+        """Whether a record belongs to this session. `known` means that the record shows its session's start."""
         ended_at = max(self.latest.event_at, self.started_at)
         if not known:
             is_near = self.start_unknown or self.started_at <= started_at + _SAME_START

@@ -281,8 +281,8 @@ _END_REFUSED = "SELECT end_refused_sessions(%s::uuid[], %s::macaddr[], %s::text[
 def end_refused_sessions(cursor: psycopg.Cursor, begun: Sequence[StartedSession]) -> None:
     """End sessions whose device was blocked, or whose certificate was revoked, before they began.
 
-    At the time of the block there was no session to end. Runs in the transaction that stores the sessions, so it
-    happens exactly once.
+    When the device was blocked or the certificate was revoked, Admit knew of no session to end. Runs in the
+    transaction that stores the sessions, so it happens exactly once.
     """
     if begun:
         cursor.execute(_END_REFUSED, tuple(map(list, zip(*begun, strict=True))))
@@ -321,11 +321,11 @@ _END_SUPERSEDED = end_statement(
 
 
 def end_superseded_sessions(cursor: psycopg.Cursor, keys: Collection[SessionKey]) -> list[SessionIdentity]:
-    """End sessions whose Stop was lost: their NAS began another session of the same device with the same id.
+    """End sessions whose Stop was lost. Their NAS began another session of the same device with the same id.
 
-    Usually the NAS restarted without reporting it. The order of records does not matter: if the first session reports
-    after the second one began, both sessions continue, and an ended session becomes live again. Skips sessions without
-    Acct-Session-Id, because several may have none.
+    Usually the NAS restarted without reporting the restart. The order of records does not matter: if the first
+    session reports after the second session began, both sessions continue, and an ended session becomes live again.
+    Skips sessions without Acct-Session-Id, because several sessions may have no id.
     """
     if not keys:
         return []
@@ -337,7 +337,8 @@ _RECALL = "SELECT recall_sessions(%s::uuid[], %s::text[], %s::text[], %s::text[]
 
 
 def recall_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> None:
-    """Move sessions that a batch may update back from the history. Session maintenance later moves them there again.
+    """Move sessions that a batch may update back from the history. Session maintenance later moves the sessions
+    back to the history.
 
     Only sessions of quarantined records must move: for other records, maintenance uses the time of the journal.
     """

@@ -89,7 +89,7 @@ DELETE FROM nas_restarts WHERE tenant_id = ANY (%s::uuid[]) AND ended_session IS
 
 
 def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
-    """Store the restarts of a batch, which separate later sessions from earlier ones.
+    """Store the restarts of a batch, which separate sessions after a restart from sessions before it.
 
     Returns whether the batch has any.
     """

@@ -1,8 +1,8 @@
 """Sends shipped records as live events over Redis, while clients watch (they read by nac.logs.events.live_stream).
 
-Shippers pass on committed records and continue at once. A separate thread creates and sends the events. If the queue
-between them is full, the tenant with the most data loses its oldest events. Redis may hang, fail or lose data: then
-events are left out and counted. Watchers detect gaps by the numbers in the entries.
+Shippers pass on committed records and continue at once. A separate thread creates and sends the events. If the
+queue between the shipper and this thread is full, the tenant with the most data loses its oldest events. Redis may
+hang, fail or lose data: then events are left out and counted. Watchers detect gaps by the numbers in the entries.
 """
 
 import logging
@@ -69,7 +69,8 @@ class LiveItem(NamedTuple):
 
 
 class LiveBatch:
-    """Records of one shipped batch that become live events. `note` collects them, `take_numbers` assigns ids.
+    """Records of one shipped batch that become live events. `note` collects the records, `take_numbers` assigns
+    ids.
 
     Stores bytes instead of objects. Parsing the sent records again costs less time than the garbage collection of
     thousands of objects.
@@ -278,7 +279,7 @@ class LiveFeed:
     def _send(self) -> None:
         """Send the entries.
 
-        After a failure they are sent again: watchers recognize repeated entries by their numbers.
+        After a failure, the agent sends the entries again: watchers recognize repeated entries by their numbers.
         """
         with self._client.pipeline(transaction=False) as pipeline:
             for each in self._unsent:
