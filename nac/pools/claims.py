@@ -4,7 +4,8 @@ and agent.
 The file has an entry for each address number of the pool. An entry has three 64-bit integers in native byte order:
 the last used grant, the MAC address, and the time (epoch seconds). The replica has a current grant for each ready
 address. The address is in use if its entry in the claims file has the same grant. Only radiusd's module writes the
-file, in place. The agent only reads the file. radiusd and the agent do not wait for each other. The file has its full size from the start, so writing cannot fail on a full disk.
+file, in place. The agent only reads the file. radiusd and the agent do not wait for each other. The file has its
+full size from the start, so writing cannot fail on a full disk.
 """
 
 import mmap
