@@ -1,8 +1,8 @@
 """Tickets that prove to a cell that a request belongs to a self-test. A ticket contains the simulated device.
 
-A ticket is in attributes that the NAS sets: NAS-Identifier marks it, NAS-Port-Id contains it, Connect-Info contains
-the group. Only Admit has the key that signs the ticket. A ticket is valid for one of the reserved MAC addresses,
-for a minute. So no device or NAS can create a ticket.
+A ticket is in attributes that the NAS sets: NAS-Identifier marks a ticket, NAS-Port-Id contains the ticket, and
+Connect-Info contains the group. Only Admit has the key that signs the ticket. A ticket is valid for one of the
+reserved MAC addresses, for a minute. So no device or NAS can create a ticket.
 """
 
 import hmac

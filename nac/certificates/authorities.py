@@ -105,7 +105,7 @@ def complete_tenant_authorities(
     """Create missing authorities or a missing server certificate, without waiting for an earlier attempt.
 
     Call this function only if the process of the earlier attempt has ended. Raises AlreadyExists if another process
-    was faster. Commits the session before each signature.
+    created the authorities first. Commits the session before each signature.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     arguments: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id, "signing": signing, "now": now}

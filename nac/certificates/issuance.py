@@ -171,7 +171,8 @@ def sign_certificate(
     signing: SigningContext,
     now: datetime,
 ) -> Certificate:
-    """Sign a reserved certificate. Commits the session first if the reservation is not committed.
+    """Sign a reserved certificate. Commits the session before the signature if the reservation is not yet
+    committed.
 
     Raises CertificateStatusConflict if the certificate is already signed, or was abandoned meanwhile.
     """

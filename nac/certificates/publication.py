@@ -73,8 +73,9 @@ def publish_status(
 ) -> PublicationResult:
     """Publish the authority's due revocation list and OCSP signer, unless another worker is publishing them.
 
-    Requires a session in the tenant's scope. Commits the list's number and the signer's row before it signs. After a
-    failure, this number is missing or this row has no certificate. The worker's next turn repeats the work.
+    Requires a session in the tenant's scope. Commits the list's number and the signer's row before it signs. After
+    a failure, this number is missing or this row has no certificate. If this function fails, the worker repeats the
+    work in its next run.
     """
     nothing = PublicationResult(revocation_list=False, signer=False)
     pending = list_due(session, now=now, authority_id=authority_id) if _try_lock(session, authority_id) else ()
@@ -191,7 +192,8 @@ class _Publisher:
     def reserve_number(self, *, scheduled: bool) -> int | None:
         """Reserve the number of the next revocation list.
 
-        Returns None if the last list is younger than MIN_LIST_INTERVAL. Then the worker's next turn signs the list.
+        Returns None if the last list is younger than MIN_LIST_INTERVAL. Then the worker signs the list in its next
+        run.
         """
         row = _lock_list_row(self._session, self._authority.tenant_id, self._authority.id)
         # A list with a time in the future comes from a wrong clock. Do not wait for that time.

@@ -118,9 +118,9 @@ def execute_rollover(
 ) -> RolloverResult:
     """Sign the planned authorities and retire the previous authorities.
 
-    The old root signs a new root if Admit stores its key. Then devices that trust either root accept the cell. Devices
-    that trust only the old root need the new root before the old root expires. Raises CertificateStatusConflict if
-    another process was faster.
+    The old root signs a new root if Admit stores its key. Then devices that trust either root accept the cell.
+    Devices that trust only the old root need the new root before the old root expires. Raises
+    CertificateStatusConflict if another process completed the rollover first.
     """
     commit_intent(session)
     repository.lock_tenant(session, plan.tenant_id)
@@ -203,7 +203,8 @@ def _issue_successor_server(
 def is_rollover_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
     """Whether the issuing authority expires so soon that new client certificates would be shorter than their profile.
 
-    False if a new issuing authority could not last longer, because the root also expires.
+    False if a new issuing authority could not be valid longer than the current authority, because the root also
+    expires.
     """
     issuing = repository.get_active_issuing(session, tenant_id)
     root = repository.get_newest_root(session, tenant_id)

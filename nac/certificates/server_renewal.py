@@ -89,7 +89,7 @@ def _get_root(session: Session, issuing: CertificateAuthority) -> CertificateAut
 def execute_renewal(
     session: Session, plan: ServerRenewalPlan, *, actor: str, signing: SigningContext, now: datetime
 ) -> Certificate:
-    """Sign a planned renewal. Raises CertificateStatusConflict if another process was faster."""
+    """Sign a planned renewal. Raises CertificateStatusConflict if another process completed the renewal first."""
     tenant_id = plan.reservation.tenant_id
     commit_intent(session)
     repository.lock_tenant(session, tenant_id)

@@ -143,7 +143,8 @@ _OPEN_PREFIXES = {
 
 
 def find_attribute(name: str) -> PolicyAttribute | None:
-    """Find an attribute by name, including those with an open prefix ("endpoint.attribute.", "radius.", ...)."""
+    """Find an attribute by name, including attributes with an open prefix ("endpoint.attribute.", "radius.",
+    ...)."""
     known = ATTRIBUTE_CATALOGUE.get(name)
     if known is not None:
         return known

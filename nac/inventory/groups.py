@@ -249,11 +249,11 @@ class Groups(Generic[GroupT]):
     def join(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
     ) -> None:
-        """Add all members to these groups. Raises like `assign`."""
+        """Add all members to these groups. Raises the same errors as `assign`."""
         self.join_each(session, tenant_id=tenant_id, members=dict.fromkeys(names, member_ids))
 
     def join_each(self, session: Session, *, tenant_id: TenantId, members: Mapping[str, Collection[UUID]]) -> None:
-        """Add members to groups; `members` has the members by group name. Raises like `assign`.
+        """Add members to groups; `members` has the members by group name. Raises the same errors as `assign`.
 
         The number of statements does not depend on the number of groups.
         """
@@ -282,7 +282,7 @@ class Groups(Generic[GroupT]):
     def leave(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
     ) -> None:
-        """Remove the members from these groups. Raises like `assign`."""
+        """Remove the members from these groups. Raises the same errors as `assign`."""
         known, _ = self._named(session, tenant_id, set(names))
         if member_ids and known:
             session.execute(

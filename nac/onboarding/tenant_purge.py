@@ -48,7 +48,7 @@ _LARGE_TABLES = [
 def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | None = None) -> list[str]:
     """Purge due tenants, at most _TENANTS_PER_TURN. Returns the slugs of the purged tenants.
 
-    If the last file of a tenant cannot be written, the tenant stays, and a later turn tries again.
+    If the last file of a tenant cannot be written, the tenant stays, and a later call tries again.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         due = [

@@ -49,7 +49,8 @@ class ComparedAnswer(NamedTuple):
 
 
 class DifferenceTally:
-    """Counts requests with the decision `before` in one policy and the decision `after` in the other policy."""
+    """Counts requests with the decision `before` in the first policy and the decision `after` in the second
+    policy."""
 
     __slots__ = ("_recent", "after", "before", "devices", "differs", "requests")
 

@@ -56,7 +56,7 @@ class InvalidPolicy(InvalidInput):
     """The policy has mistakes. Nothing was stored."""
 
     def __init__(self, mistakes: Sequence[DocumentMistake]) -> None:
-        """`mistakes` are those of PolicyErrors and unknown names."""
+        """`mistakes` are the mistakes of PolicyErrors and of unknown names."""
         super().__init__("; ".join(str(mistake) for mistake in mistakes))
         self.mistakes = tuple(mistakes)
 

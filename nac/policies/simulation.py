@@ -86,7 +86,7 @@ class SimulatedAdmission:
         return None
 
     def is_vouched_for(self) -> bool:
-        """Whether a directory may have the user, or the request states facts about the user."""
+        """Whether a directory may have the user, or the request contains attributes of the user."""
         return not self._stored.has_user_facts or any(name in self._stated for name in _STATED_USER)
 
     def find_user(self) -> StoredUser | None:

@@ -79,7 +79,7 @@ def _supersede_older(session: Session, run: Redecision) -> None:
 
 
 def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judgement]) -> None:
-    """Mark items of waiting runs as settled if their sessions were decided again meanwhile."""
+    """Mark items of waiting runs as settled if `judged` has a newer decision of their sessions."""
     rows = [each.live.id for each in judged if not each.undecidable and not each.is_asked]
     if rows:
         for run in repository.lock_waiting(session, tenant_id):
@@ -88,7 +88,7 @@ def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judg
 
 
 def settle_waiting(session: Session, *, tenant_id: TenantId) -> bool:
-    """End waiting runs whose sessions have all ended. Returns whether another turn must check more sessions."""
+    """End waiting runs whose sessions have all ended. Returns whether a later call must check further sessions."""
     if not repository.try_lock_tenant(session, tenant_id):
         return False
     more = False

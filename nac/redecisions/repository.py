@@ -189,7 +189,7 @@ def count_disconnecting(session: Session, run: Redecision) -> int:
 
 
 def leave_alike_to_older(session: Session, run: Redecision, older: Redecision) -> int:
-    """Delete items of `run` that `older` also has and will still send, and withdraw all other unsent items of `older`.
+    """Delete items of `run` that `older` also has and will still send. Withdraw all other unsent items of `older`.
 
     Returns the number of deleted items.
     """

@@ -1,4 +1,5 @@
-"""Facts about a live session for the admission checks. Credentials are recorded, all other facts are current."""
+"""Facts about a live session for the admission checks. Credentials are recorded. All data except credentials is
+current."""
 
 from typing import NamedTuple
 

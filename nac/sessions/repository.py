@@ -1,4 +1,4 @@
-"""Pages of sessions: first live sessions, then ended sessions, those with the latest end first.
+"""Pages of sessions. Live sessions come first, then ended sessions by their end, latest first.
 
 The table `sessions` has live sessions and recently ended sessions. For some ended sessions, Admit only presumes the
 end (radius/agent/sessions/maintenance.py). The table `session_history` has all earlier sessions. An index query

@@ -76,7 +76,7 @@ def list_sessions(
     `chargeable_user` the Chargeable-User-Identity.
 
     Raises NotFound for an unknown site or NAS. Raises InvalidInput for an invalid address. A call sends one query.
-    Ended sessions need up to three more queries, and empty results need some more.
+    Ended sessions need up to three further queries, and empty results need some queries in addition.
     """
     wanted = SessionFilter(
         row=row,

@@ -183,7 +183,8 @@ class CellAgent:
 
     @staticmethod
     def _dictionary() -> Dictionary:
-        """Attributes that the local radiusd knows, without Admit's internal ones, which no reply may contain."""
+        """Attributes that the local radiusd knows. Admit's internal attributes are not included, because no reply
+        may contain them."""
         return read_dictionary(DICTIONARY_FILE)
 
     def _make_replica_sync(self, cell_id: CellId, directory: ConfigurationSource, writer: ReplicaWriter) -> ReplicaSync:
@@ -396,7 +397,7 @@ def require_supported_version() -> None:
 
 
 def _is_newer_supported(version: str) -> bool:
-    """Whether the version is 3.2.11 or a later 3.2, which fixed the fault of 3.2.9."""
+    """Whether radiusd is version 3.2.11 or a later 3.2 version, in which the fault of 3.2.9 is fixed."""
     try:
         numbers = tuple(int(part) for part in version.split("."))
     except ValueError:

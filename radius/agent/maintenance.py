@@ -258,7 +258,7 @@ class CellMaintenance:
             self.configuration_changed.set()
 
     def _read_slots(self) -> tuple[list[SlotRow], list[SlotNumber]]:
-        """Return the slots to configure, and the numbers of those that got a new secret after their tenant left."""
+        """Return the slots to configure, and the numbers of slots that got a new secret after their tenant left."""
         count = self._settings.cell_slots
         with self._asking():
             slots = self._directory.slots(count=count)

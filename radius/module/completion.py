@@ -116,7 +116,7 @@ class RequestCompleter:
     def _limit(self, case: AuthenticationCase, slot: SlotRecord, outcome: Outcome) -> int | None:
         """Count a failure.
 
-        Returns how many earlier rejects this record also stands for; None if this reject is not logged.
+        Returns how many earlier rejects this record also represents; None if this reject is not logged.
         """
         with_password = case.method in USER_METHODS
         if outcome.permitted:
@@ -224,8 +224,8 @@ def nat_timeout(
 ) -> tuple[radiusd.AttributeUpdate, ...]:
     """Session-Timeout (RFC 2865 5.27) for a NAS behind NAT.
 
-    Empty if the tenant sets no limit, or if the policy sends one that is not longer. No CoA or Disconnect request
-    reaches such a NAS. So its sessions end soon, and the device authenticates again.
+    Empty if the tenant sets no limit, or if the policy sends a Session-Timeout that does not exceed the limit. No
+    CoA or Disconnect request reaches such a NAS. So its sessions end soon, and the device authenticates again.
     """
     seconds = slot.nat_session_seconds
     if not seconds or nas is None or not nas.behind_nat:

@@ -220,7 +220,8 @@ def _membership_permissions(level: PermissionLevel, row: Membership, role: Custo
 def _role_permissions(
     level: PermissionLevel, role: str | None, permissions: Iterable[str] | None
 ) -> frozenset[Permission]:
-    """Permissions of a role. `permissions` are those of a custom role; None means that the role is a built-in role.
+    """Permissions of a role. `permissions` are the permissions of a custom role; None means that the role is a
+    built-in role.
 
     The result is empty for a built-in role that this version does not know.
     """

@@ -1,9 +1,9 @@
 """Delays for repeated sign-in attempts, counted by person and by source address.
 
-Failed attempts on one person from an address delay later attempts on this person from this address. After more
-failures, all attempts from this address are delayed. The person can still sign in without delay from another address. A
-known browser of the person has a separate count. Codes after the correct password are counted only by person, because
-the attempt proves knowledge of the password.
+Failed attempts on one person from an address delay later attempts on this person from this address. After many
+failures, all attempts from this address are delayed. The person can still sign in without delay from another
+address. A known browser of the person has a separate count. Codes after the correct password are counted only by
+person, because the attempt proves knowledge of the password.
 
 Attempts on one person from very many addresses share a delay. The person then needs a known browser, a passkey, or a
 link by mail. The link makes a browser known.

@@ -225,7 +225,7 @@ class SignOnProvider:
     async def _complete(
         self, web: HttpClient, metadata: _Metadata, claims: Mapping[str, Any], access_token: str
     ) -> Mapping[str, Any]:
-        """Claims of the id_token, completed by those of the userinfo endpoint (OpenID Connect Core 5.3)."""
+        """Claims of the id_token, completed by claims of the userinfo endpoint (OpenID Connect Core 5.3)."""
         address = metadata.userinfo_endpoint
         if "email" in claims or not is_https_address(address) or not access_token.isascii():
             return claims

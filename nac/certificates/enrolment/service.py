@@ -190,9 +190,9 @@ def redeem_secret(
 ) -> EnrolmentSecret:
     """Use the secret with the public id or name `name` once, and lock it until the commit.
 
-    Two concurrent requests cannot share the last use. A failed request takes no use, because its transaction is rolled
-    back. If a signature fails, the next request after `intents.STALE_AFTER` returns its use. Raises SecretRefused. The
-    caller records the refusal in a transaction of its own (`record_refusal`).
+    Two concurrent requests cannot share the last use. A failed request takes no use, because its transaction is
+    rolled back. If a signature fails, the next request after `intents.STALE_AFTER` returns its use. Raises
+    SecretRefused. The caller records the refusal in a separate transaction (`record_refusal`).
     """
     return lock_secret(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=now).take(now)
 

@@ -25,7 +25,8 @@ NAS_EFFECTS: Final = (Effect.FACTS, Effect.TRUST, Effect.REJECTION)
 
 @dataclass(frozen=True, slots=True)
 class RouteDeclaration:
-    """Declaration of a route: permissions that all requests need, those that some need, and effects."""
+    """Declaration of a route: permissions that all requests need, permissions that some requests need, and
+    effects."""
 
     operation: str
     always: frozenset[Permission]

@@ -1,7 +1,7 @@
 """Seals of audit entries. The worker adds each entry to its chain some seconds after the entry's transaction.
 
 A transaction that writes an entry also stores its id in `audit_unsealed`. The transaction of the change waits for
-no other transaction. The worker seals all committed entries in the order of their ids.
+no other transaction. The worker seals all entries of committed transactions in the order of their ids.
 """
 
 from collections import defaultdict

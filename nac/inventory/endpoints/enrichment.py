@@ -112,7 +112,7 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
 
 
 def _remaining_capacity(session: Session, tenant_id: TenantId) -> tuple[int, int]:
-    """Return how many more endpoints can be discovered, in total and with random addresses."""
+    """Return how many endpoints can still be discovered, in total and with random addresses."""
     waiting, random = session.execute(
         select(func.count(), func.count().filter(IS_RANDOM_ENDPOINT)).where(
             Endpoint.tenant_id == tenant_id, Endpoint.status == "discovered"

@@ -52,8 +52,8 @@ def create_user(
 ) -> User:
     """Create a user.
 
-    `seal_for_chap` also stores the sealed password, which CHAP needs (RFC 1994 2.2). `seal_for_mschap` also stores the
-    sealed NT hash, which MS-CHAP needs. This hash is sufficient to log in (RFC 2759 8.3).
+    `seal_for_chap` also stores the password, encrypted. CHAP needs this password (RFC 1994 2.2). `seal_for_mschap`
+    also stores the NT hash, encrypted. MS-CHAP needs this hash. This hash is sufficient to log in (RFC 2759 8.3).
     """
     name = require_not_reserved("user", require_user_name(name))
     require_password(password)

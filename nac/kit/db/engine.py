@@ -39,9 +39,9 @@ def make_engine(
     """Return an engine for `url`, such as "postgresql://role@/database?host=/path/to/socket/directory".
 
     The first use of the engine opens a connection. `settings` ("name=value") are PostgreSQL settings of each
-    connection. At most twice `pool_size` connections are open. If all are in use, callers wait up to `wait_seconds`. Up
-    to `pool_size` connections stay open when they are idle; with `keeps_all`, all do. A statement fails after
-    `statement_seconds` without an answer, unless `limit_waiting` sets a shorter or longer time.
+    connection. At most twice `pool_size` connections are open. If all are in use, callers wait up to
+    `wait_seconds`. Up to `pool_size` connections stay open when they are idle; with `keeps_all`, all do. A
+    statement fails after `statement_seconds` without an answer, unless `limit_waiting` sets a different time.
     """
     parsed = make_url(url)
     if parsed.get_backend_name() != "postgresql":

@@ -56,7 +56,8 @@ def translate_error(exc: DBAPIError) -> AdmitError:
 
 @contextmanager
 def report_missing_at(place: str) -> Iterator[None]:
-    """Set the place of errors about missing rows in this block, such as a list of rows or a file."""
+    """Set the `place` of errors about missing rows in this block. The place is the name of a list of rows or of a
+    file."""
     try:
         yield
     except DBAPIError as exc:

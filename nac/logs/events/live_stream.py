@@ -258,7 +258,8 @@ def listen(
 async def listen_async(
     url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
 ) -> AsyncGenerator[LiveEvent | StreamNotice | None, None]:
-    """Yield the same as `listen`, asynchronously. The caller must close the iterator (contextlib.aclosing)."""
+    """Yield the same events and notices as `listen`, asynchronously. The caller must close the iterator
+    (contextlib.aclosing)."""
     state = ListenerState(tenants, wanted, time.monotonic())
     async with redis.asyncio.Redis.from_url(url, **_redis_options(_TIMEOUT_SECONDS)) as client:
         while True:

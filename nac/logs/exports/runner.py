@@ -269,8 +269,8 @@ def _build_manifest(job: ExportJob) -> dict[str, object]:
 def prune_exports(folder: ExportFolder, *, kept: timedelta, now: datetime, engine: Engine | None = None) -> int:
     """Delete expired files of exports. Returns the number of deleted folders.
 
-    Files expire when their job ended more than `kept` ago, was cancelled or deleted, or when the tenant no longer
-    exists. Also deletes the rows of jobs that ended before JOB_RETENTION.
+    Files expire when their job was cancelled or deleted, or ended more than `kept` ago. Files also expire when the
+    tenant no longer exists. Also deletes the rows of jobs that ended before JOB_RETENTION.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         tenants = session.scalars(select(Tenant.id)).all()

@@ -61,7 +61,7 @@ def _shorten_secrets(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def shorten_url(url: str) -> str:
-    """Return scheme, host and port of a URL. "..." replaces the rest."""
+    """Return scheme, host and port of a URL. "..." replaces the path and the query."""
     parts = urlsplit(url)
     is_all = parts.path in ("", "/") and not parts.query
     return f"{parts.scheme}://{parts.netloc}/" + ("" if is_all else "...")

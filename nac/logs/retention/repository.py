@@ -120,7 +120,7 @@ def list_holds_in_force(session: Session, tenant_id: TenantId) -> Sequence[Reten
 
 
 def list_holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[RetentionHold]:
-    """Return active holds, and cleared holds whose days must be kept for the rest of the notice period."""
+    """Return active holds. Also return cleared holds whose days must be kept until the notice period ends."""
     query = select(RetentionHold).where(
         RetentionHold.tenant_id == tenant_id,
         or_(RetentionHold.cleared_at.is_(None), RetentionHold.cleared_at > now - NOTICE_PERIOD),

@@ -188,7 +188,8 @@ def stop_rollout(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUI
 
 
 def stop_all_rollouts(session: Session, *, actor: str, msp_id: MspId) -> int:
-    """Stop all roll-outs of the MSP, including those that roll back. Returns the number of stopped roll-outs."""
+    """Stop all roll-outs of the MSP, including roll-outs that roll back. Returns the number of stopped
+    roll-outs."""
     found = repository.lock_running(session, msp_id)
     for rollout in found:
         _end_rollout(rollout, "stopped", f"Stopped by {actor}.")
@@ -284,7 +285,7 @@ def _audit_rollout(session: Session, actor: str, rollout: Rollout, verb: str) ->
 
 
 def advance_rollout(work: JobRun) -> Mapping[str, Any] | JobContinuation:
-    """Run one turn of the job: update or roll back the tenants that are due now."""
+    """Run one step of the job: update or roll back the tenants that are due now."""
     rollout_id, msp_id = UUID(work.input["rollout"]), work.owner.msp_id
     assert msp_id is not None
     with work.transaction() as session:

@@ -143,9 +143,9 @@ def queue_session_requests(
     """Queue a request for each session in `rows` that is live, to send at once. Returns the ids of the requests.
 
     If a request with the same `reason` already waits for the session, Admit renews that request. Change requests
-    are never merged: the agent sends them one after the other. `redecision` is the re-decision that causes the
-    requests (nac.redecisions). `after` is a transaction that the cell must apply before the agent sends them.
-    Raises Conflict if the queue is full.
+    are never merged: the agent sends one change request after the other. `redecision` is the re-decision that
+    causes the requests (nac.redecisions). `after` is a transaction that the cell must apply before the agent sends
+    them. Raises Conflict if the queue is full.
     """
     waiting = session.scalar(
         select(func.count()).where(

@@ -207,7 +207,7 @@ def retry_request(session: Session, *, actor: str, tenant_id: TenantId, request_
 
 
 def withdraw_request(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
-    """Withdraw a request. The agent then sends no more packets for it.
+    """Withdraw a request. The agent then sends no further packets for the request.
 
     Raises CoaRequestNotFound, or Conflict if the request has ended.
     """

@@ -109,7 +109,7 @@ def search_decisions(
 ) -> LogSearchResult[LoggedDecision]:
     """Search decisions, newest first by default, from `before` to `until`, within the time of one response.
 
-    A short page may have more after it.
+    A page with fewer decisions than requested may have a next page.
     """
     wanted = _build_filter(session, tenant_id, **given)
     found = search_log(

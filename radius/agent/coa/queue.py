@@ -216,7 +216,8 @@ class CoaQueue:
     def __init__(
         self, engine: Engine, cell_id: CellId, sealer: Sealer, ended: EndedCallback = lambda requests: None
     ) -> None:
-        """Create the queue. The queue calls `ended` with requests whose end is committed."""
+        """Create the queue. The queue calls `ended` with requests after the transaction that ended them is
+        committed."""
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer

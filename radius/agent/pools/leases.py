@@ -166,7 +166,8 @@ _DELETE_DEPARTED = "SELECT clear_away_pools(%s)"
 def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
     """Make PostgreSQL use the sorted index in `pool_address_holders`, for the statements of the block.
 
-    PostgreSQL prefers a slower index if the statistics of `sessions` are missing, or from when all sessions had ended.
+    PostgreSQL prefers a slow index if the statistics of `sessions` are missing, or are from a time when all
+    sessions had ended.
     """
     cursor.execute("SET LOCAL enable_sort = off")
     yield
@@ -174,8 +175,8 @@ def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
 
 
 def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, assignments: Iterable[AddressAssignment]) -> int:
-    """Store assigned addresses. Returns how many assigned addresses another device had at that time, which is a
-    fault."""
+    """Store assigned addresses. Returns how many assigned addresses another device had at that time. Such an
+    address is a fault."""
     latest: dict[tuple[str, int], AddressAssignment] = {}
     for each in assignments:
         key = each.pool_id, each.number

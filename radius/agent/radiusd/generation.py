@@ -83,7 +83,7 @@ class Generations:
     def is_in_force(self, facts: GenerationFacts, slots: Sequence[SlotRow]) -> bool:
         """Whether a radiusd that runs this generation needs no restart for these slots.
 
-        A slot that no longer needs lookups may keep them until the next restart.
+        A slot that no longer needs secret lookups may keep the lookups until the next restart.
         """
         needed = {slot.number for slot in slots if slot.uses_secret_lookup}
         return needed <= set(facts.looked_up) and facts.fingerprint == self.fingerprint(slots, facts.looked_up)
@@ -203,7 +203,7 @@ class Generations:
             raise RenderError(f"{placeholder} is damaged: {exc}") from exc
 
     def create_checked(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
-        """Render a new generation as `make` does, and check it with radiusd.
+        """Render a new generation with the same arguments as `make`, and check it with radiusd.
 
         If radiusd rejects the generation, deletes it and raises RadiusdError.
         """

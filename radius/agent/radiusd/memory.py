@@ -28,7 +28,7 @@ _libc = ctypes.CDLL(None)
 class ProcessMemory:
     """Memory of a process.
 
-    `anonymous_bytes` belong only to this process. The kernel can drop the rest of `resident_bytes`.
+    `anonymous_bytes` belong only to this process. The kernel can drop all other parts of `resident_bytes`.
     """
 
     resident_bytes: int

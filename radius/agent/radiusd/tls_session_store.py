@@ -30,7 +30,7 @@ class TlsSessionStore:
     def tidy(self) -> None:
         """Clean up the stored sessions. Call this method every few seconds.
 
-        A failure raises an alarm, because without stored sessions logins are slower.
+        A failure raises an alarm, because without stored sessions each reconnect needs a full handshake.
         """
         directory = self._paths.sessions
         try:

@@ -5,9 +5,9 @@ NAS, session id and MAC address belong to one session if their starts differ by 
 record with the longest session time is the latest; it determines the end. The largest value of each counter is
 used, because counters only grow (RFC 2866 5.3). So neither the order of arrival nor repetition matters.
 
-A record that began after a Stop and has larger values belongs to another session with the same id. `SessionUpdates`
-applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies the same rules to the stored
-sessions.
+A record that began after a Stop and has larger values than the Stop belongs to another session with the same id.
+`SessionUpdates` applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies the same rules
+to the stored sessions.
 """
 
 from bisect import bisect_left, bisect_right
@@ -122,7 +122,7 @@ def _exceeds(usage: ParsedAccounting, seconds: int | None, other: ParsedAccounti
 
 
 def _fill_missing(newer: ParsedAccounting, older: ParsedAccounting) -> bool:
-    """Copy values into `newer` that it lacks and `older` has, and the larger counters.
+    """Copy values that `newer` lacks from `older`. Also copy each counter that is larger in `older`.
 
     Returns whether a counter ran backwards.
     """

@@ -250,7 +250,7 @@ class MergeResult:
 
 
 def merge_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> MergeResult:
-    """Write the sessions of a batch. The caller has already stored the restarts of this batch."""
+    """Write the sessions of a batch. The caller must store the restarts of this batch before this call."""
     begun: list[StartedSession] = []
     doubtful: set[SessionKey] = set()
     waiting: list[int] = []

@@ -1,8 +1,9 @@
 """Sends shipped records as live events over Redis, while clients watch (they read by nac.logs.events.live_stream).
 
-Shippers pass on committed records and continue at once. A separate thread creates and sends the events. If the
-queue between the shipper and this thread is full, the tenant with the most data loses its oldest events. Redis may
-hang, fail or lose data: then events are left out and counted. Watchers detect gaps by the numbers in the entries.
+Shippers pass on records after the commit and continue at once. A separate thread creates and sends the events. If
+the queue between the shipper and this thread is full, the tenant with the most data loses its oldest events. Redis
+may hang, fail or lose data: then events are left out and counted. Watchers detect gaps by the numbers in the
+entries.
 """
 
 import logging
@@ -95,7 +96,8 @@ class LiveBatch:
         self._kept.put(tenant_id, len(payload), (place, tenant_id, payload, cleaned))
 
     def take_numbers(self, cursor: psycopg.Cursor) -> dict[int, int]:
-        """Reserve ids for rows that become events, because event ids contain them. Returns ids by place."""
+        """Reserve ids for rows that become events, because event ids contain them. Returns the ids by position of
+        the row in the batch."""
         if not self._kept:
             return {}
         row = cursor.execute(_RESERVE_NUMBERS, (self._sequence, len(self._kept))).fetchone()

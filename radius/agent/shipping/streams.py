@@ -1,4 +1,4 @@
-"""The two streams of the journal, and how each turns a batch of records into rows."""
+"""The two streams of the journal, and how each stream converts a batch of records into rows."""
 
 from collections.abc import Callable
 from dataclasses import replace
