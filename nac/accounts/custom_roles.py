@@ -79,7 +79,7 @@ def update_role(
 
     Raises LastManager.
     """
-    # Lock managers first and the role second. Changes of members use the same order.
+    # Lock managers first and the role second. Changes of members lock in this order, too.
     managers = members.lock_managers(session, owner=owner)
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
     before = _audit_values(role)

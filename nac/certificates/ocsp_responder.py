@@ -50,7 +50,8 @@ _ValueT = TypeVar("_ValueT")
 @dataclass(frozen=True, slots=True)
 class OcspResponse:
     der: bytes
-    # Both times are None if the response must not be cached: an error, a nonce, or an unknown certificate.
+    # `this_update` and `next_update` are None if the response must not be cached: an error, a nonce, or an unknown
+    # certificate.
     this_update: datetime | None = None
     next_update: datetime | None = None
     # SHA-256 of the response, for the ETag header (RFC 5019 6.2).

@@ -31,7 +31,8 @@ from pki.names import read_organisation, subject_name
 from pki.revocation import Revocation
 from pki.serials import random_serial, serial_bytes
 
-# The worker signs a revocation list daily. It is valid for a week, so the worker or a key store may fail for days.
+# The worker signs a revocation list daily. Each list is valid for a week, so the worker or a key store may fail for
+# days.
 LIST_VALIDITY = timedelta(days=7)
 LIST_INTERVAL = timedelta(days=1)
 # A root's key may be offline for months (nac.certificates.offline_root), and its revocation list rarely changes.

@@ -49,8 +49,8 @@ AUTHORITY_ORDERS = SortOrders(
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant:
     """Return the tenant, with its exclusive lock for creating or revoking authorities. Raises NotFound."""
-    # PostgreSQL grants shared row locks although an exclusive lock waits, so steady enrolments would block a revocation
-    # forever. It grants advisory locks in the order of the requests.
+    # PostgreSQL grants shared row locks although an exclusive lock waits, so steady enrolments would block a
+    # revocation forever. PostgreSQL grants advisory locks in the order of the requests.
     session.execute(select(func.pg_advisory_xact_lock(*_tenant_lock(tenant_id))))
     tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     if tenant is None:

@@ -60,7 +60,8 @@ class RolloverResult:
     root: CertificateAuthority
     issuing: CertificateAuthority
     retired: tuple[CertificateAuthority, ...]
-    # New server certificate; None if the old certificate stays in use. Devices that trust only a new root need it.
+    # New server certificate; None if the old certificate stays in use. Devices that trust only a new root need the
+    # new certificate.
     server: Certificate | None
 
 

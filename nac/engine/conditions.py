@@ -177,7 +177,7 @@ class ConditionParser:
             self._report.add(place, f'unknown condition {format_value(name)}; define it under "conditions"{near}')
             return None
         found = self._named[name]
-        # None: the definition has a mistake, which is reported there.
+        # None: the definition has a mistake, which is reported at the definition.
         if found is None or not self._fits(found.extent, place, depth + 1):
             return None
         return found.condition

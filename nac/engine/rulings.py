@@ -31,7 +31,7 @@ class DecisionTable:
         self._rulings = tuple(rulings)
         self._tables: dict[str, _VendorDecisions] = {}
         self._by_spelling: dict[object, _VendorDecisions] = {}
-        # Most vendors get the same reply, so they share one decision.
+        # Most vendors get equal replies, so these vendors share one decision.
         self._made: dict[Decision, Decision] = {}
 
     def of(self, vendor: Sequence[object], index: int) -> Decision:

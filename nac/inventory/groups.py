@@ -53,7 +53,7 @@ def is_by_rule(group: EndpointGroup | UserGroup) -> bool:
 class Groups(Generic[GroupT]):
     """Operations on the groups of one kind: endpoint groups or user groups."""
 
-    # Kind of reference in policies. It is also the prefix of audit actions.
+    # Kind of reference in policies. This kind is also the prefix of audit actions.
     kind: ReferenceKind
     group: type[GroupT]
     membership: type[EndpointGroupMember] | type[UserGroupMember]

@@ -40,7 +40,8 @@ class RowMistake(NamedTuple):
     field: str
     detail: str
     remedy: str = ""
-    # Number of an earlier line with the same key; 0 if there is none. Without the earlier line, this line is valid.
+    # Number of an earlier line with the same key; 0 without such a line. Without the earlier line, this line is
+    # valid.
     beside: int = 0
 
     @property

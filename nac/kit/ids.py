@@ -5,7 +5,7 @@ from uuid import UUID
 
 MspId = NewType("MspId", UUID)
 TenantId = NewType("TenantId", UUID)
-# Small number that is never reused. It is the prefix of the tenant's keys in replicas.
+# Small number that is never reused. The number is the prefix of the tenant's keys in replicas.
 TenantNumber = NewType("TenantNumber", int)
 CellId = NewType("CellId", int)
 SlotNumber = NewType("SlotNumber", int)

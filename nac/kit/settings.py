@@ -433,7 +433,7 @@ def _read_trials(reader: EnvironmentReader, *, is_tried_out: bool) -> TrialSetti
 
 
 def _default_portal_url(listen_address: str, port: int) -> str:
-    # Browsers allow passkeys only for a host name. They trust `localhost` without HTTPS (WebAuthn 5.1.2).
+    # Browsers allow passkeys only for a host name. Browsers trust `localhost` without HTTPS (WebAuthn 5.1.2).
     host = "localhost" if listen_address in LOOPBACK else url_host(listen_address)
     return f"http://{host}:{port}"
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from nac.kit.outbound.reach import DEFAULT_REACH, OutboundReach
 
 PREFIX = "ADMIT_"
-# Variables that are not settings. The supervisor and the agent set the first two. The command line reads the others.
+# Variables that are not settings. The supervisor and the agent set the first two. The command line reads all other
+# variables.
 _NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR", "API_TOKEN", "API_URL")
 
 

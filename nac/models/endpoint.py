@@ -21,7 +21,8 @@ from nac.kit.db.types import Mac
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect, Permission
 
-# discovered: not classified yet. ignored: a person removed it from the inbox. To policies, both are unknown devices.
+# discovered: not classified yet. ignored: a person removed it from the inbox. To policies, discovered and ignored
+# devices are unknown devices.
 EndpointStatus = Literal["active", "blocked", "discovered", "ignored"]
 
 

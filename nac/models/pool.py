@@ -52,7 +52,7 @@ class Pool(UuidKey, TenantOwned, CreatedAt, Base):
     stock: Mapped[int] = mapped_column(server_default=text("1024"))
     grace_seconds: Mapped[int] = mapped_column(server_default=text("600"))
     quarantine_seconds: Mapped[int] = mapped_column(server_default=text("300"))
-    # Whether the pool is being deleted. It assigns no addresses and disappears with its last lease.
+    # Whether the pool is being deleted. Such a pool assigns no addresses and disappears with its last lease.
     removing: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
@@ -112,7 +112,7 @@ class PoolAddress(TenantOwned, Base):
     # An address, or a prefix such as 2001:db8:0:100::/56.
     address: Mapped[str] = mapped_column(HostAddress())
     state: Mapped[str] = mapped_column(server_default="free")
-    # Whether it was removed from the pool while in use.
+    # Whether the address was removed from the pool while in use.
     leaving: Mapped[bool] = mapped_column(server_default=text("false"))
     reserved_for: Mapped[str | None] = mapped_column(Mac())
     cell_id: Mapped[CellId | None] = mapped_column(

@@ -29,8 +29,8 @@ BATCH_ROWS = 5_000
 LATE_ROWS_WINDOW = timedelta(days=1)
 _LATE_TABLES = [table for table in Base.metadata.sorted_tables if describe_table(table).purge is Purge.LATE_ROWS]
 _PICK_SQL = "SELECT at, ctid::text AS place FROM :log WHERE tenant_id = :tenant ORDER BY at LIMIT :most"
-# A ctid is unique only within a partition. The statement may match rows of other partitions with the same ctid. These
-# also belong to the purged tenant, so deleting them is correct.
+# A ctid is unique only within a partition. The statement may match rows of other partitions with the same ctid. Such
+# rows also belong to the purged tenant, so deleting them is correct.
 _DELETE_SQL = """
 DELETE FROM :log WHERE tenant_id = :tenant AND at BETWEEN :first AND :last AND ctid = ANY (CAST(:places AS tid[]))
 """

@@ -39,7 +39,8 @@ BATCH_ROWS = 5_000
 _TENANTS_PER_TURN = 10
 # Maximum due tenants to check. Tenants with a legal hold stay due, possibly for years.
 _MAX_SCANNED = 1_000
-# Large tables, each before the tables it refers to. PostgreSQL deletes the other rows with the tenant's row.
+# Large tables, each before the tables it refers to. PostgreSQL deletes the rows of all other tables with the tenant's
+# row.
 _LARGE_TABLES = [
     table for table in reversed(Base.metadata.sorted_tables) if describe_table(table).purge is Purge.BATCHES
 ]

@@ -19,7 +19,8 @@ class ComparedAnswer(NamedTuple):
     verdict: str
     rule_id: str
     vlan: str
-    # "rule" or "site" if that is in monitor mode. It is compared, because monitor mode admits with any verdict.
+    # "rule" or "site" if the rule or site is in monitor mode. This value is compared, because monitor mode admits
+    # with any verdict.
     monitored: str = ""
     # Names of the pools of assigned addresses. Recorded decisions have none, because the log has only the addresses.
     pools: tuple[str, ...] = ()

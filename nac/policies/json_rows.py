@@ -81,7 +81,7 @@ def order_keys(document: object) -> object:
         return [order_keys(entry) for entry in document]
     if not isinstance(document, dict):
         return document
-    # A document of another version of Admit can have more keys. They come last.
+    # A document of another version of Admit can have more keys. The additional keys come last.
     keys = sorted(document, key=lambda key: _KEY_POSITIONS.get(key, len(_KEY_ORDER)))
     return {key: order_keys(document[key]) for key in keys}
 

@@ -128,7 +128,8 @@ def _build_decider(site: Site, document: object, published: Mapping[UUID, object
     try:
         return SiteDecider(place, draft, place.compile(in_force))
     except InvalidPolicy:
-        # An earlier version of Admit published this policy, but no cell can load it. It must not block a better policy.
+        # An earlier version of Admit published this policy, but no cell can load it. Such a policy must not block a
+        # better policy.
         return SiteDecider(place, draft, None)
 
 

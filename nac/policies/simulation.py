@@ -36,7 +36,8 @@ from nac.policies.site_context import NO_SITE, build_site_context
 from nac.sessions.decisions.service import LoggedDecision
 from nac.tenancy import sites
 
-# Prefixes that separate mistakes in the request and in the policy. Both may have thousands.
+# Prefixes that separate mistakes in the request and in the policy. Request and policy may each have thousands of
+# mistakes.
 REQUEST_SIDE, POLICY_SIDE = "request", "policy"
 _STATED_USER = ("user.group", "user.source")
 

@@ -97,7 +97,7 @@ def settle_waiting(session: Session, *, tenant_id: TenantId) -> bool:
         rows = {item.session_row for item in items}
         live = {each.id for each in live_sessions.read_rows(session, tenant_id, sorted(rows))}
         repository.settle_items(session, run, rows - live)
-        # One live session is enough for the run to wait. A later turn checks the other sessions.
+        # One live session is enough for the run to wait. A later call checks the remaining sessions.
         more |= not live and len(rows) == live_sessions.PAGE_ROWS
         _end_if_empty(session, run)
     return more

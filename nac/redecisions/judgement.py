@@ -44,7 +44,8 @@ JudgedAction = Literal["", "disconnect", "reauthenticate"]
 _ENDPOINT_PREFIXES = ("endpoint.", "mdm.", "posture.")
 _LOCATION_FACTS = frozenset(("site.name", "nas.name", "nas.vendor"))
 _COUNT_FACTS = frozenset(("session.count.endpoint", "session.count.user"))
-# Certificate fields that every decision with a certificate records. Others are recorded only if a policy uses them.
+# Certificate fields that every decision with a certificate records. All other fields are recorded only if a policy
+# uses them.
 _ALWAYS_RECORDED = frozenset(
     (
         *(f"certificate.san.{kind}" for kind in ("dns", "email", "upn", "uri")),

@@ -34,7 +34,8 @@ from nac.sessions.coa_requests.request_queue import WAITING_STATES
 
 OPEN_STATES = ("deciding", "waiting", "sending")
 _AFTER_COLUMNS = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
-# Both runs may have a million items, but PostgreSQL expects one item. So look up items by key, without a join.
+# Each of the two runs may have a million items, but PostgreSQL expects one item. So look up items by key, without a
+# join.
 _ALIKE = """
 coalesce((
     SELECT true FROM redecision_items o

@@ -59,7 +59,7 @@ class RequestLocation(NamedTuple):
     slot: SlotRecord | None
     nas: NasRecord | None
     site: SiteRecord | None
-    # Published policy of the site; None if there is none.
+    # Published policy of the site; None if the site has no published policy.
     policy: PolicyRecord | None
     # Attributes of NAS and site, for rules.
     facts: EngineFacts

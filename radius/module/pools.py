@@ -16,7 +16,7 @@ from radius.module.decision import AuthenticationCase
 from radius.module.open_pool import GrantedAddress, OpenPool
 from radius.module.policies import Outcome
 
-# Limit of open pools. Each uses an open file.
+# Limit of open pools. Each open pool uses an open file.
 MAX_OPEN_POOLS = 500
 
 

@@ -100,7 +100,8 @@ def check_certificate(
     if authority is None:
         return "imitated-ca"
     serial = first_value(certificate, "TLS-Client-Cert-Serial").lower()
-    # Serial numbers are unique only per authority: an external one may use the same number, by chance or on purpose.
+    # Serial numbers are unique only per authority: an external authority may use the same number, by chance or on
+    # purpose.
     own = view.certificate(slot.tenant, serial) if authority.own else None
     external = None if authority.own else view.external_status(slot.tenant, authority.authority_id, serial)
     reason = refuse_certificate(authority, own, external, now_seconds=at, is_status_required=slot.status_required)
@@ -137,7 +138,8 @@ def _find_signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority
         for authority in authorities:
             if authority.authority_id == known:
                 return authority
-        # The cached authority is not trusted any more. Its key may be trusted again under another id.
+        # The cached authority is not trusted any more. The key of the authority may be trusted again under another
+        # id.
         del _signers[key]
     try:
         certificate = x509.load_der_x509_certificate(der)

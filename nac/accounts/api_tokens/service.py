@@ -29,7 +29,7 @@ from nac.models import ApiToken
 MAX_LIFETIME = timedelta(days=366)
 # Maximum valid tokens of an owner. A higher number suggests a program that creates tokens and never revokes them.
 MAX_TOKENS_PER_OWNER = 200
-# Minimum time between two updates of a token's last use. It avoids a database write for each request.
+# Minimum time between two updates of a token's last use. This minimum avoids a database write for each request.
 _LAST_USE_INTERVAL = timedelta(minutes=1)
 RefusalReason = Literal["unknown", "wrong-secret", "revoked", "expired", "maker-gone"]
 _PERMISSIONS_BY_NAME = {permission.value: permission for permission in Permission}
@@ -145,7 +145,7 @@ def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
 class AuthenticatedToken:
     # Caller with the token's permissions.
     principal: Principal
-    # Requested tenant; None if it does not exist.
+    # Requested tenant; None if the tenant does not exist.
     tenant: TenantRef | None
 
 

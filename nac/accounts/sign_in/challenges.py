@@ -37,7 +37,7 @@ class PasskeyChallenge(msgspec.Struct, frozen=True, tag=True):
 
     nonce: bytes
     # `after` is set if the passkey is the second factor after a password. `sign_in_id` is set if a signed-in person
-    # confirms. Neither is set if the person signs in with only a passkey.
+    # confirms. `after` and `sign_in_id` are unset if the person signs in with only a passkey.
     after: FactorsNeeded | None = None
     sign_in_id: UUID | None = None
 

@@ -118,7 +118,7 @@ class SignOnProvider:
 
     def begin(self) -> StartedFlow:
         """Start the flow. Raises ProviderUnavailable and TooManySignIns."""
-        # Cached metadata needs no request. It does not prove that the provider responds.
+        # Cached metadata needs no request. So cached metadata does not prove that the provider responds.
         metadata = _metadata_cache.get(self._key) or self._run(self._discover)
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         parameters = {

@@ -15,7 +15,8 @@ from nac.cellformat.replica.records import DATABASES, FORMAT
 from nac.kit.clock import epoch_microseconds
 
 CURRENT = "current"
-# Address space, not disk space: the file grows with its records. It is so large that no reader must map it again.
+# Address space, not disk space: the file grows with its records. The address space is so large that no reader must
+# map the file again.
 MAP_BYTES = 64 << 30
 
 Databases = dict[str, "lmdb._Database"]
@@ -116,7 +117,7 @@ def _check_length(environment: "lmdb.Environment", path: Path) -> None:
     SIGBUS."""
     needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     found = (path / "data.mdb").stat().st_size
-    # A new environment has only two pages, which both contain metadata.
+    # A new environment has only two pages. Each of the two pages contains metadata.
     if found < needed:
         raise ReplicaDamaged(f"{path / 'data.mdb'} has {found} of {needed} bytes")
 

@@ -117,7 +117,7 @@ class SlotRecord(Record, frozen=True, array_like=True):
 class SiteRecord(Record, frozen=True, array_like=True):
     site_id: str
     name: str
-    # "" if the site has no policy. Then all its requests are denied.
+    # "" if the site has no policy. Then all requests of the site are denied.
     policy_id: str
     # JSON of the site's own fallback; b"" to use the policy's fallback.
     fallback: bytes = b""
@@ -163,12 +163,12 @@ class EndpointRecord(Record, frozen=True, array_like=True):
     name: str
     # active | blocked | discovered | ignored. Discovered and ignored endpoints are not approved.
     status: str
-    # Groups to which people assigned the endpoint. They count only if it is approved.
+    # Groups to which people assigned the endpoint. The groups count only if the endpoint is approved.
     groups: tuple[str, ...]
     # End of the approval in epoch seconds; 0 means never.
     valid_until: int
     attributes: dict[str, str]
-    # Detected properties. They also count for unapproved devices.
+    # Detected properties. These properties also count for unapproved devices.
     vendor: str = ""
     profile: str = ""
     # Confidence of the profile, 0 to 100; 100 if a person set the profile.
@@ -283,7 +283,7 @@ class TrustedAuthority(Record, frozen=True, array_like=True):
     authority_id: str
     # SubjectPublicKeyInfo (RFC 5280 4.1.2.7) of the key that must have signed a certificate.
     public_key: bytes
-    # Whether Admit created it for the tenant.
+    # Whether Admit created the authority for the tenant.
     own: bool
     # Whether this authority, or an authority above it, was revoked.
     revoked: bool

@@ -70,7 +70,7 @@ class LockedSecret:
     wait."""
 
     row: EnrolmentSecret
-    # Reason why the secret issues no further certificate; None if it can.
+    # Reason why the secret issues no further certificate; None if the secret can still issue certificates.
     refusal: RefusalReason | None
 
     def take(self, now: datetime) -> EnrolmentSecret:

@@ -53,7 +53,7 @@ def ensure_registration_authority(
             )
             commit_intent(session)
             certificates.lock_tenant(session, tenant_id)
-            # Another process may have created one meanwhile. Then the worker abandons this reservation.
+            # Another process may have created a certificate meanwhile. Then the worker abandons this reservation.
             rows = certificates.list_usable_by_profile(session, tenant_id, PROFILE, now)
             if not _is_current(session, tenant_id, rows, now):
                 rows = [_issue_certificate(session, reservation, signing, now), *rows]

@@ -61,7 +61,7 @@ class PermissionPair:
 
     first: Permission
     second: Permission
-    # Effects that need both.
+    # Effects that need both permissions of the pair.
     reached: frozenset[ReachedEffect]
     chains: tuple[str, ...]
 

@@ -30,7 +30,7 @@ class MspRef:
     is_suspended: bool = False
 
 
-# Stand-ins for unknown ids. With them, Admit takes the same time to reject unknown and foreign ids.
+# Stand-ins for unknown ids. With these stand-ins, Admit takes the same time to reject unknown and foreign ids.
 UNKNOWN_MSP: Final = MspRef(MspId(UUID(int=0)))
 UNKNOWN_TENANT: Final = TenantRef(TenantId(UUID(int=0)), UNKNOWN_MSP.msp_id)
 

@@ -81,7 +81,7 @@ class JobRun:
     id: UUID = field(init=False)
     owner: Owner = field(init=False)
     actor: str = field(init=False)
-    # Number of leases. It increases each time a worker takes the job.
+    # Number of leases. This number increases each time a worker takes the job.
     takes: int = field(init=False)
     # Last progress that `save_place` stored.
     place: Mapping[str, Any] = field(init=False)

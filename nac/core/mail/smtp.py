@@ -38,7 +38,7 @@ class MailServer:
     sender: str
     user: str = ""
     password: str = field(default="", repr=False)
-    # CA certificates in PEM; None uses those of the system.
+    # CA certificates in PEM; None uses the certificates of the system.
     trusted: str | None = None
 
     @classmethod

@@ -5,7 +5,7 @@ from importlib.resources import files
 from alembic import command
 from alembic.config import Config
 
-# Oldest supported revision. It creates the whole schema in an empty database.
+# Oldest supported revision. This revision creates the whole schema in an empty database.
 BASELINE = "0081"
 
 

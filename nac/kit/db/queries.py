@@ -52,8 +52,8 @@ def search_bounded(
     with force_index_order(session):
         if in_full or not unindexed(entity):
             return BoundedPage(session.scalars(found.where(*unindexed(entity)).limit(span.limit)).all(), None)
-        # Use one statement, because rows could change between two statements. It returns the matching rows, and the
-        # last row that was read. The key of that row is the position for the next page.
+        # Use one statement, because rows could change between two statements. The statement returns the matching
+        # rows, and the last row that was read. The key of that row is the position for the next page.
         number = func.row_number().over(order_by=span.order.by())
         looked = found.add_columns(number.label("looked_through")).limit(MAX_SCANNED_ROWS).subquery()
         each = aliased(entity, looked)

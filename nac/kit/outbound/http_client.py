@@ -175,8 +175,8 @@ class HttpClient:
                 return FetchFailed(url, _error_text(exc))
 
     async def _follow(self, url: str, most_bytes: int, body: bytes | None, headers: Mapping[str, str] | None) -> bytes:
-        # A new client for each request has no cookies. It is not closed, because this would close the caller's
-        # transport.
+        # A new client for each request has no cookies. The client is not closed, because a close would also close the
+        # caller's transport.
         client = build_client(self._transport, seconds=self._step_seconds)
         method = "GET" if body is None else "POST"
         for _ in range(self._redirects_most + 1):

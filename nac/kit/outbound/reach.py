@@ -82,7 +82,7 @@ class OutboundReach:
     # Restriction by the tenant, and its remedy. The text form does not include them.
     only: tuple[Network, ...] = ()
     only_remedy: str = ""
-    # Owner of the hosts. Its concurrent lookups are limited.
+    # Owner of the hosts. The concurrent lookups of one owner are limited.
     owner: str = ""
 
     @classmethod

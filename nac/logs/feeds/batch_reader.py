@@ -24,7 +24,7 @@ from nac.models import Feed
 
 _MARKS_PER_READ = 200
 
-# feed_waits is a quick check, whose cost does not depend on other feeds. It avoids most searches for marks.
+# feed_waits is a quick check, whose cost does not depend on other feeds. This check avoids most searches for marks.
 _OPEN_WINDOW_SQL = text("""
 SELECT pg_current_snapshot()::text, CASE WHEN feed_waits(f) THEN (
     SELECT min(m.id) FROM feed_marks m

@@ -34,7 +34,7 @@ class EventSource:
     event: Callable[[Any, EventTenant], Event]
     # Possible values of `event.outcome`; empty if the events have no outcome.
     outcomes: tuple[str, ...] = ()
-    # Columns that events do not use. They are not loaded, to save time.
+    # Columns that events do not use. Unused columns are not loaded, to save time.
     unused: tuple[str, ...] = ()
     # Condition for the rows of this source, if several sources share a table.
     only: ColumnElement[bool] | None = None

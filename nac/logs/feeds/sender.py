@@ -28,7 +28,7 @@ class SendFailed(Exception):
         self.is_too_much = is_too_much
         # True if one of the events may be the cause.
         self.is_refused = is_refused
-        # True if the receiver was too slow. It may have received a part of the batch.
+        # True if the receiver was too slow. The receiver may have received a part of the batch.
         self.is_slow = is_slow
 
 

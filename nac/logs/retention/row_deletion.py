@@ -66,7 +66,8 @@ _ORDERED_LOGS = ("auth", "accounting", "sessions")
 
 
 class DeletionBatch(NamedTuple):
-    # Number of selected rows, and number of deleted rows. They differ if other transactions changed or deleted rows.
+    # Number of selected rows, and number of deleted rows. The two numbers differ if other transactions changed or
+    # deleted rows.
     found: int
     gone: int
     # Time at which the next batch begins.

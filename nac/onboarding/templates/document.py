@@ -208,7 +208,7 @@ def read_method_offer(settings: SettingsDocument) -> MethodOffer:
     )
 
 
-# The same checks as for a tenant's settings, so that a roll-out cannot fail because of them.
+# The same checks as for a tenant's settings, so that a roll-out cannot fail because of these checks.
 _SETTINGS_CHECKS = (read_method_offer, _require_replay, _require_nat_session, _require_silence, _require_realms)
 
 

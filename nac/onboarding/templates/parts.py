@@ -149,7 +149,8 @@ class _PartWriter:
         if policy is None:
             self._do(policies.create_policy, slug=slug)
         else:
-            # If an earlier published version has this document, restore it. This needs no replay.
+            # If an earlier published version has this document, restore that version. A restored version needs no
+            # replay.
             before = policy_rows.list_versions(
                 self.session, self.tenant_id, policy.id, span=policy_rows.VERSION_ORDERS.first(20)
             )

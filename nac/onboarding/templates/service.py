@@ -51,7 +51,7 @@ class DriftedPart:
 class TemplateFollower:
     tenant: Tenant
     row: TemplateTenant
-    # None if the caller did not request it.
+    # None if the caller did not request the drift.
     drift: Sequence[DriftedPart] | None = None
 
 

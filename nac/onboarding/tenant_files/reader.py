@@ -33,7 +33,7 @@ _MAX_LINE_BYTES = 8 << 20
 # Maximum JSON values per row. In memory, an object, list or number needs several times its length in the file.
 _MAX_VALUES = 200_000
 _CHUNK_BYTES = 1 << 16
-# Maximum size of one read by zipfile. It reads the archive's list of entries at once, which has about 3 KB.
+# Maximum size of one read by zipfile. zipfile reads the archive's list of entries at once. This list has about 3 KB.
 _MAX_PIECE_BYTES = 1 << 17
 # Errors that zipfile raises for invalid data.
 _ZIP_ERRORS = (

@@ -55,7 +55,7 @@ class RecordedRow(NamedTuple):
     # Time in epoch microseconds, as digits.
     at: bytes
     number: bytes
-    # MAC address, or identity if there is no MAC address. It only distinguishes devices.
+    # MAC address, or identity without a MAC address. This value only distinguishes devices.
     device: bytes
     # Argument for `RecordedRequests.read`. Equal requests have equal bytes.
     rest: bytes

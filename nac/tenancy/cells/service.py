@@ -21,7 +21,7 @@ from nac.kit.sealing import Seal
 from nac.models import Cell, Dictionary, SecretRotation, Slot
 from nac.tenancy.cells import repository
 
-# Scope of an agent without a registered cell. It has no rows, because ids start at 1.
+# Scope of an agent without a registered cell. This scope has no rows, because ids start at 1.
 UNREGISTERED_CELL = CellId(0)
 
 # 190 random bits. Only letters and digits: users can paste it into switches, and radiusd needs no quotes for it.

@@ -40,8 +40,8 @@ class NasOptions(TypedDict, total=False):
     identifier: str | None
     address: str | None
     vendor: str
-    # Secret of this NAS instead of the tenant's secret. It requires `address`, and so does
-    # require_message_authenticator=False.
+    # Secret of this NAS instead of the tenant's secret. `secret` requires `address`.
+    # require_message_authenticator=False requires `address`, too.
     secret: str | None
     require_message_authenticator: bool
     # The NAS is behind NAT. Disconnect-Requests and CoA-Requests (RFC 5176) cannot reach it.

@@ -28,9 +28,9 @@ class LibraryCorrection:
     after: bytes
 
 
-# Inside the tunnel, rlm_eap_ttls frees the previous attribute when it meets an unknown attribute. Then it uses the
-# freed one (diameter2vp in ttls.c of 3.2.7 to 3.2.9). Any device that may begin EAP-TTLS can crash radiusd or block a
-# thread forever. The corrected jump skips the free.
+# Inside the tunnel, rlm_eap_ttls frees the previous attribute when it meets an unknown attribute. Then rlm_eap_ttls
+# uses the freed attribute (diameter2vp in ttls.c of 3.2.7 to 3.2.9). Any device that may begin EAP-TTLS can crash
+# radiusd or block a thread forever. The corrected jump skips the free.
 CORRECTIONS = (
     LibraryCorrection(
         "rlm_eap_ttls.so",

@@ -434,7 +434,7 @@ class _NounLoader(NamedTuple):
     by_keys: str
     # Writes a row and returns its key, as in the change feed.
     put: Callable[[WriteBatch, int, Row], str]
-    # None for NASes: their keys in the replica differ from those in the change feed.
+    # None for NASes: their keys in the replica differ from their keys in the change feed.
     delete: Callable[[WriteBatch, int, str], None] | None
 
 

@@ -28,11 +28,11 @@ CREATE TEMPORARY TABLE shipped_stays (
 """
 SESSION_UPDATES_COPY = "COPY shipped_stays FROM STDIN (NULL '')"
 # `earliest` and `latest` are columns, because with row-level security PostgreSQL uses the index only for comparisons
-# with plain columns. Updates use the place (ctid) instead of the key. By the key, PostgreSQL would read the whole table
-# for each line if the table was almost empty at its last vacuum. Two updates of a batch may belong to one session. Then
-# one is merged, and the other is returned for another round. Usage counts for the hour in which it was reported. A
-# report of a later hour, or the end of the session, makes it final. A NAS restart ends sessions. A record from before
-# the restart does not make such a session live again.
+# with plain columns. Updates use the place (ctid) instead of the key. By the key, PostgreSQL would read the whole
+# table for each line if the table was almost empty at its last vacuum. Two updates of a batch may belong to one
+# session. Then the statement merges the first update, and returns the second update for another round. Usage counts
+# for the hour in which it was reported. A report of a later hour, or the end of the session, makes this usage final.
+# A NAS restart ends sessions. A record from before the restart does not make such a session live again.
 SESSION_UPDATES_MERGE = """
 WITH stay AS MATERIALIZED (
     SELECT
