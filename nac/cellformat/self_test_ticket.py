@@ -41,7 +41,7 @@ def encode_ticket(ticket: Ticket, tenant_key: bytes) -> str:
 
 
 def read_ticket(*, mac: str, port: str, group: str, tenant_key: bytes, now_seconds: int) -> Ticket | None:
-    """Return the ticket; None if it is invalid, expired, or for another tenant or device."""
+    """Return the ticket; None if the ticket is invalid, expired, or for another tenant or device."""
     found = _TEXT.fullmatch(port)
     if found is None or not tenant_key or not mac.startswith(MAC_PREFIX):
         return None

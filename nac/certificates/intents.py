@@ -1,8 +1,9 @@
 """Intents: certificates that were recorded but not signed. Admit abandons old intents. An abandoned intent never
 becomes a valid certificate.
 
-Admit commits an intent before it uses the authority's key. Signing locks the intent's row, and stores the certificate
-only if the row still has the status `intended`. So Admit discards a late signature of an abandoned intent.
+Admit commits an intent before it uses the authority's key for the signature. Signing locks the intent's row, and
+stores the certificate only if the row still has the status `intended`. So Admit discards a late signature of an
+abandoned intent.
 """
 
 from collections import Counter

@@ -140,7 +140,7 @@ class AdmissionFacts(Protocol):
     def place(self) -> AdmissionPlace: ...
 
     def refuse_login(self) -> Refusal | None:
-        """Return the reason to reject the credentials; None if they are valid."""
+        """Return the reason to reject the credentials; None if the credentials are valid."""
 
     def is_vouched_for(self) -> bool:
         """Whether a directory or provider verified the user. Then the tenant's own users are not checked."""

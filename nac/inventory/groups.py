@@ -87,7 +87,8 @@ class Groups(Generic[GroupT]):
         audit.append_in_batches(session, [entry | {"target": name} for name in made])
 
     def require_creatable(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Raise TooManyGroups if these new groups would exceed a limit. Lock the quota before you create them."""
+        """Raise TooManyGroups if these new groups would exceed a limit. Lock the quota before you create the
+        groups."""
         if len(names) > MAX_NEW_GROUPS:
             raise TooManyGroups(
                 f"{len(names)} new groups exceed the limit.",
@@ -188,7 +189,7 @@ class Groups(Generic[GroupT]):
     def list_page(
         self, session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, text: str = ""
     ) -> Sequence[GroupT]:
-        """List a page of groups. `text` is a part of their names."""
+        """List a page of groups. `text` is a part of the group names."""
         query = (span or self.orders.first()).of(select(self.group).where(self.group.tenant_id == tenant_id))
         return session.scalars(query.where(contains_text(text, self.group.name)) if text else query).all()
 
@@ -227,7 +228,7 @@ class Groups(Generic[GroupT]):
     def assign(
         self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]
     ) -> tuple[str, ...]:
-        """Replace the member's groups; return their names. Groups by rule do not change.
+        """Replace the member's groups. Return the names of the groups. Groups by rule do not change.
 
         `names` can include groups by rule of which it is already a member.
 

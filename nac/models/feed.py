@@ -118,7 +118,8 @@ class FeedMark(Base):
 
 
 class EventNote(Base):
-    """A change of a session, endpoint, certificate or alarm. Triggers write notes, and feeds send them."""
+    """A change of a session, endpoint, certificate or alarm. Triggers write notes of events, and feeds send the
+    notes."""
 
     __tablename__ = "event_notes"
     __table_args__ = (

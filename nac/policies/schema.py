@@ -2,7 +2,7 @@
 
 The schema describes the form of a document and the operators of every attribute. The schema accepts every valid
 document. The schema cannot detect unknown names, cycles, exceeded limits, unreachable rules and replies that
-radiusd's dictionaries do not know. Only the engine rejects them.
+radiusd's dictionaries do not know. Only the engine rejects such mistakes.
 """
 
 from collections.abc import Sequence

@@ -82,7 +82,8 @@ class NothingToPublish(Conflict):
 
 
 def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str = "") -> Policy:
-    """Create a policy without versions. A site that uses it denies everything until a version is published."""
+    """Create a policy without versions. A site that uses the policy denies everything until a version is
+    published."""
     require_slug(slug)
     if repository.get_by_slug(session, tenant_id, slug):
         raise AlreadyExists(f"Policy {slug!r} already exists.", place="slug")
@@ -243,7 +244,7 @@ def roll_back_policy(
 
 
 def delete_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
-    """Delete a policy with its versions and hit counts. Raises InUse while a site uses it."""
+    """Delete a policy with its versions and hit counts. Raises InUse while a site uses the policy."""
     policy = _require_locked(session, tenant_id, slug)
     if using := repository.site_slugs_of_policy(session, tenant_id, policy.id):
         raise InUse(

@@ -266,7 +266,7 @@ def list_pools(session: Session, *, tenant_id: TenantId) -> list[PoolState]:
 def list_page(
     session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", kind: str = "", site: str = ""
 ) -> list[PoolState]:
-    """List pools. `text` is a part of the pool's name. `site` is the slug of its site."""
+    """List pools. `text` is a part of the pool's name. `site` is the slug of the pool's site."""
     site_id = _find_site_id(session, tenant_id, site)
     pools = repository.list_page(session, tenant_id, span=span, text=text, kind=kind, site_id=site_id)
     return _build_states(session, tenant_id, pools)

@@ -1,4 +1,5 @@
-"""Ends of re-decision runs. After a run has checked all its sessions, it sends, waits for approval, or is done."""
+"""Ends of re-decision runs. After a run has checked all its sessions, the run sends, waits for approval, or is
+done."""
 
 import logging
 from collections.abc import Sequence

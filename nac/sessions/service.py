@@ -36,7 +36,7 @@ class SessionView:
 
     @property
     def key(self) -> SessionKey:
-        """Return the key of this session. The next page begins after it."""
+        """Return the key of this session. The next page begins after this key."""
         return repository.build_key(self.row)
 
     @property

@@ -78,7 +78,7 @@ _not_ready_logged_at = 0
 def log_not_ready(slot: int, at: int) -> None:
     """Log a packet for a slot without a tenant in the replica, at most once a second.
 
-    No tenant's log can contain it.
+    No tenant's log can contain such a packet.
     """
     global _not_ready_logged_at
     if at - _not_ready_logged_at >= 1_000_000:

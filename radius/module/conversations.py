@@ -120,7 +120,7 @@ class Conversations:
             del self._by_station[closed.nas, closed.mac]
 
     def was_ended(self, number: int) -> bool:
-        """Whether the module ended the conversation to make room. False if the device ended it."""
+        """Whether the module ended the conversation to make room. False if the device ended the conversation."""
         return number in self._ended
 
     def _find_one_to_end(self, nas: tuple[str, str], mac: str) -> Conversation | None:

@@ -127,7 +127,7 @@ class AddressAssigner:
         return pool
 
     def _owns_claims(self) -> bool:
-        """Whether this process may write the claim files. False while another radiusd owns them."""
+        """Whether this process may write the claim files. False while another radiusd owns the files."""
         if self._left:
             return False
         if self._owner is None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 class Breaker:
     """Circuit breaker of an identity source: closed in normal operation.
 
-    After `failures` failures in a row, it is open for `seconds` seconds. After this time, the breaker is half open:
-    one login tests the source.
+    After `failures` failures in a row, the breaker is open for `seconds` seconds. After this time, the breaker is
+    half open: one login tests the source.
     """
 
     def __init__(self, *, failures: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -80,8 +80,8 @@ def create_token(
 ) -> CreatedToken:
     """Create a token. Use in the database scope of the owner.
 
-    `held` are the caller's permissions. `maker` is the person responsible for the token. `parent_id` is the id of the
-    calling token, if a token creates this one. The new token expires when its parent expires, or earlier.
+    `held` are the caller's permissions. `maker` is the person responsible for the token. `parent_id` is the id of
+    the calling token, if a token creates this one. The new token expires when the parent token expires, or earlier.
     """
     name, wanted = require_name(name), parse_permissions(permissions)
     above = sorted(wanted - permissions_at(owner.level))

@@ -101,7 +101,7 @@ class ReplicaWriter:
         os.close(self._owner)
 
     def committed(self) -> None:
-        """Publish the generation if it is new. A batch calls this after its commit."""
+        """Publish the generation if it is new. A batch calls this method after its commit."""
         if not self._published:
             files.publish_generation(self._directory, self._generation)
             self._published = True

@@ -58,7 +58,7 @@ class EnrolmentSecretText(BearerSecret):
 
 @dataclass(frozen=True, slots=True)
 class CreatedSecret:
-    """A new secret. `token` is the only copy of its text, because Admit stores only a hash."""
+    """A new secret. `token` is the only copy of the secret's text, because Admit stores only a hash."""
 
     row: EnrolmentSecret
     token: EnrolmentSecretText = field(repr=False)
@@ -104,8 +104,8 @@ def create_secret(
     """Create a secret that issues certificates of `profile`, up to `uses` times within `life`.
 
     With a common name or alternative names (`kind:value`), the certificates of this secret can have only these
-    names. By default, an endpoint or user supplies its names. Without names, the requester chooses them. A secret
-    with one use is for one device, so it needs names or `any_name`. Raises InvalidEnrolmentSecret or
+    names. By default, an endpoint or user supplies its names. Without names, the requester chooses the names. A
+    secret with one use is for one device, so it needs names or `any_name`. Raises InvalidEnrolmentSecret or
     CertificateRefused.
     """
     _require_limits(kind, profile, uses, life)
@@ -213,7 +213,7 @@ def lock_secret(
 
 
 def _return_abandoned_uses(session: Session, row: EnrolmentSecret, now: datetime) -> bool:
-    """Give the secret the uses of its abandoned certificates back. Waits for running signatures."""
+    """Give the uses of abandoned certificates back to the secret. Waits for running signatures."""
     of_it, age = Certificate.secret_id == row.id, intents.STALE_AFTER
     actor = f"{row.kind}:{row.public_id}"
     intents.wait_for_signatures(session, tenant_id=row.tenant_id, which=of_it)

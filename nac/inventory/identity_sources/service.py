@@ -164,7 +164,7 @@ def list_page(
     kind: str = "",
     enabled: bool | None = None,
 ) -> Sequence[IdentitySource]:
-    """List a page of sources. `text` is a part of their names."""
+    """List a page of sources. `text` is a part of the source names."""
     query = select(IdentitySource).where(IdentitySource.tenant_id == tenant_id)
     if text:
         query = query.where(contains_text(text, IdentitySource.name))

@@ -1,7 +1,7 @@
 """Declarations of models about their tables, columns and constraints, besides the schema.
 
-A model declares each where it defines the thing: class attributes of `nac.kit.db.base.Base` for its table, and `info=`
-for a column or a constraint. `nac.kit.db.constraints` collects the messages, and
+A model declares a property at the object that it describes: class attributes of `nac.kit.db.base.Base` for its
+table, and `info=` for a column or a constraint. `nac.kit.db.constraints` collects the messages, and
 `nac.onboarding.tenant_files.tables` the parts of tenant files.
 """
 

@@ -40,7 +40,7 @@ class SortOrder:
         return self.name.startswith(DESCENDING_PREFIX)
 
     def row_key(self, row: Any) -> SortKey:  # noqa: ANN401 -- an entity, or several in a sequence
-        """Return the key of this row. The next page begins after it."""
+        """Return the key of this row. The next page begins after this key."""
         entities = row if isinstance(row, Sequence) else (row,)
         return tuple(
             next(getattr(each, column.key) for each in entities if isinstance(each, (column.parent.class_, PlainRow)))

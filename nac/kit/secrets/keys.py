@@ -48,7 +48,8 @@ class KeyEncryptionKey(Protocol):
     def wrap(self, data_key: bytes) -> bytes: ...
 
     def unwrap(self, wrapped: bytes) -> bytes:
-        """Decrypt a data key. Raises SealedValueRefused if another key encrypted it, or if it was changed."""
+        """Decrypt a data key. Raises SealedValueRefused if another key encrypted the data key, or if the data key
+        was changed."""
 
 
 class RawKey:

@@ -124,7 +124,8 @@ class StreamNotice:
 
     * listening: an agent started to send the tenant's events.
     * silent: no agent sends the tenant's events.
-    * left-out: the listener missed `count` events of the tenant (None if unknown). The filter does not apply to them.
+    * left-out: the listener missed `count` events of the tenant (None if unknown). The filter does not apply to the
+      missed events.
     * lost, back: the connection to Redis broke or was restored.
     """
 
@@ -233,8 +234,8 @@ def listen(
 ) -> Generator[LiveEvent | StreamNotice | None, None, None]:
     """Yield new events of these tenants that match `wanted`, and notices, without end.
 
-    Yields None after each read from Redis, also without events. While Redis is not available, continues to retry. If a
-    caller reads too slowly, it loses events and gets a notice.
+    Yields None after each read from Redis, also without events. While Redis is not available, continues to retry.
+    If a caller reads too slowly, the caller loses events and gets a notice.
     """
     state = ListenerState(tenants, wanted, time.monotonic())
     with connect_redis(url, timeout_seconds=_TIMEOUT_SECONDS) as client:

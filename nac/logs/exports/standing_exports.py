@@ -135,8 +135,8 @@ def update_presence(
 ) -> None:
     """Update the jobs after a measurement. `present` has the days that have rows, by log.
 
-    If a day has no rows, its files are the only copy, and their retention begins now. If a day has rows and its files
-    are deleted, a new job exports it again.
+    If a day has no rows, the day's files are the only copy, and their retention begins now. If a day has rows and
+    its files are deleted, a new job exports the day again.
     """
     query = select(ExportJob).where(
         ExportJob.tenant_id == tenant_id,

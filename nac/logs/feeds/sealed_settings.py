@@ -30,7 +30,7 @@ def seal_context(tenant_id: TenantId, feed_id: UUID) -> str:
 
 
 def store_settings(feed: Feed, settings: AnyFeedSettings, sealer: Sealer) -> None:
-    """Store the settings in the feed's row. The row must already have its id and tenant."""
+    """Store the settings in the feed's row. The row of the feed must already have its id and tenant."""
     feed.settings = _shorten_secrets(msgspec.json.decode(msgspec.json.encode(settings)))
     if isinstance(settings, WebhookSettings):
         private = msgspec.json.encode(PrivateSettings(settings.url, settings.headers))

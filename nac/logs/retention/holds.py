@@ -78,7 +78,7 @@ def require_hold(session: Session, *, tenant_id: TenantId, hold_id: int, lock: b
 
 
 def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: int) -> RetentionHold:
-    """Clear a hold. The retention settings apply to its days again after a week.
+    """Clear a hold. After a week, the retention settings apply again to the days of the hold.
 
     Raises HoldNotFound, or Conflict if the hold is already cleared.
     """

@@ -238,7 +238,7 @@ def sum_bytes(sizes: Mapping[date, int], *, since: date) -> int:
 
 
 def predict_exceeded_day(sizes: Mapping[date, int], *, today: date, days: int, budget: int) -> date | None:
-    """Return the day when the log will exceed `budget` (bytes); None if it will not.
+    """Return the day when the log will exceed `budget` (bytes); None if the log will not exceed the budget.
 
     Assumes that each day adds the average of the last week, and that retention deletes the oldest day.
     """

@@ -82,8 +82,9 @@ def apply_parts(
 ) -> dict[str, Any]:
     """Change the tenant's parts to the values in `wanted`. Returns the previous values of the changed parts.
 
-    Does not delete objects, even if their previous value is ABSENT, because other objects may use them meanwhile.
-    `names` has the names for new sites. Raises the errors of the services, with the name of the part in `place`.
+    Does not delete objects, even if their previous value is ABSENT, because other objects may use such objects
+    meanwhile. `names` has the names for new sites. Raises the errors of the services, with the name of the part in
+    `place`.
     """
     had = read_parts(session, tenant_id, wanted)
     changed = {

@@ -86,7 +86,7 @@ def rename_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
 
 
 def delete_template(session: Session, *, actor: str, msp_id: MspId, slug: str) -> None:
-    """Delete a template. Raises InUse while tenants follow it."""
+    """Delete a template. Raises InUse while tenants follow the template."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     if count := len(repository.list_followers(session, template)):
         raise InUse(f"Template {slug!r} has {count} followers.", place="template", remedy="Release them first.")

@@ -164,7 +164,8 @@ def _user_clause(session: Session, tenant_id: TenantId, name: str) -> ColumnElem
 
 
 def _verdict_expression() -> ColumnElement[str]:
-    """Return the SQL expression for the verdict. Old rows store no verdict, so it uses other columns for them."""
+    """Return the SQL expression for the verdict. Old rows store no verdict, so the expression uses other columns
+    for old rows."""
     return case((AuthLog.verdict != "", AuthLog.verdict), (AuthLog.permitted, "permit"), else_="deny")
 
 

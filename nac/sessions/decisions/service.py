@@ -56,7 +56,7 @@ class LoggedDecision:
 
     @property
     def key(self) -> tuple[datetime, int]:
-        """Return the key of this decision. The next page begins after it."""
+        """Return the key of this decision. The next page begins after this key."""
         return self.log.at, self.log.id
 
     @property
@@ -66,7 +66,8 @@ class LoggedDecision:
 
     @property
     def verdict(self) -> str:
-        """Return the verdict of the policy: permit, quarantine or deny. Monitor mode does not enforce it."""
+        """Return the verdict of the policy: permit, quarantine or deny. Monitor mode does not enforce the
+        verdict."""
         return self.log.verdict or ("permit" if self.log.permitted else "deny")
 
     @property

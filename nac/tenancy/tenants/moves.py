@@ -153,7 +153,7 @@ def finish_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveSta
 
 
 def cancel_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveStatus:
-    """Cancel a move. If the tenant was already switched, it returns to its old cell immediately."""
+    """Cancel a move. If the tenant was already switched, the tenant returns to its old cell immediately."""
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "prepared", "switched")
     old, new = _lock_slots(session, move)

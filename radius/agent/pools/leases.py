@@ -1,6 +1,7 @@
 """State of leases in PostgreSQL: assigned, held by a session, quarantined, ready again.
 
-Statements lock several rows in the order of their keys, or skip locked rows (SKIP LOCKED). So they never deadlock.
+Statements lock several rows in the order of their keys, or skip locked rows (SKIP LOCKED). So these statements
+never deadlock.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -260,8 +261,8 @@ def withdraw_stock(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], 
 
 
 def refill_stock(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
-    """Make up to `wanted` free addresses of the pool ready in the cell. Returns the number of addresses that it
-    made ready.
+    """Make up to `wanted` free addresses of the pool ready in the cell. Returns the number of addresses that are
+    now ready.
 
     `grant` is how far the journal is shipped (epoch microseconds). `grant` must be later than the creation of the
     pool's claim file.

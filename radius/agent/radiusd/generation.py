@@ -256,8 +256,8 @@ class Generations:
     def complete(self, generation: Generation) -> None:
         """Replace missing keys with the placeholder, so that radiusd can start on this generation.
 
-        A key is missing if its tenant has left or has another certificate. The module selects the certificate to
-        present, so no device sees the placeholder.
+        A key is missing if the tenant of the slot has left or has another certificate. The module selects the
+        certificate to present, so no device sees the placeholder.
         """
         settings = msgspec.json.decode((generation.directory / "module.json").read_bytes(), type=ModuleSettings)
         for slot, serial in settings.baked_certificates.items():

@@ -193,7 +193,7 @@ def save_running(path: Path, running: RunningRadiusd) -> None:
 
 
 def load_running(path: Path) -> RunningRadiusd | None:
-    """The radiusd that an earlier agent started; None if it does not run."""
+    """The radiusd that an earlier agent started; None if this radiusd does not run."""
     try:
         stored = json.loads(path.read_text())
         running = RunningRadiusd(int(stored["pid"]), int(stored["start_ticks"]), Path(stored["config_directory"]))

@@ -91,7 +91,7 @@ class LiveBatch:
         self._kept: FairQueue[tuple[int, str, bytes, bool]] = FairQueue(most=MAX_WAITING, most_bytes=MAX_WAITING_BYTES)
 
     def note(self, place: int, tenant_id: str, payload: bytes, *, cleaned: bool) -> None:
-        """Collect a record. `place` is the position of its row in the batch."""
+        """Collect a record. `place` is the position of the record's row in the batch."""
         self.noted[tenant_id] += 1
         self._kept.put(tenant_id, len(payload), (place, tenant_id, payload, cleaned))
 

@@ -1,7 +1,7 @@
 """Sightings of MAC addresses: when and where a device was seen, whether it was admitted, and its evidence.
 
-The worker creates endpoints from them. A sighting is written once a minute for each address (accounting: each half
-hour), or when the verdict or evidence changes. So frequent devices cost only a dictionary lookup.
+The worker creates endpoints from the sightings. A sighting is written once a minute for each address (accounting:
+each half hour), or when the verdict or evidence changes. So frequent devices cost only a dictionary lookup.
 """
 
 import time
