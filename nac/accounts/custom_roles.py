@@ -74,11 +74,12 @@ def update_role(
     name: str | None = None,
     permissions: Iterable[str] | None = None,
 ) -> CustomRole:
-    """Change a role. Its members get the new permissions immediately. None keeps the name or the permissions.
+    """Change a role. The members with this role get the new permissions immediately. None keeps the name or the
+    permissions.
 
     Raises LastManager.
     """
-    # Lock managers first and the role second. Changes of members use the same order.
+    # Lock managers first and the role second. Changes of members lock in this order, too.
     managers = members.lock_managers(session, owner=owner)
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
     before = _audit_values(role)

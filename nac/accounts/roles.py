@@ -14,7 +14,7 @@ class BuiltInRole:
     name: str
     told: str
     permissions: frozenset[Permission]
-    # Levels at which it can be assigned.
+    # Levels at which the role can be assigned.
     levels: frozenset[PermissionLevel]
 
     def at(self, level: PermissionLevel) -> frozenset[Permission]:

@@ -1,6 +1,7 @@
 """Attributes of conditions that describe an approved or unapproved device: vendor, profile, posture.
 
-The module reads only the attributes that a policy uses. The worker uses these functions for groups by rule.
+The module reads only the attributes that a policy uses. The worker uses the functions of this module for groups by
+rule.
 """
 
 from collections.abc import Callable, Mapping

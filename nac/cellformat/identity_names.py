@@ -1,4 +1,4 @@
-"""User names as people type them: anna, anna@corp.example, CORP\anna."""
+r"""User names as people type them: anna, anna@corp.example, CORP\anna."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def strip_realm(name: str, realms: Collection[str]) -> str:
-    """Return `name` without its realm if the realm is in `realms` (lower case).
+    r"""Return `name` without its realm if the realm is in `realms` (lower case).
 
     CORP\anna@corp.example loses both realms, so that all spellings of a user have one name.
     """

@@ -1,7 +1,8 @@
 """Attributes of conditions that depend only on the packet: `radius.<Name>`, and values derived from such attributes.
 
-At each packet, the module reads only the attributes that a policy uses. The agent reads all of them for the decision
-log. Both use these functions, so a replay sees the values of the decision.
+At each packet, the module reads only the attributes that a policy uses. The agent reads all attributes that rules
+may see, for the decision log. The module and the agent use the functions of this file, so a replay sees the values
+of the decision.
 """
 
 import re
@@ -102,7 +103,8 @@ def packet_attribute_name(name: str) -> str:
 
 
 def packet_value(packet: Packet, name: str) -> Values:
-    """Return the values of the engine's attribute `name`; () if the packet lacks it or rules must not see it."""
+    """Return the values of the engine's attribute `name`; () if the packet lacks the attribute or rules must not
+    see it."""
     derived = _DERIVED.get(name)
     if derived is not None:
         found = derived(packet)
@@ -112,7 +114,7 @@ def packet_value(packet: Packet, name: str) -> Values:
 
 
 def packet_values(packet: Packet) -> dict[str, Values]:
-    """Return all attributes of the packet that rules may see, with derived ones."""
+    """Return all attributes of the packet that rules may see, with derived attributes."""
     values: dict[str, Values] = {}
     for name, value in packet.pairs:
         if is_visible(name):

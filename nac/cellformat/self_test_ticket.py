@@ -1,8 +1,8 @@
 """Tickets that prove to a cell that a request belongs to a self-test. A ticket contains the simulated device.
 
-A ticket is in attributes that the NAS sets: NAS-Identifier marks it, NAS-Port-Id contains it, Connect-Info contains the
-group. Only Admit has the key that signs it. A ticket is valid for one of the reserved MAC addresses, for a minute. So
-no device or NAS can create a ticket.
+A ticket is in attributes that the NAS sets: NAS-Identifier marks a ticket, NAS-Port-Id contains the ticket, and
+Connect-Info contains the group. Only Admit has the key that signs the ticket. A ticket is valid for one of the
+reserved MAC addresses, for a minute. So no device or NAS can create a ticket.
 """
 
 import hmac
@@ -41,7 +41,7 @@ def encode_ticket(ticket: Ticket, tenant_key: bytes) -> str:
 
 
 def read_ticket(*, mac: str, port: str, group: str, tenant_key: bytes, now_seconds: int) -> Ticket | None:
-    """Return the ticket; None if it is invalid, expired, or for another tenant or device."""
+    """Return the ticket; None if the ticket is invalid, expired, or for another tenant or device."""
     found = _TEXT.fullmatch(port)
     if found is None or not tenant_key or not mac.startswith(MAC_PREFIX):
         return None

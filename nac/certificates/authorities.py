@@ -47,9 +47,9 @@ def create_tenant_authorities(
 ) -> TenantAuthorities:
     """Create the root, issuing authority and EAP server certificate of a tenant.
 
-    The session needs a scope that sees the tenant. The function commits it before each signature. If the process
-    dies in between, the worker creates the authorities again (`finish_tenant_authorities`) or issues the missing
-    server certificate (`nac.certificates.server_renewal`).
+    The session needs a scope that sees the tenant. The function commits the session before each signature. If the
+    process dies in between, the worker creates the authorities again (`finish_tenant_authorities`) or issues the
+    missing server certificate (`nac.certificates.server_renewal`).
 
     `name` is the organisation in the certificates' subjects (default: the tenant's name). `server_names` are the DNS
     names of the server certificate, which devices check (default: `radius.<slug>.admit.example`). Raises
@@ -91,7 +91,7 @@ def finish_tenant_authorities(
 ) -> TenantAuthorities | None:
     """Create a tenant's authorities if the first attempt was interrupted and abandoned (`nac.certificates.intents`).
 
-    Returns None if there is nothing to do. Commits the session before each signature.
+    Returns None if no authorities are missing. Commits the session before each signature.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     if tenant.status == "deleting" or not repository.has_abandoned_setup(session, tenant_id):
@@ -104,8 +104,8 @@ def complete_tenant_authorities(
 ) -> None:
     """Create missing authorities or a missing server certificate, without waiting for an earlier attempt.
 
-    Call it only if the process of that attempt has ended. Raises AlreadyExists if another process was faster. Commits
-    the session before each signature.
+    Call this function only if the process of the earlier attempt has ended. Raises AlreadyExists if another process
+    created the authorities first. Commits the session before each signature.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     arguments: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id, "signing": signing, "now": now}

@@ -21,9 +21,9 @@ _MAX_PLAIN_LENGTH = 48
 def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None, sans: Iterable[San]) -> None:
     """Check that no name belongs to the RADIUS servers whose certificates are `servers`.
 
-    Devices recognise the RADIUS server by its DNS name. Some do not check the certificate's usage, so any certificate
-    with that name could imitate the server. Some compare only the end of a name, so subdomains of a server name are
-    reserved, too. Raises CertificateRefused.
+    Devices recognise the RADIUS server by its DNS name. Some devices do not check the certificate's usage, so any
+    certificate with that name could imitate the server. Some devices compare only the end of a name, so subdomains
+    of a server name are reserved, too. Raises CertificateRefused.
     """
     names = [item.value for item in sans if item.kind == "dns"]
     if common_name is not None:

@@ -107,7 +107,7 @@ def list_expiring(
 
 
 def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> dict[ExpiringKind, dict[int, int]]:
-    """Count expiring certificates by kind and window (days). A larger window includes the smaller ones."""
+    """Count expiring certificates by kind and window (days). A longer window includes the shorter windows."""
     counts: dict[ExpiringKind, dict[int, int]] = {kind: dict.fromkeys(EXPIRY_WINDOW_DAYS, 0) for kind in EXPIRING_KINDS}
     parameters = _parameters(tenant_id, now, EXPIRY_WINDOW_DAYS[0]) | {"windows": list(EXPIRY_WINDOW_DAYS)}
     for kind, days, count in session.execute(_COUNT_SQL, parameters):

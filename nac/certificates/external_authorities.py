@@ -134,7 +134,7 @@ def import_authorities(
 ) -> AuthorityImportResult:
     """Trust the roots and intermediates in `files`: pairs of file name and content.
 
-    The URLs apply to all of these authorities. With "", Admit uses the URLs in device certificates. Raises
+    The URLs apply to all authorities in the files. With "", Admit uses the URLs in device certificates. Raises
     InvalidUpload with every mistake.
     """
     for name, url in (("crl_url", crl_url), ("ocsp_url", ocsp_url)):

@@ -1,7 +1,7 @@
 """Revocation status from external authorities, fetched by the worker and never during a login.
 
-Each step reads the due sources in one transaction, fetches without a transaction, and stores the responses in another
-transaction. So no row is locked while a remote server responds.
+Each step reads the sources that are due in one transaction, fetches without a transaction, and stores the responses
+in another transaction. So no row is locked while a remote server responds.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _MAX_INTERVAL, _MIN_INTERVAL = timedelta(hours=1), timedelta(minutes=5)
 _QUERY_WHILE_SEEN = timedelta(days=30)
 FORGET_AFTER = timedelta(days=90)
 MAX_CERTIFICATES = 10_000
-# Maximum OCSP queries per tenant and turn of the worker, so that no tenant delays the others.
+# Maximum OCSP queries per tenant and run of the worker, so that no tenant delays another tenant.
 _MAX_QUERIES_PER_TURN = 200
 _MAX_PARALLEL = 8
 _MAX_LISTS = 3

@@ -194,7 +194,8 @@ def _create_intent(
 
 
 def _require_open_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent:
-    """Return and lock an intent to sign it. Raises an error if it does not exist, is signed or was abandoned."""
+    """Return and lock an intent to sign it. Raises an error if the intent does not exist, is signed or was
+    abandoned."""
     intent = repository.lock_authority_intent(session, tenant_id, intent_id)
     if intent is None:
         raise AuthorityNotFound(

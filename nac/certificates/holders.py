@@ -22,7 +22,8 @@ class CertificateHolder:
 
 
 def find_holder(session: Session, *, tenant_id: TenantId, mac: str | None, user_name: str | None) -> CertificateHolder:
-    """Return the endpoint `mac` and the user `user_name`. Raises NotFound if one of them does not exist."""
+    """Return the endpoint `mac` and the user `user_name`. Raises NotFound if the endpoint or the user does not
+    exist."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac) if mac is not None else None
     user = require_by_name(session, tenant_id=tenant_id, name=user_name) if user_name is not None else None
     return CertificateHolder(

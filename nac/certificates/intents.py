@@ -1,7 +1,9 @@
-"""Intents: certificates that were recorded but not signed. Admit abandons old intents; they never become valid.
+"""Intents: certificates that were recorded but not signed. Admit abandons old intents. An abandoned intent never
+becomes a valid certificate.
 
-Admit commits an intent before it uses the authority's key. Signing locks the intent's row, and stores the certificate
-only if the row still has the status `intended`. So Admit discards a late signature of an abandoned intent.
+Admit commits an intent before it uses the authority's key for the signature. Signing locks the intent's row, and
+stores the certificate only if the row still has the status `intended`. So Admit discards a late signature of an
+abandoned intent.
 """
 
 from collections import Counter
@@ -101,7 +103,7 @@ def list_tenants_with_stale_intents(session: Session) -> Sequence[TenantId]:
 def abandon_stale_intents(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> AbandonedIntents:
     """Abandon the tenant's intents that are older than ABANDON_AFTER.
 
-    If an authority's key is in a PKCS#11 token, an administrator must delete it there.
+    If an authority's key is in a PKCS#11 token, an administrator must delete the key there.
     """
     certificates = abandon_intents(
         session, actor=actor, tenant_id=tenant_id, which=true(), now=now, older_than=ABANDON_AFTER

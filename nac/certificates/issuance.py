@@ -171,7 +171,8 @@ def sign_certificate(
     signing: SigningContext,
     now: datetime,
 ) -> Certificate:
-    """Sign a reserved certificate. Commits the session first if the reservation is not committed.
+    """Sign a reserved certificate. Commits the session before the signature if the reservation is not yet
+    committed.
 
     Raises CertificateStatusConflict if the certificate is already signed, or was abandoned meanwhile.
     """
@@ -237,7 +238,8 @@ def issue_client(
     user_id: UUID | None = None,
     secret_id: UUID | None = None,
 ) -> IssuedCertificate:
-    """Issue a certificate for `public_key`. Without it, the result contains a new key, which Admit does not store.
+    """Issue a certificate for `public_key`. Without `public_key`, the result contains a new key, which Admit does
+    not store.
 
     Commits the session before it signs. `not_before` and `not_after` (aware, in the past or future) override the
     profile's validity. Raises DuplicateKey if another certificate has the key; only the certificate `renews` may have
@@ -304,10 +306,10 @@ def issue_server(
     now: datetime,
     present_from: datetime | None = None,
 ) -> Certificate:
-    """Issue an EAP server certificate. Admit stores its sealed key for radiusd.
+    """Issue an EAP server certificate. Admit stores the sealed key of the certificate for radiusd.
 
-    The cell presents the valid certificate with the latest `present_from` in the past; None means now. Commits the
-    session before it signs.
+    The cell presents the valid certificate with the latest `present_from` in the past; None means that
+    `present_from` is now. Commits the session before it signs.
     """
     reservation = reserve_server(
         session, actor=actor, tenant_id=tenant_id, dns_names=dns_names, signing=signing, now=now
@@ -339,7 +341,7 @@ def reserve_server(
     signing: SigningContext,
     now: datetime,
 ) -> CertificateReservation:
-    """Record a server certificate with the status `intended`. `sign_server` signs it."""
+    """Record a server certificate with the status `intended`. `sign_server` signs the certificate."""
     with translate_pki_errors():
         sans = tuple(build_san("dns", name) for name in dns_names)
     # A common name has at most 64 characters, an alternative name 253. Supplicants check the alternative names.

@@ -1,8 +1,9 @@
 """OCSP responder, with a cache of certificate statuses and signed responses.
 
-Each cache entry refers to the `_CachedAuthority` object it was created with. A status change of any certificate of
-the authority removes this object, which invalidates all entries that refer to it. Threads that started before the
-change refer to the old object, too. While status changes do not arrive (`StatusListener`), the cache is not used.
+Each cache entry refers to the `_CachedAuthority` object that was current when Admit created the entry. A status
+change of any certificate of the authority removes this object, which invalidates all entries that refer to it.
+Threads that started before the change refer to the old object, too. While status changes do not arrive
+(`StatusListener`), the cache is not used.
 """
 
 import hashlib
@@ -49,7 +50,8 @@ _ValueT = TypeVar("_ValueT")
 @dataclass(frozen=True, slots=True)
 class OcspResponse:
     der: bytes
-    # Both times are None if the response must not be cached: an error, a nonce, or an unknown certificate.
+    # `this_update` and `next_update` are None if the response must not be cached: an error, a nonce, or an unknown
+    # certificate.
     this_update: datetime | None = None
     next_update: datetime | None = None
     # SHA-256 of the response, for the ETag header (RFC 5019 6.2).

@@ -42,7 +42,8 @@ def export_root_key(
 
 
 def forget_root_key(session: Session, *, actor: str, tenant_id: TenantId) -> CertificateAuthority:
-    """Delete the stored root key. Without it Admit cannot sign issuing authorities; everything else works."""
+    """Delete the stored root key. Without the root key, Admit cannot sign issuing authorities; everything else
+    works."""
     root = _require_root(session, tenant_id)
     if root.key_sealed is None:
         raise AuthorityKeyAway(f"The key of {root.name} is not stored here.", place="authority")

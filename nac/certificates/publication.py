@@ -1,6 +1,6 @@
 """Publication of revocation lists and OCSP signers, by the worker.
 
-Retired authorities continue to publish both.
+Retired authorities continue to publish revocation lists and OCSP signers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,8 @@ from pki.names import read_organisation, subject_name
 from pki.revocation import Revocation
 from pki.serials import random_serial, serial_bytes
 
-# The worker signs a revocation list daily. It is valid for a week, so the worker or a key store may fail for days.
+# The worker signs a revocation list daily. Each list is valid for a week, so the worker or a key store may fail for
+# days.
 LIST_VALIDITY = timedelta(days=7)
 LIST_INTERVAL = timedelta(days=1)
 # A root's key may be offline for months (nac.certificates.offline_root), and its revocation list rarely changes.
@@ -73,8 +74,9 @@ def publish_status(
 ) -> PublicationResult:
     """Publish the authority's due revocation list and OCSP signer, unless another worker is publishing them.
 
-    Requires a session in the tenant's scope. Commits the list's number and the signer's row before it signs. After a
-    failure, this number is missing or this row has no certificate. The worker's next turn repeats the work.
+    Requires a session in the tenant's scope. Commits the list's number and the signer's row before it signs. After
+    a failure, this number is missing or this row has no certificate. If this function fails, the worker repeats the
+    work in its next run.
     """
     nothing = PublicationResult(revocation_list=False, signer=False)
     pending = list_due(session, now=now, authority_id=authority_id) if _try_lock(session, authority_id) else ()
@@ -191,7 +193,8 @@ class _Publisher:
     def reserve_number(self, *, scheduled: bool) -> int | None:
         """Reserve the number of the next revocation list.
 
-        Returns None if the last list is younger than MIN_LIST_INTERVAL. Then the worker's next turn signs the list.
+        Returns None if the last list is younger than MIN_LIST_INTERVAL. Then the worker signs the list in its next
+        run.
         """
         row = _lock_list_row(self._session, self._authority.tenant_id, self._authority.id)
         # A list with a time in the future comes from a wrong clock. Do not wait for that time.

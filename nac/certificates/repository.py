@@ -49,8 +49,8 @@ AUTHORITY_ORDERS = SortOrders(
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant:
     """Return the tenant, with its exclusive lock for creating or revoking authorities. Raises NotFound."""
-    # PostgreSQL grants shared row locks although an exclusive lock waits, so steady enrolments would block a revocation
-    # forever. It grants advisory locks in the order of the requests.
+    # PostgreSQL grants shared row locks although an exclusive lock waits, so steady enrolments would block a
+    # revocation forever. PostgreSQL grants advisory locks in the order of the requests.
     session.execute(select(func.pg_advisory_xact_lock(*_tenant_lock(tenant_id))))
     tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     if tenant is None:
@@ -124,7 +124,7 @@ class LockedIntent(NamedTuple):
 def lock_tenant_shared(session: Session, tenant_id: TenantId) -> None:
     """Take the tenant's shared lock for issuing. Until the transaction ends, `lock_tenant` waits.
 
-    To avoid deadlocks, call it before locking any row of the tenant.
+    To avoid deadlocks, call `lock_tenant_shared` before locking any row of the tenant.
     """
     session.execute(select(func.pg_advisory_xact_lock_shared(*_tenant_lock(tenant_id))))
     # Lock the tenant's row, so that it cannot be deleted meanwhile.
@@ -322,7 +322,7 @@ def get_newest_server(
 ) -> Certificate | None:
     """Return the server certificate with the latest time of presentation, which may be in the future.
 
-    Considers only certificates whose key Admit stores. The replica uses the same order.
+    Considers only certificates whose key Admit stores. The replica orders server certificates by the same rule.
     """
     query = select(Certificate).where(
         Certificate.tenant_id == tenant_id, Certificate.profile == profile, Certificate.key_sealed.is_not(None)

@@ -60,7 +60,8 @@ class RolloverResult:
     root: CertificateAuthority
     issuing: CertificateAuthority
     retired: tuple[CertificateAuthority, ...]
-    # New server certificate; None if the old certificate stays in use. Devices that trust only a new root need it.
+    # New server certificate; None if the old certificate stays in use. Devices that trust only a new root need the
+    # new certificate.
     server: Certificate | None
 
 
@@ -74,8 +75,8 @@ def plan_rollover(
 ) -> RolloverPlan:
     """Record intents for a new issuing authority and, with `of_root`, for a new root above it.
 
-    If the old root cannot sign the new root, `server_from` is required: the time by which devices have the new root.
-    Raises AuthorityKeyAway if the old root's key is missing, and Conflict if there is no root.
+    If the old root cannot sign the new root, `server_from` is required: the time by which devices have the new
+    root. Raises AuthorityKeyAway if the old root's key is missing, and Conflict if the tenant has no root.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     root = _get_last_root(session, tenant_id) if of_root else _require_root(session, tenant_id)
@@ -119,9 +120,9 @@ def execute_rollover(
 ) -> RolloverResult:
     """Sign the planned authorities and retire the previous authorities.
 
-    The old root signs a new root if Admit stores its key. Then devices that trust either root accept the cell. Devices
-    that trust only the old root need the new root before the old root expires. Raises CertificateStatusConflict if
-    another process was faster.
+    The old root signs a new root if Admit stores its key. Then devices that trust either root accept the cell.
+    Devices that trust only the old root need the new root before the old root expires. Raises
+    CertificateStatusConflict if another process completed the rollover first.
     """
     commit_intent(session)
     repository.lock_tenant(session, plan.tenant_id)
@@ -204,7 +205,8 @@ def _issue_successor_server(
 def is_rollover_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
     """Whether the issuing authority expires so soon that new client certificates would be shorter than their profile.
 
-    False if a new issuing authority could not last longer, because the root also expires.
+    False if a new issuing authority could not be valid longer than the current authority, because the root also
+    expires.
     """
     issuing = repository.get_active_issuing(session, tenant_id)
     root = repository.get_newest_root(session, tenant_id)

@@ -1,8 +1,8 @@
 """Automatic renewal of a tenant's EAP server certificate, with the same names.
 
-Admit issues a new certificate when a third of the old certificate's life is left, at most 45 days before its end. The
-cell presents the new certificate after a third of this remaining time. Both are valid for weeks, so administrators
-who pin the certificate have time.
+Admit issues a new certificate when a third of the old certificate's life is left, at most 45 days before its end.
+The cell presents the new certificate after a third of this remaining time. The old and the new certificate are both
+valid for weeks, so administrators who pin the certificate have time.
 """
 
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ def _get_root(session: Session, issuing: CertificateAuthority) -> CertificateAut
 def execute_renewal(
     session: Session, plan: ServerRenewalPlan, *, actor: str, signing: SigningContext, now: datetime
 ) -> Certificate:
-    """Sign a planned renewal. Raises CertificateStatusConflict if another process was faster."""
+    """Sign a planned renewal. Raises CertificateStatusConflict if another process completed the renewal first."""
     tenant_id = plan.reservation.tenant_id
     commit_intent(session)
     repository.lock_tenant(session, tenant_id)
@@ -157,7 +157,7 @@ def get_presented_server(session: Session, *, tenant_id: TenantId) -> Certificat
 
 
 def find_removed_names(before: Certificate | None, after: Certificate) -> RemovedServerNames | None:
-    """Return the names of `before` that `after` lacks; None if it has all of them."""
+    """Return the names of `before` that `after` lacks; None if `after` has all names of `before`."""
     if before is None:
         return None
     kept = set(get_dns_names(after))

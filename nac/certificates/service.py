@@ -121,7 +121,7 @@ def suspend_certificate(
 
 
 def reinstate_certificate(session: Session, *, actor: str, tenant_id: TenantId, serial: str) -> Certificate:
-    """End the suspension of a certificate. Raises CertificateStatusConflict if it is revoked."""
+    """End the suspension of a certificate. Raises CertificateStatusConflict if the certificate is revoked."""
     row = _require_signed(session, tenant_id, serial)
     if row.status == "valid":
         return row

@@ -13,10 +13,11 @@ STATUS_CHANNEL = "certificate_status"
 
 
 def record_status_change(session: Session, *rows: Certificate | CertificateAuthority | AuthorityIntent) -> None:
-    """Publish the status changes of `rows`. Call it in the same transaction, in the tenant's scope.
+    """Publish the status changes of `rows`. Call this function in the same transaction as the changes, in the
+    tenant's scope.
 
-    An AuthorityIntent stands for its cross-certificate. After the commit, OCSP responders drop cached statuses, and the
-    worker signs new revocation lists.
+    An AuthorityIntent in `rows` means the status of its cross-certificate. After the commit, OCSP responders drop
+    cached statuses, and the worker signs new revocation lists.
     """
     lists = {
         issuer: row.tenant_id

@@ -26,7 +26,7 @@ class RefreshRequest:
     certificates: Mapping[tuple[UUID, bytes], datetime | None]
 
     def about(self, authority_id: UUID) -> list[str]:
-        """Return the kinds of sources of the authority that are due: "crl", "ocsp", both or neither."""
+        """Return the kinds of sources of the authority that are due: "crl", "ocsp", both kinds or no kind."""
         ocsp = any(authority_id == each for each, _ in self.certificates)
         return ["crl"] * (authority_id in self.lists) + ["ocsp"] * ocsp
 

@@ -14,7 +14,7 @@ from nac.models import PlatformAlarm
 
 
 def raise_alarm(session: Session, *, code: str, detail: str, now: datetime) -> None:
-    """Raise an alarm, or update its detail.
+    """Raise an alarm. If the alarm already exists, update its detail text.
 
     A repeated alarm keeps its start time. Use as database role admit_worker.
     """

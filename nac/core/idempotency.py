@@ -132,7 +132,7 @@ def _key_clauses(named: KeyedRequest) -> tuple[ColumnElement[bool], ...]:
 def prune(session: Session) -> int:
     """Delete responses older than RETENTION.
 
-    Returns their number. Use as database role admit_worker, in PlatformScope.
+    Returns the number of deleted responses. Use as database role admit_worker, in PlatformScope.
     """
     result = session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < utc_now() - RETENTION))
     assert isinstance(result, CursorResult)

@@ -11,8 +11,8 @@ Lock tables in this order:
 * pools
 * members of groups
 
-Lock rows of one table in the order of their ids. A write also locks the rows that the written row refers to, such as
-the policy of a site. That lock does not block readers or similar writers.
+Lock rows of one table in the order of their ids. A write also locks the rows that the written row refers to, such
+as the policy of a site. The lock on a referenced row does not block readers or similar writers.
 """
 
 from collections.abc import Collection, Sequence
@@ -40,10 +40,11 @@ def lock_before_site(session: Session, *, tenant_id: TenantId, policies: Collect
 def lock_with_namesakes(session: Session, row: Named) -> Sequence[Named]:
     """Lock a row until the transaction ends. Returns all other rows of the tenant that have the same name.
 
-    If there are such rows, this row can be renamed or deleted although policies refer to the name.
+    If other rows have the same name, this row can be renamed or deleted although policies refer to the name.
 
-    Refreshes all these rows. Until the transaction ends, no other transaction of the tenant can rename or delete them.
-    The other rows are not locked, because that could deadlock. Raises NotFound if the row was deleted.
+    Refreshes this row and the rows with the same name. Until the transaction ends, no other transaction of the
+    tenant can rename or delete them. The rows with the same name are not locked, because that could deadlock.
+    Raises NotFound if the row was deleted.
     """
     kind = type(row)
     lock_quota(session, f"{kind.__tablename__}-names", row.tenant_id)

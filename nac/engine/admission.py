@@ -1,7 +1,7 @@
 """The admission ladder: the checks before and after a policy, their order, and the reasons of a reject.
 
-The cell, re-decisions, simulations and self-tests all call `find_refusal`. Each provides the facts about a request
-(`AdmissionFacts`) from its own source. The checks, in this order:
+The cell, re-decisions, simulations and self-tests all call `find_refusal`. Each caller provides the facts about a
+request (`AdmissionFacts`) from its own source. The checks, in this order:
 
 1. the tenant is active
 2. the login is valid: password, EAP conversation, certificate (`refuse_certificate`)
@@ -13,8 +13,8 @@ The cell, re-decisions, simulations and self-tests all call `find_refusal`. Each
 8. the policy permits the device (`nac.engine.decide`)
 9. if the reply needs a Wi-Fi passphrase, one is stored (`require_passphrase`)
 
-The first check that fails rejects the request. So no rule of a policy can admit a device that an earlier check rejects.
-Only the cell counts failed logins. It applies the limits on failed logins after check 1.
+The first check that fails rejects the request. So no rule of a policy can admit a device that an earlier check
+rejects. Only the cell counts failed logins. The cell applies the limits on failed logins after check 1.
 """
 
 from collections.abc import Collection
@@ -140,7 +140,7 @@ class AdmissionFacts(Protocol):
     def place(self) -> AdmissionPlace: ...
 
     def refuse_login(self) -> Refusal | None:
-        """Return the reason to reject the credentials; None if they are valid."""
+        """Return the reason to reject the credentials; None if the credentials are valid."""
 
     def is_vouched_for(self) -> bool:
         """Whether a directory or provider verified the user. Then the tenant's own users are not checked."""

@@ -1,8 +1,8 @@
 """The attributes that conditions compare: name, kind, and whether a request can have several values.
 
-`folded` attributes compare case-insensitively: MAC and IP addresses, DNS names, mail addresses, UPNs, user names and
-hexadecimal serials. All others compare exactly. MAC and IP addresses in conditions are normalised, so a policy can
-use any notation.
+`folded` attributes compare case-insensitively: MAC and IP addresses, DNS names, mail addresses, UPNs, user names
+and hexadecimal serials. Attributes of all other types compare exactly. MAC and IP addresses in conditions are
+normalised, so a policy can use any notation.
 """
 
 import ipaddress
@@ -143,7 +143,8 @@ _OPEN_PREFIXES = {
 
 
 def find_attribute(name: str) -> PolicyAttribute | None:
-    """Find an attribute by name, including those with an open prefix ("endpoint.attribute.", "radius.", ...)."""
+    """Find an attribute by name, including attributes with an open prefix ("endpoint.attribute.", "radius.",
+    ...)."""
     known = ATTRIBUTE_CATALOGUE.get(name)
     if known is not None:
         return known

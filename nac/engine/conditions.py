@@ -2,7 +2,8 @@
 
 Semantics:
 * A comparison with a missing attribute is false, so `{"not": ...}` around it is true. `exists` tests for presence.
-* A comparison with several values matches if any value matches. Put it in `not` to require that no value matches.
+* A comparison with several values matches if any value matches. Put the comparison in `not` to require that no
+  value matches.
 * "Not equal" is `{"not": {"operator": "equals", ...}}`. There are no negative operators.
 * `{"all": []}` always matches. `{"any": []}` never matches and is rejected as unreachable.
 * Text compares exactly, except for `folded` attributes (see `attributes`) and with "ignore_case".
@@ -178,7 +179,7 @@ class ConditionParser:
             )
             return None
         found = self._named[name]
-        # None: the definition has a mistake, which is reported there.
+        # None: the definition has a mistake, which is reported at the definition.
         if found is None or not self._fits(found.extent, place, depth + 1):
             return None
         return found.condition

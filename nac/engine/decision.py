@@ -49,8 +49,8 @@ class RuleTrace:
 class Decision:
     """The decision about a request. The default value denies with the reason "internal-error".
 
-    In monitor mode, `verdict`, `reason` and the rule are only logged. Admit sends `vlan` and `reply`, which are those
-    of the fallback.
+    In monitor mode, `verdict`, `reason` and the rule are only logged. Admit sends the `vlan` and `reply` of the
+    fallback.
     """
 
     verdict: Verdict = "deny"

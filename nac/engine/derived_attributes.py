@@ -35,7 +35,8 @@ def find_source_attributes(names: Collection[str]) -> frozenset[str]:
 
 
 def build_completion(names: Collection[str], zone: tzinfo) -> AttributeCompletion | None:
-    """Return a function that adds the derived attributes among `names`; None if none is derived.
+    """Return a function that adds the derived attributes among `names`; None if no name belongs to a derived
+    attribute.
 
     `zone` is the time zone of the site.
     """

@@ -48,7 +48,8 @@ def build_term(comparison: Comparison) -> ComparisonTerm:
 
 
 def implies(one: ComparisonTerm, other: ComparisonTerm) -> bool:
-    """Whether `other` matches every request that `one` matches. Both must compare the same attribute."""
+    """Whether `other` matches every request that `one` matches. `one` and `other` must compare the same
+    attribute."""
     how, folded, wanted = one.shape
     other_how, other_folded, other_wanted = other.shape
     if other_how == "exists" or one.shape == other.shape:
@@ -73,7 +74,8 @@ def implies(one: ComparisonTerm, other: ComparisonTerm) -> bool:
 
 
 def excludes(one: ComparisonTerm, other: ComparisonTerm) -> bool:
-    """Whether the two never match the same request. Both must compare the same single-valued attribute."""
+    """Whether the two never match the same request. The two conditions must compare the same single-valued
+    attribute."""
     how, folded, wanted = one.shape
     other_how, other_folded, other_wanted = other.shape
     if "exists" in (how, other_how):

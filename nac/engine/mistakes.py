@@ -34,7 +34,7 @@ class DocumentErrors(Exception):
 
 
 class PolicyErrors(DocumentErrors):
-    """The policy has mistakes. It was not stored or used."""
+    """The policy has mistakes. The policy was not stored or used."""
 
 
 class RequestErrors(DocumentErrors):

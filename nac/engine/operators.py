@@ -53,7 +53,7 @@ _KIND_DESCRIPTIONS: dict[AttributeKind, str] = {
 
 
 class NumberRange(NamedTuple):
-    """A range, inclusive; None means unbounded."""
+    """A range, inclusive; None means no bound."""
 
     least: int | None
     most: int | None

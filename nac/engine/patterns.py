@@ -10,7 +10,7 @@ import re2  # house: allow engine-imports -- the standard library's regular expr
 MAX_PATTERN_LENGTH = 500
 # Bytes for the compiled pattern and its cache; larger patterns are rejected.
 _MAX_MEMORY = 256 * 1024
-# Nested unbounded repetition, such as (a+)+. It matches the same texts as a+, but takes exponential time in
+# Nested unbounded repetition, such as (a+)+. (a+)+ matches the same texts as a+, but takes exponential time in
 # backtracking engines.
 _REPEATED_TWICE = re.compile(
     r"\((?:\?:|\?P?<\w+>)?(?:\\.|\[(?:\\.|[^\]\\])*\]|[^()\\\[\]|])(?:[*+]|\{\d+,\})\??\)(?:[*+]|\{\d+,\})"

@@ -1,7 +1,7 @@
 """Compiles policies from JSON documents, and reports every mistake with its path in the document.
 
 A policy applies pinned denies, then rules (the first match wins), then its fallback or the site's own fallback.
-Without a fallback it denies.
+Without a fallback, the policy denies the request.
 """
 
 import re
@@ -131,10 +131,11 @@ def compile_policy(
 ) -> Policy:
     """Compile a policy document (from `json.loads`).
 
-    `fallback` is the document of the site's own fallback; None to use the policy's fallback. With `replies`, the
-    function checks `radius.*` conditions and the replies for every vendor against radiusd's dictionaries. `time_zone`
-    is the IANA name of the zone for time conditions. `monitor`: the site is in monitor mode. `refuse_unreachable`
-    rejects rules that can never match. Use it only for new versions, because published versions must keep working.
+    `fallback` is the document of the site's own fallback; None means that the policy's own fallback applies. With
+    `replies`, the function checks `radius.*` conditions and the replies for every vendor against radiusd's
+    dictionaries. `time_zone` is the IANA name of the zone for time conditions. `monitor`: the site is in monitor
+    mode. `refuse_unreachable` rejects rules that can never match. Use `refuse_unreachable` only for new versions,
+    because published versions must keep working.
 
     Raises PolicyErrors with every mistake, and no other error.
     """

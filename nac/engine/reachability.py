@@ -68,7 +68,7 @@ class _Analysis:
         self._steps = _MAX_STEPS
 
     def canonical(self, condition: Condition, why: list[str]) -> Canonical:
-        """Return the canonical form. If it can never match, add the reason to `why`."""
+        """Return the canonical form. If the condition can never match, add the reason to `why`."""
         if isinstance(condition, Comparison):
             return self._comparison(condition)
         parts = [self.canonical(child, why) for child in condition.children]
@@ -165,7 +165,8 @@ class _Analysis:
         return key
 
     def _consistent(self, key: Canonical, why: list[str]) -> Canonical:
-        """Return NEVER if two parts of an "all" exclude each other. Otherwise merge the ranges of each attribute."""
+        """Return NEVER if two parts of an "all" exclude each other. If no parts exclude each other, merge the
+        ranges of each attribute."""
         if key[0] != "all":
             return key
         parts = _members(key)

@@ -54,7 +54,7 @@ def distinguishes_names(document: object, kind: ReferenceKind, name: str, other:
 
 
 def _comparison_holds(comparison: dict[str, object], attribute: str, name: str) -> bool:
-    """Whether the comparison matches; False if it is invalid."""
+    """Whether the comparison matches; False if the comparison is invalid."""
     operator, folded = comparison.get("operator"), comparison.get("ignore_case") is True
     if (
         not isinstance(operator, str)

@@ -47,7 +47,7 @@ def parse_results(document: Mapping[str, object], place: str, report: MistakeRep
 
 
 def build_results(parsed: ParsedResults, place: str, report: MistakeReport) -> Results:
-    """Return the results, and report those that contradict each other."""
+    """Return the results, and report results that contradict each other."""
     results = Results(**parsed)
     if results.reauthenticate and not results.session_timeout:
         report.add(at_key(place, "reauthenticate"), "requires session_timeout, the time until reauthentication")

@@ -1,4 +1,4 @@
-"""Decisions of a policy. Each is built at its first use by a rule and a vendor."""
+"""Decisions of a policy. Each decision is built at its first use by a rule and a vendor."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ class DecisionTable:
         self._rulings = tuple(rulings)
         self._tables: dict[str, _VendorDecisions] = {}
         self._by_spelling: dict[object, _VendorDecisions] = {}
-        # Most vendors get the same reply, so they share one decision.
+        # Most vendors get equal replies, so these vendors share one decision.
         self._made: dict[Decision, Decision] = {}
 
     def of(self, vendor: Sequence[object], index: int) -> Decision:

@@ -139,7 +139,8 @@ def parse_time_zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as exc:
-        # An unknown name raises ZoneInfoNotFoundError, a KeyError. Folders and invalid names raise the other errors.
+        # An unknown name raises ZoneInfoNotFoundError, a KeyError. Folders and invalid names raise the errors that
+        # are not a KeyError.
         raise ValueError(f"unknown time zone {name!r}; use an IANA name such as Europe/Berlin") from exc
 
 

@@ -53,7 +53,7 @@ def is_by_rule(group: EndpointGroup | UserGroup) -> bool:
 class Groups(Generic[GroupT]):
     """Operations on the groups of one kind: endpoint groups or user groups."""
 
-    # Kind of reference in policies. It is also the prefix of audit actions.
+    # Kind of reference in policies. This kind is also the prefix of audit actions.
     kind: ReferenceKind
     group: type[GroupT]
     membership: type[EndpointGroupMember] | type[UserGroupMember]
@@ -87,7 +87,8 @@ class Groups(Generic[GroupT]):
         audit.append_in_batches(session, [entry | {"target": name} for name in made])
 
     def require_creatable(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Raise TooManyGroups if these new groups would exceed a limit. Lock the quota before you create them."""
+        """Raise TooManyGroups if these new groups would exceed a limit. Lock the quota before you create the
+        groups."""
         if len(names) > MAX_NEW_GROUPS:
             raise TooManyGroups(
                 f"{len(names)} new groups exceed the limit.",
@@ -107,7 +108,7 @@ class Groups(Generic[GroupT]):
             )
 
     def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
-        """Rename a group. Its members do not change.
+        """Rename a group. The members of the group do not change.
 
         Raises InUse while a published policy or a draft names the group or compares a part of its name, because
         policies are never rewritten automatically. Also raises InUse while the tenant follows a template with the
@@ -189,7 +190,7 @@ class Groups(Generic[GroupT]):
     def list_page(
         self, session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, text: str = ""
     ) -> Sequence[GroupT]:
-        """List a page of groups. `text` is a part of their names."""
+        """List a page of groups. `text` is a part of the group names."""
         query = (span or self.orders.first()).of(select(self.group).where(self.group.tenant_id == tenant_id))
         return session.scalars(query.where(contains_text(text, self.group.name)) if text else query).all()
 
@@ -228,7 +229,7 @@ class Groups(Generic[GroupT]):
     def assign(
         self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]
     ) -> tuple[str, ...]:
-        """Replace the member's groups; return their names. Groups by rule do not change.
+        """Replace the member's groups. Return the names of the groups. Groups by rule do not change.
 
         `names` can include groups by rule of which it is already a member.
 
@@ -250,11 +251,11 @@ class Groups(Generic[GroupT]):
     def join(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
     ) -> None:
-        """Add all members to these groups. Raises like `assign`."""
+        """Add all members to these groups. Raises the same errors as `assign`."""
         self.join_each(session, tenant_id=tenant_id, members=dict.fromkeys(names, member_ids))
 
     def join_each(self, session: Session, *, tenant_id: TenantId, members: Mapping[str, Collection[UUID]]) -> None:
-        """Add members to groups; `members` has them by group name. Raises like `assign`.
+        """Add members to groups; `members` has the members by group name. Raises the same errors as `assign`.
 
         The number of statements does not depend on the number of groups.
         """
@@ -283,7 +284,7 @@ class Groups(Generic[GroupT]):
     def leave(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
     ) -> None:
-        """Remove the members from these groups. Raises like `assign`."""
+        """Remove the members from these groups. Raises the same errors as `assign`."""
         known, _ = self._named(session, tenant_id, set(names))
         if member_ids and known:
             session.execute(
@@ -297,7 +298,7 @@ class Groups(Generic[GroupT]):
     def keep(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
         """Prevent renaming and deletion of these groups until the transaction ends.
 
-        Call it before changing members, because a deletion locks the group first, then its members.
+        Call this function before changing members, because a deletion locks the group first, then its members.
         """
         if names:
             query = select(self.group.id).where(self.group.tenant_id == tenant_id, in_array(self.group.name, names))

@@ -28,7 +28,7 @@ def require_no_good_certificates(session: Session, holder: Endpoint | User, *, r
 def find_holders_with_certificates(
     session: Session, *, tenant_id: TenantId, endpoint_ids: Collection[UUID]
 ) -> set[UUID]:
-    """Return the endpoints that have valid certificates. The caller must have locked them."""
+    """Return the endpoints that have valid certificates. The caller must have locked the endpoints."""
     is_requested = func.any(literal(list(endpoint_ids), ARRAY(Uuid())))
     query = select(Certificate.endpoint_id).where(
         Certificate.tenant_id == tenant_id, Certificate.endpoint_id == is_requested, *_good_clauses()

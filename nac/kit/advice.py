@@ -1,4 +1,5 @@
-"""Advice for a user: a text, and the API operations that carry it out. Each interface shows the operations its own way.
+"""Advice for a user: a text, and the API operations that carry it out. Each interface shows the operations in its
+own form.
 
 The API shows operation ids, for example, and the command line shows its own commands.
 """
@@ -12,7 +13,7 @@ from typing import Any
 class NextStep:
     """An operation of the API, with its parameters by name. The user chooses the value of an empty parameter.
 
-    Without an operation, the user repeats the failed operation with these parameters.
+    Without an operation, the user repeats the failed operation with the parameters of the step.
     """
 
     operation_id: str = ""

@@ -40,7 +40,8 @@ class RowMistake(NamedTuple):
     field: str
     detail: str
     remedy: str = ""
-    # Number of an earlier line with the same key; 0 if there is none. Without the earlier line, this line is valid.
+    # Number of an earlier line with the same key; 0 without such a line. Without the earlier line, this line is
+    # valid.
     beside: int = 0
 
     @property
@@ -55,7 +56,7 @@ class RowMistake(NamedTuple):
     def sentence(self, place: Callable[["RowMistake"], str] | None = None) -> str:
         """Return the detail of the mistake, with a reference to the earlier row.
 
-        `place` formats the position of the earlier row. The default is its line in a file.
+        `place` formats the position of the earlier row. The default format is the row's line in a file.
         """
         if not self.beside:
             return self.detail
@@ -126,7 +127,7 @@ def split_progress(tell: ProgressCallback, rows: int) -> tuple[ProgressCallback,
 
 
 class RowReader:
-    """Reader of values in lines. It collects mistakes."""
+    """Reader of values in lines. The reader collects mistakes."""
 
     def __init__(self) -> None:
         self.mistakes: list[RowMistake] = []
@@ -153,7 +154,8 @@ class RowReader:
 
     @staticmethod
     def lines_naming(rows: Iterable[tuple[int, Iterable[str]]]) -> dict[str, list[int]]:
-        """Return the numbers of the lines that name each group. Raises InvalidInput if there are too many groups."""
+        """Return the numbers of the lines that name each group. Raises InvalidInput if the file names too many
+        groups."""
         lines: dict[str, list[int]] = {}
         for number, names in rows:
             for name in names:

@@ -1,4 +1,4 @@
-"""Wall clock. Only this module reads it."""
+"""Wall clock. Only this module reads the wall clock."""
 
 import time
 from datetime import UTC, datetime

@@ -1,8 +1,8 @@
 """Base classes of all errors.
 
-The class name is the machine code, the docstring is the title, and `status` is the HTTP status. Packages derive their
-own errors. Only the command line and the API show them to users. Errors do not name commands, pages or paths. If an
-operation of the API carries a remedy out, the remedy is an `Advice`.
+The class name is the machine code, the docstring is the title, and `status` is the HTTP status. Packages derive
+their own errors. Only the command line and the API show errors to users. Errors do not name commands, pages or
+paths. If an operation of the API carries a remedy out, the remedy is an `Advice`.
 """
 
 import re
@@ -39,7 +39,8 @@ class AdmitError(Exception):
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """Extension members of the problem document (RFC 9457 3.2). A `detail` in them overrides the error's detail."""
+        """Extension members of the problem document (RFC 9457 3.2). A member `detail` overrides the error's
+        detail."""
         return {}
 
     def describe(self, render: Callable[[str], str] = str) -> str:

@@ -23,7 +23,7 @@ class IdTokenRefused(Exception):
 
 
 def read_key_id(token: str) -> str | None:
-    """Return the key id in the header of the token; None if it has none. Raises IdTokenRefused."""
+    """Return the key id in the header of the token; None if the header has no key id. Raises IdTokenRefused."""
     try:
         found = jwt.get_unverified_header(token).get("kid")
     except _INVALID_TOKEN_ERRORS as exc:
@@ -52,7 +52,7 @@ def read_claims(token: str, key: jwt.PyJWK, *, client_id: str, issuer: str) -> M
 
 
 def parse_public_keys(described: object) -> Iterator[jwt.PyJWK]:
-    """Yield the usable keys of a key set. Other keys are ignored (RFC 7517 5)."""
+    """Yield the usable keys of a key set. Keys that are not usable are ignored (RFC 7517 5)."""
     for each in described[:_MAX_KEYS] if isinstance(described, list) else ():
         public = {name: each[name] for name in _PUBLIC_MEMBERS if name in each} if isinstance(each, dict) else {}
         if all(isinstance(value, str) and len(value) <= _MAX_MEMBER for value in public.values()):

@@ -58,7 +58,7 @@ def display_mac(digits: str) -> str:
 def is_random_mac(digits: str) -> bool:
     """Return whether the locally administered bit is set (IEEE 802c).
 
-    Phones and laptops set it in the random addresses that hide their real address.
+    Phones and laptops set this bit in the random addresses that hide their real address.
     """
     return digits[1:2] in ("2", "6", "a", "e")
 

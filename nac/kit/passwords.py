@@ -32,7 +32,8 @@ def hash_password(password: str) -> str:
 def verify_password(password: bytes, password_hash: str) -> bool:
     """Return whether the password matches an argon2id hash. Releases the GIL.
 
-    Returns False if the hash would cost more than Admit's own hashes. Such a hash comes from another installation.
+    Returns False if the hash would cost more than Admit's own hashes. A hash with a higher cost comes from another
+    installation.
     """
     if not _is_affordable(password_hash):
         return False

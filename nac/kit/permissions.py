@@ -1,7 +1,7 @@
 """Permissions of people and tokens, and the effects of routes that they guard: docs/reference/permissions.md.
 
-Every route of the API requires a permission. It declares its possible effects too (`api.access`), and must require a
-permission that guards each effect.
+Every route of the API requires a permission. Every route declares its possible effects too (`api.access`), and must
+require a permission that guards each effect.
 """
 
 from dataclasses import dataclass
@@ -65,11 +65,11 @@ def _describe(
     help_desk: bool = False,
     technicians: bool | None = None,
 ) -> _Description:
-    """Describe a permission. Technicians have those of tenants by default.
+    """Describe a permission. Technicians have the permissions of tenants by default.
 
-    `guards` are the effects that it guards besides RECORDS (all permissions), DISCLOSURE (those that read) and ERASURE
-    (the others). `transports` means that it reads only copies of data that other permissions protect: it does not guard
-    DISCLOSURE.
+    Every permission guards RECORDS. A permission that reads also guards DISCLOSURE, and any other permission also
+    guards ERASURE. `guards` are further effects that the permission guards. `transports` means that the permission
+    reads only copies of data that other permissions protect, and does not guard DISCLOSURE.
     """
     common = {Effect.RECORDS}
     if not name.endswith(".read"):

@@ -118,7 +118,7 @@ def make_access_request(
 
 
 def make_accounting_request(identifier: int, attributes: bytes, secret: bytes) -> bytes:
-    """Make an Accounting-Request. Its Request Authenticator is the signature."""
+    """Make an Accounting-Request. The Request Authenticator of the packet is its signature."""
     length = MIN_PACKET_BYTES + len(attributes)
     return _authenticate(_HEADER.pack(ACCOUNTING_REQUEST, identifier, length, _NO_SIGNATURE) + attributes, secret)
 
@@ -181,16 +181,19 @@ def parse_response(datagram: bytes, request: bytes, secret: bytes, *, requires_s
 
 
 def is_authentic(packet: RadiusPacket, authenticator: bytes, secret: bytes) -> bool:
-    """Return whether the packet's authenticator is valid. It is a digest with `authenticator` in the header."""
+    """Return whether the packet's authenticator is valid. The packet's authenticator is a digest of the packet with
+    `authenticator` in the header."""
     octets = packet.octets
     expected = _md5(octets[:4] + authenticator + octets[MIN_PACKET_BYTES:] + secret)
     return hmac.compare_digest(expected, packet.authenticator)
 
 
 def is_signed(packet: RadiusPacket, authenticator: bytes, secret: bytes) -> bool | None:
-    """Return whether the Message-Authenticator is valid. It is a digest with `authenticator` in the header.
+    """Return whether the Message-Authenticator is valid. The Message-Authenticator is a digest of the packet with
+    `authenticator` in the header.
 
-    Returns None if it is missing. Raises MalformedPacket if there are several, or one with a wrong length.
+    Returns None if the attribute is missing. Raises MalformedPacket if the packet has several
+    Message-Authenticators, or one with a wrong length.
     """
     signature, start = None, 0
     at = MIN_PACKET_BYTES
@@ -213,7 +216,8 @@ def join_values(octets: bytes, number: int) -> bytes:
 
 
 def read_vlan(octets: bytes) -> str:
-    """Return Tunnel-Private-Group-Id without its tag octet; "" if it is missing. Raises MalformedPacket."""
+    """Return Tunnel-Private-Group-Id without its tag octet; "" if the attribute is missing. Raises
+    MalformedPacket."""
     value = next((value for number, value in parse_attributes(octets) if number == TUNNEL_PRIVATE_GROUP_ID), b"")
     return (value[1:] if value[:1] and value[0] <= _MAX_TAG else value).decode(errors="replace")
 

@@ -1,8 +1,9 @@
-"""Settings of every process, from ADMIT_* environment variables. A process parses them once and reports all mistakes.
+"""Settings of every process, from ADMIT_* environment variables. A process parses the settings once and reports all
+mistakes.
 
 The supervisor or the container sets the environment of a process. The command line reads the variables from
-`var/admit.env`. A process lists the settings that it requires, and others may be missing. A cell, for example, does not
-need the URL for migrations.
+`var/admit.env`. A process lists the settings that it requires. All other settings may be missing. A cell, for
+example, does not need the URL for migrations.
 """
 
 import os
@@ -46,7 +47,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
 
 
 def variables(var_dir: Path) -> tuple[Variable, ...]:
-    """All variables. Defaults are those of an installation that stores its data in `var_dir`."""
+    """All variables. The defaults belong to an installation that stores its data in `var_dir`."""
     reader = EnvironmentReader({f"{PREFIX}VAR_DIR": str(var_dir)}, ())
     _read(reader)
     return tuple(reader.variables)
@@ -436,7 +437,7 @@ def _read_trials(reader: EnvironmentReader, *, is_tried_out: bool) -> TrialSetti
 
 
 def _default_portal_url(listen_address: str, port: int) -> str:
-    # Browsers allow passkeys only for a host name. They trust `localhost` without HTTPS (WebAuthn 5.1.2).
+    # Browsers allow passkeys only for a host name. Browsers trust `localhost` without HTTPS (WebAuthn 5.1.2).
     host = "localhost" if listen_address in LOOPBACK else url_host(listen_address)
     return f"http://{host}:{port}"
 

@@ -1,4 +1,5 @@
-"""Reader of ADMIT_* variables. It also collects their descriptions for docs/reference/settings.md."""
+"""Reader of ADMIT_* variables. The reader also collects the descriptions of the variables for
+docs/reference/settings.md."""
 
 import difflib
 import ipaddress
@@ -11,7 +12,8 @@ from pathlib import Path
 from nac.kit.outbound.reach import DEFAULT_REACH, OutboundReach
 
 PREFIX = "ADMIT_"
-# Variables that are not settings. The supervisor and the agent set the first two. The command line reads the others.
+# Variables that are not settings. The supervisor and the agent set the first two. The command line reads all other
+# variables.
 _NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR", "API_TOKEN", "API_URL")
 
 

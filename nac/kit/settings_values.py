@@ -1,4 +1,5 @@
-"""Values of the settings, for the processes. `nac.kit.settings` reads them and re-exports these classes."""
+"""Values of the settings, for the processes. `nac.kit.settings` reads the values and re-exports the classes of this
+module."""
 
 from dataclasses import dataclass
 from datetime import time
@@ -147,7 +148,8 @@ class Settings:
 
     @property
     def verifier_port(self) -> int:
-        """UDP port on loopback at which radiusd requests password checks. The port below it serves radiusd's status."""
+        """UDP port on loopback at which radiusd requests password checks. The port below `verifier_port` serves
+        radiusd's status."""
         return self.cell_ports.stop + 1
 
 

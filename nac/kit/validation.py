@@ -44,7 +44,8 @@ def require_slug(text: str, *, place: str = "slug") -> str:
 
 
 def require_name(text: str, *, place: str = "name") -> str:
-    """Check a name for users. It must be printable and not blank, and not a relative path segment (RFC 3986 5.2.4)."""
+    """Check a name for users. The name must be printable and not blank, and not a relative path segment (RFC 3986
+    5.2.4)."""
     name = text.strip()
     if name in (".", "..") or not name or len(name) > _NAME_CHARACTERS or not name.isprintable():
         raise InvalidInput(
@@ -104,7 +105,7 @@ def require_address(text: str, *, place: str = "address") -> str:
 
 
 def require_future(moment: datetime | None, *, place: str = "valid_until") -> datetime | None:
-    """Check that a time with time zone is in the future. None means no end."""
+    """Check that a time with time zone is in the future. None means that the period has no end."""
     if moment is not None and moment <= utc_now():
         raise InvalidInput(f"{moment:%Y-%m-%d %H:%M:%S %Z} is in the past.", place=place, remedy="Use a future time.")
     if moment is not None and moment > _MAX_MOMENT:

@@ -1,7 +1,7 @@
 """The logs whose rows retention deletes, and the product's default limits.
 
 Retention does not delete from the audit log, which records all changes, including changes of retention. Nobody can
-delete from the audit log. It grows with the actions of users, not with the number of devices.
+delete from the audit log. The audit log grows with the actions of users, not with the number of devices.
 """
 
 from dataclasses import dataclass

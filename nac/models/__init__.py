@@ -1,4 +1,4 @@
-"""All tables, in modules of nouns that belong together. Importing this package completes the metadata."""
+"""All tables, grouped into modules by subject. Importing this package completes the metadata."""
 
 from nac.models.account import AccountMail, ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
 from nac.models.audit import AuditChain, AuditEntry, AuditKey, AuditSeal, UnsealedAuditEntry

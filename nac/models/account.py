@@ -131,7 +131,8 @@ class MembershipTenant(Base):
 
 
 class ApiToken(UuidKey, CreatedAt, Base):
-    """Credential of a program. It belongs to an MSP, to a tenant, or to the platform if both ids are null."""
+    """Credential of a program. The token belongs to an MSP, to a tenant, or to the platform if both ids are
+    null."""
 
     __tablename__ = "api_tokens"
     __table_args__ = (

@@ -42,7 +42,8 @@ class AuditEntry(Base):
     # noun.verb
     action: Mapped[str]
     target: Mapped[str]
-    # Source address of the HTTP request, and its X-Request-Id. Both are null if no request caused the entry.
+    # Source address of the HTTP request, and its X-Request-Id. Address and id are null if no request caused the
+    # entry.
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]
     before: Mapped[dict[str, Any] | None]

@@ -15,7 +15,8 @@ from nac.kit.permissions import Effect
 
 
 class Dictionary(CreatedAt, Base):
-    """The RADIUS dictionaries of a radiusd build, uploaded by agents. Replies of policies are checked against them."""
+    """The RADIUS dictionaries of a radiusd build, uploaded by agents. Admit checks replies of policies against the
+    dictionaries."""
 
     __tablename__ = "dictionaries"
     reference = Reference("dictionary", "a dictionary")
@@ -103,7 +104,8 @@ class JournalPosition(Base):
 
 
 class QuarantinedRecord(Base):
-    """A journal record that the agent could not store, with the reason. `radius.agent.replay` stores it later."""
+    """A journal record that the agent could not store, with the reason. `radius.agent.replay` stores the record
+    later."""
 
     __tablename__ = "quarantined_records"
     __table_args__ = (
@@ -127,7 +129,8 @@ class QuarantinedRecord(Base):
 
 
 class ReplicaChange(Base):
-    """A change of a row that replicas contain. Triggers write changes, and agents apply them to their replicas."""
+    """A change of a row that replicas contain. Triggers write changes, and agents apply the changes to their
+    replicas."""
 
     __tablename__ = "replica_changes"
     tenant_file = FileExclusion("belongs to its cell")

@@ -109,7 +109,8 @@ class StatusSource(TenantOwned, Base):
 
 
 class ExternalCertificate(Base):
-    """A certificate that a device presented. The agent writes it, from its journal, so there are no foreign keys."""
+    """A certificate that a device presented. The agent writes the certificate, from its journal, so the table has
+    no foreign keys."""
 
     __tablename__ = "external_certificates"
     __table_args__ = (Index("ix_external_certificates_tenant_id_ocsp_due_at", "tenant_id", "ocsp_due_at"),)
@@ -133,7 +134,7 @@ class ExternalCertificate(Base):
 
 
 class ExternalStatus(TenantOwned, Base):
-    """Status of one certificate. Cells copy it to their replicas."""
+    """Status of one certificate. Cells copy the status to their replicas."""
 
     __tablename__ = "external_statuses"
     __table_args__ = (

@@ -61,7 +61,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     # `nac.engine.dictionary`.
     attributes: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     asked_by: Mapped[str] = mapped_column(server_default="")
-    # `sessions.id`; the other columns identify the session for the NAS (RFC 5176 3).
+    # `sessions.id`; the columns below identify the session for the NAS (RFC 5176 3).
     session_row: Mapped[int] = mapped_column(BigInteger())
     session_id: Mapped[str]
     nas_id: Mapped[UUID | None]

@@ -21,7 +21,8 @@ from nac.kit.db.types import Mac
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect, Permission
 
-# discovered: not classified yet. ignored: a person removed it from the inbox. To policies, both are unknown devices.
+# discovered: not classified yet. ignored: a person removed it from the inbox. To policies, discovered and ignored
+# devices are unknown devices.
 EndpointStatus = Literal["active", "blocked", "discovered", "ignored"]
 
 
@@ -117,7 +118,8 @@ class EndpointGroupMember(TenantOwned, Base):
 
 
 class EndpointSighting(Base):
-    """Sightings of a MAC address. Only the agent writes them, from its journal, so there are no foreign keys."""
+    """Sightings of a MAC address. Only the agent writes sightings, from its journal, so the table has no foreign
+    keys."""
 
     __tablename__ = "endpoint_sightings"
     purge = Purge.LATE_ROWS
@@ -141,7 +143,8 @@ class EndpointSighting(Base):
 
 
 class EndpointEvidence(Base):
-    """Evidence from a device or its switch: the last value of each key. Only the agent writes it, from its journal."""
+    """Evidence from a device or its switch: the last value of each key. Only the agent writes evidence, from its
+    journal."""
 
     __tablename__ = "endpoint_evidence"
     purge = Purge.LATE_ROWS

@@ -13,7 +13,7 @@ EnrolmentKind = Literal["est", "scep", "link"]
 
 
 class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
-    """A secret with which devices get certificates. It works for a limited number of enrolments."""
+    """A secret with which devices get certificates. The secret works for a limited number of enrolments."""
 
     __tablename__ = "enrolment_secrets"
     __table_args__ = (
@@ -47,7 +47,7 @@ class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
     # Hash from nac.certificates.enrolment.service.
     secret_sha256: Mapped[bytes]
     profile: Mapped[str]
-    # If it is null and `sans` is empty, the device chooses its names.
+    # If `common_name` is null and `sans` is empty, the device chooses its names.
     common_name: Mapped[str | None]
     # Alternative names in the notation of pki.names.parse_san.
     sans: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")

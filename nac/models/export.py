@@ -40,7 +40,7 @@ class ExportJob(TenantOwned, CreatedAt, Base):
     # End of the period, exclusive.
     until: Mapped[datetime]
     format: Mapped[str]
-    # Whether it is an export of one day that Admit requires before it deletes the day.
+    # Whether the job is an export of one day that Admit requires before it deletes the day.
     standing: Mapped[bool] = mapped_column(server_default=false())
     state: Mapped[str] = mapped_column(server_default="queued")
     asked_by: Mapped[str]

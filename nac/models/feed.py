@@ -118,7 +118,8 @@ class FeedMark(Base):
 
 
 class EventNote(Base):
-    """A change of a session, endpoint, certificate or alarm. Triggers write notes, and feeds send them."""
+    """A change of a session, endpoint, certificate or alarm. Triggers write notes of events, and feeds send the
+    notes."""
 
     __tablename__ = "event_notes"
     __table_args__ = (
@@ -140,7 +141,7 @@ class EventNote(Base):
 
 
 class EndpointExpiry(Base):
-    """Expiry of an endpoint's approval for which there is no event yet."""
+    """Expiry of an endpoint's approval that has no event yet."""
 
     __tablename__ = "endpoint_expiries"
     __table_args__ = (

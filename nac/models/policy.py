@@ -61,7 +61,7 @@ class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
 class PolicyHits(Base):
     """Number of decisions by a rule of a version on a UTC day.
 
-    Only the agent writes them, so there are no foreign keys.
+    Only the agent writes the numbers, so the table has no foreign keys.
     """
 
     __tablename__ = "policy_hits"

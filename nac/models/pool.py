@@ -13,7 +13,7 @@ from nac.kit.permissions import Effect, Permission
 
 
 class Pool(UuidKey, TenantOwned, CreatedAt, Base):
-    """A pool of addresses or prefixes. Devices get them in an Access-Accept."""
+    """A pool of addresses or prefixes. Devices get an address or prefix of the pool in an Access-Accept."""
 
     __tablename__ = "pools"
     __table_args__ = (
@@ -52,7 +52,7 @@ class Pool(UuidKey, TenantOwned, CreatedAt, Base):
     stock: Mapped[int] = mapped_column(server_default=text("1024"))
     grace_seconds: Mapped[int] = mapped_column(server_default=text("600"))
     quarantine_seconds: Mapped[int] = mapped_column(server_default=text("300"))
-    # Whether the pool is being deleted. It assigns no addresses and disappears with its last lease.
+    # Whether the pool is being deleted. Such a pool assigns no addresses and disappears with its last lease.
     removing: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
@@ -114,7 +114,7 @@ class PoolAddress(TenantOwned, Base):
     # An address, or a prefix such as 2001:db8:0:100::/56.
     address: Mapped[str] = mapped_column(HostAddress())
     state: Mapped[str] = mapped_column(server_default="free")
-    # Whether it was removed from the pool while in use.
+    # Whether the address was removed from the pool while in use.
     leaving: Mapped[bool] = mapped_column(server_default=text("false"))
     reserved_for: Mapped[str | None] = mapped_column(Mac())
     cell_id: Mapped[CellId | None] = mapped_column(

@@ -74,7 +74,7 @@ class Redecision(TenantOwned, CreatedAt, Base):
     state: Mapped[str] = mapped_column(default="deciding", server_default="deciding")
     # Reason for waiting for a person: preview | ceiling.
     waits_for: Mapped[str] = mapped_column(default="", server_default="")
-    # Whether a person started or approved the run. It then sends requests in any mode.
+    # Whether a person started or approved the run. Such a run sends requests in any mode.
     sends: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # Whether a person stopped the run. Later runs then do not send the same changes.
     holds: Mapped[bool] = mapped_column(default=False, server_default=text("false"))

@@ -41,7 +41,7 @@ class RetentionSetting(TenantOwned, Base):
 
 
 class RetentionTerm(TenantOwned, Base):
-    """A setting of the retention in force, and the shorter value that follows it."""
+    """A setting of the retention that applies now, and the shorter value that follows it."""
 
     __tablename__ = "retention_terms"
     tenant_file = FileContent(Permission.RETENTION_READ, (Permission.RETENTION_MANAGE,))

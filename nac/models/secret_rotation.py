@@ -73,7 +73,7 @@ class SecretSighting(TenantOwned, Base):
     # Id of a registered NAS. For other NASes, NAS-Identifier|address.
     nas_key: Mapped[str] = mapped_column(primary_key=True)
     nas_id: Mapped[UUID | None]
-    # Source address of its last request.
+    # Source address of the last request of the NAS.
     source: Mapped[str | None] = mapped_column(HostAddress())
     old_at: Mapped[datetime | None]
     new_at: Mapped[datetime | None]

@@ -33,7 +33,8 @@ def _index(name: str, *columns: str | TextClause, where: str) -> Index:
 
 
 class RadiusSession(Base):
-    """A session of a device. The agent merges it from accounting records. Like logs, the table has no foreign keys.
+    """A session of a device. The agent merges the session from accounting records. Like logs, the table has no
+    foreign keys.
 
     No index contains a column that Interim-Updates change, so that PostgreSQL can use HOT updates.
     """

@@ -62,7 +62,7 @@ class Nas(UuidKey, TenantOwned, Base):
     name: Mapped[str]
     # NAS-Identifier (RFC 2865 5.32).
     identifier: Mapped[str | None]
-    # Source address of its requests. Admit identifies a NAS behind NAT only by `identifier`.
+    # Source address of the requests of the NAS. Admit identifies a NAS behind NAT only by `identifier`.
     address: Mapped[str | None] = mapped_column(HostAddress())
     vendor: Mapped[str] = mapped_column(default="")
     secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("nas:{id}", is_radius_secret=True))

@@ -73,7 +73,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     status: Mapped[str] = mapped_column(default="active")
     # If suspended: the level that did it (nac.kit.permissions.PermissionLevel).
     suspension_level: Mapped[int | None] = mapped_column(SmallInteger)
-    # Whether it was suspended together with its MSP. It is then resumed together with the MSP.
+    # Whether the tenant was suspended together with its MSP. Such a tenant is resumed together with the MSP.
     suspended_with_msp: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # Time when Admit purges all data of a deleted tenant; null for other tenants.
     purge_at: Mapped[datetime | None]

@@ -1,4 +1,4 @@
-"""Users of networks, and the identity sources that know more of them."""
+"""Users of networks, and the identity sources that know further users."""
 
 from datetime import datetime
 from typing import Any

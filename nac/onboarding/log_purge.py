@@ -29,8 +29,8 @@ BATCH_ROWS = 5_000
 LATE_ROWS_WINDOW = timedelta(days=1)
 _LATE_TABLES = [table for table in Base.metadata.sorted_tables if describe_table(table).purge is Purge.LATE_ROWS]
 _PICK_SQL = "SELECT at, ctid::text AS place FROM :log WHERE tenant_id = :tenant ORDER BY at LIMIT :most"
-# A ctid is unique only within a partition. The statement may match rows of other partitions with the same ctid. These
-# also belong to the purged tenant, so deleting them is correct.
+# A ctid is unique only within a partition. The statement may match rows of other partitions with the same ctid. Such
+# rows also belong to the purged tenant, so deleting them is correct.
 _DELETE_SQL = """
 DELETE FROM :log WHERE tenant_id = :tenant AND at BETWEEN :first AND :last AND ctid = ANY (CAST(:places AS tid[]))
 """
@@ -101,7 +101,8 @@ def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) ->
 
 
 def _delete_orphans() -> Delete:
-    """Return the statement that deletes quarantined records of deleted tenants. Admit can no longer process them."""
+    """Return the statement that deletes quarantined records of deleted tenants. Admit can no longer process these
+    rows."""
     return delete(QuarantinedRecord).where(
         QuarantinedRecord.tenant_id.is_not(None), ~exists().where(Tenant.id == QuarantinedRecord.tenant_id)
     )

@@ -25,8 +25,8 @@ class MspHasTenants(Conflict):
 def suspend_msp(session: Session, *, actor: str, msp_id: MspId, with_tenants: bool = False) -> Msp:
     """Suspend the MSP, and stop its roll-outs.
 
-    The MSP's members and tokens lose access. So do tokens that its members created at tenants. `with_tenants` also
-    suspends the MSP's active tenants, even if the MSP is already suspended.
+    The MSP's members and tokens lose access. Tokens that the members created at tenants lose access, too.
+    `with_tenants` also suspends the MSP's active tenants, even if the MSP is already suspended.
     """
     msp = require_msp(session, msp_id=msp_id, lock=True)
     was, msp.status = msp.status, "suspended"

@@ -39,16 +39,17 @@ BATCH_ROWS = 5_000
 _TENANTS_PER_TURN = 10
 # Maximum due tenants to check. Tenants with a legal hold stay due, possibly for years.
 _MAX_SCANNED = 1_000
-# Large tables, each before the tables it refers to. PostgreSQL deletes the other rows with the tenant's row.
+# Large tables, each before the tables it refers to. PostgreSQL deletes the rows of all other tables with the tenant's
+# row.
 _LARGE_TABLES = [
     table for table in reversed(Base.metadata.sorted_tables) if describe_table(table).purge is Purge.BATCHES
 ]
 
 
 def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | None = None) -> list[str]:
-    """Purge due tenants, at most _TENANTS_PER_TURN. Returns their slugs.
+    """Purge due tenants, at most _TENANTS_PER_TURN. Returns the slugs of the purged tenants.
 
-    If the last file of a tenant cannot be written, the tenant stays, and a later turn tries again.
+    If the last file of a tenant cannot be written, the tenant stays, and a later call tries again.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         due = [
@@ -86,7 +87,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
 def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     """Delete a tenant: retire its slot, and delete all its rows except the audit log.
 
-    `nac.onboarding.log_purge` deletes the other logs later.
+    `nac.onboarding.log_purge` deletes all other logs later.
     """
     # Lock the holds before the tenant's row, in the same order as changes of holds do, to avoid deadlocks.
     holds.lock_holds(session)

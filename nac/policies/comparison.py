@@ -32,7 +32,7 @@ OLDER_FORMAT = "older-format"
 
 @dataclass(frozen=True, slots=True)
 class UnrecordedAttribute:
-    """An attribute that the draft uses but recorded requests lack. Rules that use it could not match."""
+    """An attribute that the draft uses but recorded requests lack. Rules that use the attribute could not match."""
 
     attribute: str
     rules: tuple[str, ...]
@@ -171,7 +171,8 @@ class ReplayComparison:
     def unrecorded(self) -> tuple[UnrecordedAttribute, ...]:
         """Return attributes that the draft uses and the log lacks.
 
-        The log has all RADIUS attributes. It has other attributes only since the cell computes them.
+        The log has all RADIUS attributes. The log has attributes from other sources only since the cell computes
+        them.
         """
         drafts = [decider.draft for decider in self._deciders.values()]
         if not drafts or self._first == 2**63:

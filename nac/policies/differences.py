@@ -19,7 +19,8 @@ class ComparedAnswer(NamedTuple):
     verdict: str
     rule_id: str
     vlan: str
-    # "rule" or "site" if that is in monitor mode. It is compared, because monitor mode admits with any verdict.
+    # "rule" or "site" if the rule or site is in monitor mode. This value is compared, because monitor mode admits
+    # with any verdict.
     monitored: str = ""
     # Names of the pools of assigned addresses. Recorded decisions have none, because the log has only the addresses.
     pools: tuple[str, ...] = ()
@@ -49,7 +50,8 @@ class ComparedAnswer(NamedTuple):
 
 
 class DifferenceTally:
-    """Counts requests with the decision `before` in one policy and the decision `after` in the other policy."""
+    """Counts requests with the decision `before` in the first policy and the decision `after` in the second
+    policy."""
 
     __slots__ = ("_recent", "after", "before", "devices", "differs", "requests")
 

@@ -1,4 +1,5 @@
-"""Validation of policy documents for a tenant: form, replies and names. All mistakes are reported together."""
+"""Validation of policy documents for a tenant: form, replies and names. Admit reports all mistakes of a document
+together."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -55,7 +56,7 @@ class InvalidPolicy(InvalidInput):
     """The policy has mistakes. Nothing was stored."""
 
     def __init__(self, mistakes: Sequence[DocumentMistake]) -> None:
-        """`mistakes` are those of PolicyErrors and unknown names."""
+        """`mistakes` are the mistakes of PolicyErrors and of unknown names."""
         super().__init__("; ".join(str(mistake) for mistake in mistakes))
         self.mistakes = tuple(mistakes)
 
@@ -79,9 +80,10 @@ def check_document(
 ) -> Policy:
     """Compile a document. Raises InvalidPolicy with every mistake, or DictionaryMissing.
 
-    `refuse_absent` also rejects names of unknown NASes and identity sources, because their rules never match. Use it to
-    save, publish or roll back. Do not use it for the policy of a template (tenants differ), for a tenant file (it can
-    name a deleted object) or for simulations. `keep` prevents deletion of the named objects until the transaction ends.
+    `refuse_absent` also rejects names of unknown NASes and identity sources, because their rules never match. Use
+    `refuse_absent` to save, publish or roll back a policy. Do not use `refuse_absent` for the policy of a template
+    (tenants differ), for a tenant file (it can name a deleted object) or for simulations. `keep` prevents deletion
+    of the named objects until the transaction ends.
     """
     replies = require_dictionary(session, tenant_id=tenant_id)
     if unreadable := find_unstorable(document):

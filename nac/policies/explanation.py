@@ -6,7 +6,7 @@ _WINDOW_KEYS = ("days", "from", "to", "dates")
 
 
 def explain_decision(decision: Decision) -> str:
-    """Explain which rule decided and why. The decision must have its trace."""
+    """Explain which rule decided and why. The decision must contain its trace."""
     for tried in decision.trace:
         if tried.matched:
             return explain_rule(tried)
@@ -19,7 +19,7 @@ def explain_decision(decision: Decision) -> str:
 
 
 def explain_unmatched_rule(decision: Decision, rule_id: str) -> str:
-    """Explain why a rule did not decide. The decision must have its trace."""
+    """Explain why a rule did not decide. The decision must contain its trace."""
     for tried in decision.trace:
         if tried.rule_id == rule_id:
             return explain_rule(tried)

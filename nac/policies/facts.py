@@ -1,6 +1,6 @@
 """Facts about stored endpoints and users for simulated requests.
 
-The cell reads these facts from its replica. This module reads them from PostgreSQL.
+The cell reads these facts from its replica. This module reads the facts from PostgreSQL.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ def load_stored_facts(
 
 
 def _count_live(session: Session, tenant_id: TenantId, of_whom: ColumnElement[bool]) -> int:
-    """Count live sessions in the same way as the cell."""
+    """Count live sessions by the same rules as the cell."""
     query = select(func.count()).select_from(RadiusSession)
     live = RadiusSession.tenant_id == tenant_id, RadiusSession.stopped_at.is_(None)
     return session.scalars(query.where(*live, of_whom)).one()

@@ -126,7 +126,7 @@ def _last_hits_before(session: Session, policy: Policy) -> dict[str, datetime]:
 def prune_hits(*, engine: Engine | None = None, today: date | None = None) -> int:
     """Delete counts older than RETENTION_DAYS of all tenants; return the number of rows. Needs the role admit_worker.
 
-    Each tenant has its own transaction. The function is repeatable and safe to run concurrently.
+    Each tenant is pruned in its own transaction. The function is repeatable and safe to run concurrently.
     """
     oldest = (today or utc_now().date()) - timedelta(days=RETENTION_DAYS)
     with session_scope(PlatformScope(), engine=engine) as session:

@@ -81,13 +81,14 @@ def order_keys(document: object) -> object:
         return [order_keys(entry) for entry in document]
     if not isinstance(document, dict):
         return document
-    # A document of another version of Admit can have more keys. They come last.
+    # A document of another version of Admit can have more keys. The additional keys come last.
     keys = sorted(document, key=lambda key: _KEY_POSITIONS.get(key, len(_KEY_ORDER)))
     return {key: order_keys(document[key]) for key in keys}
 
 
 def decode_policy_text(text: bytes) -> str | None:
-    """Return the original text; None if it is not UTF-8 (RFC 8259 8.1). Then only the parsed document is stored."""
+    """Return the original text; None if the text is not UTF-8 (RFC 8259 8.1). If the text is not UTF-8, only the
+    parsed document is stored."""
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError:

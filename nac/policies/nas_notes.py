@@ -1,4 +1,4 @@
-"""Notes about a NAS for administrators. They do not affect decisions."""
+"""Notes about a NAS for administrators. The notes do not affect decisions."""
 
 from sqlalchemy.orm import Session
 

@@ -1,4 +1,5 @@
-"""Checks whether the NASes of a site support the results of its policy. If not, Admit rejects their devices."""
+"""Checks whether the NASes of a site support the results of its policy. If the NASes do not support a result, Admit
+rejects their devices."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING

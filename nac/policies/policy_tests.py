@@ -65,8 +65,8 @@ def run_tests(
 ) -> tuple[PolicyTestResult, ...]:
     """Run every test of `policy`, which is the compiled `document`.
 
-    `places` has sites by slug, at least those that the tests name. Raises InvalidPolicy if the document does not
-    compile with the fallback of such a site.
+    `places` has sites by slug, at least the sites that the tests name. Raises InvalidPolicy if the document does
+    not compile with the fallback of such a site.
     """
     compiled: dict[str, Policy] = {}
     results = []

@@ -24,7 +24,7 @@ MAX_INLINE_REQUESTS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """Parameters of a replay. The same keys are the JSON input of a job."""
+    """Parameters of a replay. The JSON input of a replay job has the same keys."""
 
     days: int
     # Document to replay instead of a stored version.

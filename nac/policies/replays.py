@@ -1,6 +1,7 @@
 """Replay: decisions of a policy about recorded requests, and their differences.
 
-A replay uses the engine of the cells. It compares verdict, rule, VLAN and monitor mode, but no other reply attributes.
+A replay uses the engine of the cells. The replay compares verdict, rule, VLAN and monitor mode, but no other reply
+attributes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,7 +128,8 @@ def _build_decider(site: Site, document: object, published: Mapping[UUID, object
     try:
         return SiteDecider(place, draft, place.compile(in_force))
     except InvalidPolicy:
-        # An earlier version of Admit published this policy, but no cell can load it. It must not block a better policy.
+        # An earlier version of Admit published this policy, but no cell can load it. Such a policy must not block a
+        # better policy.
         return SiteDecider(place, draft, None)
 
 

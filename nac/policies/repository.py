@@ -132,7 +132,7 @@ def list_versions(session: Session, tenant_id: TenantId, policy_id: UUID, *, spa
 
 
 def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozenset[str], *, keep: bool) -> set[str]:
-    """Return those of `names` that exist. `keep` locks these objects until the transaction ends.
+    """Return the names in `names` that exist. `keep` locks the existing objects until the transaction ends.
 
     `kind` is a `ReferenceKind`.
     """
@@ -155,5 +155,5 @@ def has_identity_sources(session: Session, tenant_id: TenantId) -> bool:
 
 
 def known_site_slugs(session: Session, tenant_id: TenantId, slugs: frozenset[str]) -> set[str]:
-    """Return those of `slugs` that are sites of the tenant."""
+    """Return the slugs in `slugs` that are sites of the tenant."""
     return set(session.scalars(select(Site.slug).where(Site.tenant_id == tenant_id, Site.slug.in_(slugs))))

@@ -1,8 +1,8 @@
 """JSON Schema (draft 2020-12) of policy documents, for editors and programs.
 
-It describes the form of a document and the operators of every attribute. The schema accepts every valid document.
-Only the engine rejects unknown names, cycles, exceeded limits, unreachable rules and replies that radiusd's
-dictionaries do not know.
+The schema describes the form of a document and the operators of every attribute. The schema accepts every valid
+document. The schema cannot detect unknown names, cycles, exceeded limits, unreachable rules and replies that
+radiusd's dictionaries do not know. Only the engine rejects such mistakes.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Service for a tenant's policies: drafts, publishing, rollback.
 
 Stored versions never change. A policy has at most one draft; saving another draft supersedes it. Publishing checks
-the document again, because groups and dictionaries may have changed. It runs the policy tests and, if the tenant
-requires it, a replay (`nac.policies.publish_gate`).
+the document again, because groups and dictionaries may have changed. Publishing runs the policy tests and, if the
+tenant requires it, a replay (`nac.policies.publish_gate`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -82,7 +82,8 @@ class NothingToPublish(Conflict):
 
 
 def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str = "") -> Policy:
-    """Create a policy without versions. A site that uses it denies everything until a version is published."""
+    """Create a policy without versions. A site that uses the policy denies everything until a version is
+    published."""
     require_slug(slug)
     if repository.get_by_slug(session, tenant_id, slug):
         raise AlreadyExists(f"Policy {slug!r} already exists.", place="slug")
@@ -94,7 +95,7 @@ def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
 
 
 def rename_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str) -> Policy:
-    """Change the name of a policy. Its slug does not change."""
+    """Change the name of a policy. The slug of the policy does not change."""
     policy = _require_locked(session, tenant_id, slug)
     before = policy.name
     policy.name = require_name(name or slug)
@@ -243,7 +244,7 @@ def roll_back_policy(
 
 
 def delete_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
-    """Delete a policy with its versions and hit counts. Raises InUse while a site uses it."""
+    """Delete a policy with its versions and hit counts. Raises InUse while a site uses the policy."""
     policy = _require_locked(session, tenant_id, slug)
     if using := repository.site_slugs_of_policy(session, tenant_id, policy.id):
         raise InUse(

@@ -36,7 +36,8 @@ from nac.policies.site_context import NO_SITE, build_site_context
 from nac.sessions.decisions.service import LoggedDecision
 from nac.tenancy import sites
 
-# Prefixes that separate mistakes in the request and in the policy. Both may have thousands.
+# Prefixes that separate mistakes in the request and in the policy. Request and policy may each have thousands of
+# mistakes.
 REQUEST_SIDE, POLICY_SIDE = "request", "policy"
 _STATED_USER = ("user.group", "user.source")
 
@@ -86,7 +87,7 @@ class SimulatedAdmission:
         return None
 
     def is_vouched_for(self) -> bool:
-        """Whether a directory may have the user, or the request states facts about the user."""
+        """Whether a directory may have the user, or the request contains attributes of the user."""
         return not self._stored.has_user_facts or any(name in self._stated for name in _STATED_USER)
 
     def find_user(self) -> StoredUser | None:
@@ -147,12 +148,12 @@ def simulate(
 ) -> Simulation:
     """Decide `request` ({attribute: value or [values]}) at the time `at` (epoch seconds, default now).
 
-    The policy is `document`. Without it, the policy is the published (otherwise newest) version of policy `slug`, the
-    policy of the site, or the tenant's only policy. The site's time zone and fallback apply.
+    The policy is `document`. Without `document`, the policy is the published (otherwise newest) version of policy
+    `slug`, the policy of the site, or the tenant's only policy. The site's time zone and fallback apply.
 
-    `fill` adds missing attributes from the packet and from the stored NAS, endpoint (`mac`) and user (`user.name`). It
-    also applies the cell's checks before and after the policy. Without `site`, the site of the NAS applies then.
-    Raises InvalidSimulation with every mistake.
+    `fill` adds missing attributes from the packet and from the stored NAS, endpoint (`mac`) and user (`user.name`).
+    `fill` also applies the cell's checks before and after the policy. Without `site`, the site of the NAS applies
+    then. Raises InvalidSimulation with every mistake.
     """
     at = epoch_seconds() if at is None else at
     mistakes: list[tuple[str, DocumentMistake]] = []

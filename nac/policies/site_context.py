@@ -1,4 +1,4 @@
-"""Site settings that affect decisions. Policies are compiled here for their sites."""
+"""Site settings that affect decisions. This module compiles policies for their sites."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

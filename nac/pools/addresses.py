@@ -43,8 +43,8 @@ def require_no_overlap(session: Session, pool: Pool, extent: PoolExtent) -> None
 def sync_addresses(session: Session, pool: Pool, extent: PoolExtent) -> None:
     """Insert and remove rows of `pool` so that they match `extent`.
 
-    Raises PoolsOverlap, or Conflict if a removed address is reserved. Locks only changed rows, so that cells can use
-    the other addresses meanwhile.
+    Raises PoolsOverlap, or Conflict if a removed address is reserved. Locks only changed rows, so that cells can
+    use all other addresses meanwhile.
     """
     if elsewhere := repository.list_leaving_elsewhere(session, pool, extent.whole_bounds()):
         examples = ", ".join(f"{address} of {name}" for address, name in elsewhere)

@@ -1,10 +1,11 @@
-"""Claims file of a pool: it records which addresses radiusd gave to devices. It survives restarts of radiusd and agent.
+"""Claims file of a pool: it records which addresses radiusd gave to devices. The file survives restarts of radiusd
+and agent.
 
-The file has an entry for each address number of the pool. An entry has three 64-bit integers in native byte order: the
-last used grant, the MAC address, and the time (epoch seconds). The replica has a current grant for each ready address.
-The address is in use if its entry has the same grant.
-Only radiusd's module writes the file, in place. The agent only reads it. Neither waits for the other. The file has
-its full size from the start, so writing cannot fail on a full disk.
+The file has an entry for each address number of the pool. An entry has three 64-bit integers in native byte order:
+the last used grant, the MAC address, and the time (epoch seconds). The replica has a current grant for each ready
+address. The address is in use if its entry in the claims file has the same grant. Only radiusd's module writes the
+file, in place. The agent only reads the file. radiusd and the agent do not wait for each other. The file has its
+full size from the start, so writing cannot fail on a full disk.
 """
 
 import mmap
@@ -33,7 +34,7 @@ class ClaimsFile:
     """Claims of one pool, writable. Use the object in only one process and one thread."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file. Raises OSError if it does not exist, ValueError if it is empty."""
+        """Open the file. Raises OSError if the file does not exist, ValueError if the file is empty."""
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
         self._words = memoryview(self._map)[: _complete_bytes(len(self._map))].cast("Q")
@@ -79,7 +80,7 @@ def parse_created_at(name: str) -> int:
 
 
 def read_grants(path: Path, numbers: Iterable[int]) -> dict[int, int]:
-    """Return the last used grant of each number; 0 if there is none. Raises OSError."""
+    """Return the last used grant of each number; 0 if no grant was used. Raises OSError."""
     content = path.read_bytes()
     entries = len(content) // ENTRY_BYTES
     return {number: _ENTRY.unpack_from(content, number * ENTRY_BYTES)[0] for number in numbers if number < entries}

@@ -210,7 +210,8 @@ def _require_usable(text: str, interval: Interval, version: int) -> None:
 
 
 def _add_network_ends(found: Iterable[Interval], version: int, ranges: Sequence[str]) -> Iterator[Interval]:
-    """Yield ranges with their network and broadcast addresses added, because an exclusion may contain these."""
+    """Yield ranges with their network and broadcast addresses added, because an exclusion may contain those
+    addresses."""
     yield from found
     for text in ranges:
         if version == 4 and "/" in text:

@@ -110,7 +110,7 @@ class LeaseFilter:
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> None:
-    """Lock the tenant's pools against other changes. Each change is checked against all pools."""
+    """Lock the tenant's pools against other changes. Each change of a pool is checked against all pools."""
     session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True)).one()
 
 
@@ -190,14 +190,15 @@ def lock_addresses(
 
 
 def is_held(session: Session, row: PoolAddress, kind: str) -> bool:
-    """Return whether a live session has the address. Cells use the same rule (`pool_address_holders`)."""
+    """Return whether a live session has the address. Cells use the same rule as this function
+    (`pool_address_holders`)."""
     return bool(session.scalar(_IS_HELD, _address_params(row) | {"kind": kind}))
 
 
 def list_leaving_elsewhere(session: Session, pool: Pool, bounds: Bounds) -> Sequence[Row[str, str]]:
     """Return some addresses within `bounds` that were removed from another pool but are still used.
 
-    Each address comes with the name of the other pool. `bounds` contain single addresses.
+    Each address comes with the name of the pool that had it. `bounds` contain single addresses.
     """
     return session.execute(_LEAVING_ELSEWHERE, _bounds_params(pool, bounds)).all()
 
@@ -208,7 +209,7 @@ def list_reserved_outside(session: Session, pool: Pool, bounds: Bounds) -> Seque
 
 
 def insert_addresses(session: Session, pool: Pool, addresses: Sequence[str], *, grant: int) -> None:
-    """Insert rows for new addresses. Each row gets an unused number."""
+    """Insert rows for new addresses. Each row gets an unused address number."""
     given = {"tenant": pool.tenant_id, "pool": pool.id, "addresses": list(addresses), "grant": grant}
     session.execute(_INSERT_ADDRESSES, given)
 
@@ -234,7 +235,7 @@ def _bounds_params(pool: Pool, bounds: Bounds) -> dict[str, Any]:
 
 
 def _any_of(values: Sequence[str], of: TypeEngine[Any]) -> ColumnElement[Any]:
-    """Return the values as one array parameter, so that the statement is the same for any number of values."""
+    """Return the values as one array parameter, so that the statement does not depend on the number of values."""
     return any_(cast(literal(list(values), ARRAY(Text())), ARRAY(of)))
 
 

@@ -1,4 +1,5 @@
-"""Address pools of a tenant or of one of its sites. A device gets its address with the Access-Accept."""
+"""Address pools of a tenant or of a site of the tenant. A device gets its address from a pool with the
+Access-Accept."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -184,7 +185,7 @@ def update_pool(
 
 
 def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str, site: str = "") -> Pool:
-    """Rename a pool. Devices keep their addresses.
+    """Rename a pool. Devices keep their addresses from the pool.
 
     Raises InUse if a policy or a site's fallback refers to the old or the new name, because devices would get other
     addresses.
@@ -212,7 +213,8 @@ def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
 
 def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, site: str = "") -> bool:
-    """Delete a pool. Returns True if it is deleted, False if Admit deletes it later, when its last address is free.
+    """Delete a pool. Returns True if the pool is deleted, False if Admit deletes it later, when its last address is
+    free.
 
     Raises InUse if a policy or a site's fallback refers to the name, and no other pool has this name.
     """
@@ -232,7 +234,7 @@ def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
 
 def release_address(session: Session, *, actor: str, tenant_id: TenantId, address: str) -> PoolAddress:
-    """Release an address that a device has. After its quarantine, another device can get it.
+    """Release an address that a device has. After the address's quarantine, another device can get it.
 
     Raises PoolNotFound if no device has the address. Raises InUse if a live session has it.
     """
@@ -264,7 +266,7 @@ def list_pools(session: Session, *, tenant_id: TenantId) -> list[PoolState]:
 def list_page(
     session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", kind: str = "", site: str = ""
 ) -> list[PoolState]:
-    """List pools. `text` is a part of the pool's name. `site` is the slug of its site."""
+    """List pools. `text` is a part of the pool's name. `site` is the slug of the pool's site."""
     site_id = _find_site_id(session, tenant_id, site)
     pools = repository.list_page(session, tenant_id, span=span, text=text, kind=kind, site_id=site_id)
     return _build_states(session, tenant_id, pools)

@@ -1,4 +1,5 @@
-"""Ends of re-decision runs. After a run has checked all its sessions, it sends, waits for approval, or is done."""
+"""Ends of re-decision runs. After a run has checked all its sessions, the run sends, waits for approval, or is
+done."""
 
 import logging
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ def finish_deciding(session: Session, run: Redecision, settings: TenantRedecisio
 def count_recent_disconnects(session: Session, tenant_id: TenantId, *, but: int = 0) -> int:
     """Count automatic disconnects of the last hour by runs other than `but`.
 
-    The ceiling limits the sum of these and the disconnects of a new run.
+    The ceiling limits the sum of these disconnects and the disconnects of a new run.
     """
     return repository.recent_disconnects(session, tenant_id, utc_now() - _WINDOW, but=but)
 
@@ -82,7 +83,7 @@ def _supersede_older(session: Session, run: Redecision) -> None:
 
 
 def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judgement]) -> None:
-    """Mark items of waiting runs as settled if their sessions were decided again meanwhile."""
+    """Mark items of waiting runs as settled if `judged` has a newer decision of their sessions."""
     rows = [each.live.id for each in judged if not each.undecidable and not each.is_asked]
     if rows:
         for run in repository.lock_waiting(session, tenant_id):
@@ -91,7 +92,7 @@ def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judg
 
 
 def settle_waiting(session: Session, *, tenant_id: TenantId) -> bool:
-    """End waiting runs whose sessions have all ended. Returns whether another turn must check more sessions."""
+    """End waiting runs whose sessions have all ended. Returns whether a later call must check further sessions."""
     if not repository.try_lock_tenant(session, tenant_id):
         return False
     more = False
@@ -100,7 +101,7 @@ def settle_waiting(session: Session, *, tenant_id: TenantId) -> bool:
         rows = {item.session_row for item in items}
         live = {each.id for each in live_sessions.read_rows(session, tenant_id, sorted(rows))}
         repository.settle_items(session, run, rows - live)
-        # One live session is enough for the run to wait. A later turn checks the other sessions.
+        # One live session is enough for the run to wait. A later call checks the remaining sessions.
         more |= not live and len(rows) == live_sessions.PAGE_ROWS
         _end_if_empty(session, run)
     return more

@@ -27,7 +27,7 @@ _CATCH_UP_SECONDS = 2.0
 
 
 def queue_requests(session: Session, *, tenant_id: TenantId, settings: TenantRedecisionSettings) -> None:
-    """Queue a share of each sending run's requests, so that large runs or silent NASes do not block others."""
+    """Queue a share of each sending run's requests, so that large runs or silent NASes do not block other runs."""
     runs = repository.lock_sending(session, tenant_id, MAX_RUNS)
     if not runs:
         return
@@ -68,7 +68,8 @@ def _choose_items(session: Session, run: Redecision, waiting: Counter[str], room
 
 
 def _queue_items(session: Session, run: Redecision, items: Sequence[RedecisionItem]) -> None:
-    """Decide the sessions again, and queue requests for items whose action is still the same. Settle the others."""
+    """Decide the sessions again, and queue requests for items whose action has not changed. Settle all other
+    items."""
     live = live_sessions.read_rows(session, run.tenant_id, [item.session_row for item in items])
     judgements = Judge(session, run.tenant_id).judge(live, at=epoch_seconds())
     schedule_second_look(session, run.tenant_id, [each.live.id for each in judgements if each.is_asked])

@@ -1,7 +1,7 @@
 """New decisions about live sessions, with the checks and the engine of the cell.
 
-Packet and credentials come from the recorded request. All other data (NAS, site, policy, endpoint, user, certificate
-status, time) is current.
+Packet and credentials come from the recorded request. All data except packet and credentials is current: NAS, site,
+policy, endpoint, user, certificate status and time.
 """
 
 import logging
@@ -44,7 +44,8 @@ JudgedAction = Literal["", "disconnect", "reauthenticate"]
 _ENDPOINT_PREFIXES = ("endpoint.", "mdm.", "posture.")
 _LOCATION_FACTS = frozenset(("site.name", "nas.name", "nas.vendor"))
 _COUNT_FACTS = frozenset(("session.count.endpoint", "session.count.user"))
-# Certificate fields that every decision with a certificate records. Others are recorded only if a policy uses them.
+# Certificate fields that every decision with a certificate records. All other fields are recorded only if a policy
+# uses them.
 _ALWAYS_RECORDED = frozenset(
     (
         *(f"certificate.san.{kind}" for kind in ("dns", "email", "upn", "uri")),
@@ -97,7 +98,8 @@ def _may_disconnect(action: JudgedAction, vendor: str) -> bool:
 
 
 class Judge:
-    """Decides live sessions of one tenant again. Use it only for a few pages, because it reads policies once."""
+    """Decides live sessions of one tenant again. Use a judge only for a few pages, because it reads policies
+    once."""
 
     def __init__(self, session: Session, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None) -> None:
         """`drafts` (documents by id of the policy) replace published documents."""
@@ -265,7 +267,7 @@ def isolate_failing_rows(
     work: Callable[[Sequence[_Row]], list[_Result]],
     faulty: Callable[[_Row], _Result],
 ) -> list[_Result]:
-    """Run `work` on `rows`. If it fails, halve the batch to find the failing rows, and use `faulty` for them.
+    """Run `work` on `rows`. If `work` fails, halve the batch to find the failing rows, and use `faulty` for them.
 
     Raises the error if more than MAX_FAULTY rows fail, and errors of the connection to PostgreSQL at once.
     """
@@ -291,7 +293,8 @@ def isolate_failing_rows(
 
 
 def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
-    """Return the recorded facts of packet and credentials. Raises _UndecidableSession if they were not recorded."""
+    """Return the recorded facts of packet and credentials. Raises _UndecidableSession if the facts were not
+    recorded."""
     if "method" not in recorded.request:
         raise _UndecidableSession("older-format")
     of_directory = "user.source" in recorded.request

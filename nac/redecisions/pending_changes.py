@@ -58,7 +58,7 @@ def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> S
 def add_pending_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], *, seconds: int
 ) -> None:
-    """Add marks (noun, key). They are due after `seconds`."""
+    """Add marks (noun, key). The marks are due after `seconds`."""
     due_at = utc_now() + timedelta(seconds=seconds)
     rows = [{"tenant_id": tenant_id, "noun": noun, "key": key, "due_at": due_at} for noun, key in marks]
     if rows:

@@ -34,7 +34,8 @@ from nac.sessions.coa_requests.request_queue import WAITING_STATES
 
 OPEN_STATES = ("deciding", "waiting", "sending")
 _AFTER_COLUMNS = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
-# Both runs may have a million items, but PostgreSQL expects one item. So look up items by key, without a join.
+# Each of the two runs may have a million items, but PostgreSQL expects one item. So look up items by key, without a
+# join.
 _ALIKE = """
 coalesce((
     SELECT true FROM redecision_items o
@@ -189,7 +190,7 @@ def count_disconnecting(session: Session, run: Redecision) -> int:
 
 
 def leave_alike_to_older(session: Session, run: Redecision, older: Redecision) -> int:
-    """Delete items of `run` that `older` also has and will still send, and withdraw all other unsent items of `older`.
+    """Delete items of `run` that `older` also has and will still send. Withdraw all other unsent items of `older`.
 
     Returns the number of deleted items.
     """
@@ -214,7 +215,7 @@ def find_alike_to_send(session: Session, tenant_id: TenantId, judgements: Sequen
 
 
 def find_held_back(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
-    """Return the sessions with an equal judgement in a stopped run. They are held back.
+    """Return the sessions with an equal judgement in a stopped run. Admit holds these sessions back.
 
     After a different judgement, a stopped run never holds the session back again.
     """
@@ -342,7 +343,7 @@ def withdraw_items(session: Session, run: Redecision) -> None:
 
 
 def iter_found_changes(session: Session, run: Redecision) -> Iterator[CountedChange]:
-    """Yield the number of items of each group of equal changes, with an example. PostgreSQL counts them."""
+    """Yield the number of items of each group of equal changes, with an example. PostgreSQL counts the items."""
     item = RedecisionItem
     before = item.before_verdict, item.before_rule, item.before_vlan, item.before_monitored
     after = item.after_verdict, item.after_rule, item.after_vlan, item.after_monitored
@@ -378,7 +379,7 @@ def delete_items(session: Session, run: Redecision) -> int:
 
 
 def prune(session: Session, tenant_id: TenantId, before: datetime) -> int:
-    """Delete runs created before `before`, except runs that decide or send. Returns their number."""
+    """Delete runs created before `before`, except runs that decide or send. Returns the number of deleted runs."""
     old = select(Redecision.id).where(
         Redecision.tenant_id == tenant_id,
         Redecision.created_at < before,

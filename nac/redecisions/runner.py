@@ -51,7 +51,7 @@ _MAX_DETAIL_CHARACTERS = 300
 
 
 def advance_tenant(session: Session, *, tenant_id: TenantId) -> bool:
-    """Do one turn for the tenant. Returns whether more work is due; False if another worker has the lock."""
+    """Do one turn for the tenant. Returns whether work is left; False if another worker has the lock."""
     if not repository.try_lock_tenant(session, tenant_id):
         return False
     repository.lock_open(session, tenant_id)
@@ -68,7 +68,7 @@ def advance_tenant(session: Session, *, tenant_id: TenantId) -> bool:
 def create_run(
     session: Session, *, tenant_id: TenantId, cause: str, scope: str = "all", asked_by: str = "", sends: bool = False
 ) -> Redecision:
-    """Start a run. The worker continues it within a second."""
+    """Start a run. The worker continues the run within a second."""
     run = Redecision(tenant_id=tenant_id, cause=cause, scope=scope, asked_by=asked_by, sends=sends)
     session.add(run)
     session.flush()
@@ -79,7 +79,7 @@ def create_run(
 
 
 def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRedecisionSettings) -> bool:
-    """Process due changes. Returns whether more changes are due. Changes of several turns share a run."""
+    """Process due changes. Returns whether changes are left. Changes of several calls share a run."""
     marks = take_pending_changes(session, tenant_id, MAX_CHANGES)
     run = repository.lock_oldest(session, tenant_id, "deciding", scope="some")
     if marks and settings.mode != "off":
@@ -178,7 +178,8 @@ def _judge_sessions(
 def _leave_out_stopped(
     session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]
 ) -> tuple[list[Judgement], int]:
-    """Remove judgements that are equal to those of stopped runs. Returns the others and the number removed."""
+    """Remove judgements that are equal to judgements of stopped runs. Returns the remaining judgements and the
+    number of removed judgements."""
     held = repository.find_held_back(session, tenant_id, judgements)
     return [each for each in judgements if each.live.id not in held], len(held)
 

@@ -1,4 +1,5 @@
-"""Facts about a live session for the admission checks. Credentials are recorded, all other facts are current."""
+"""Facts about a live session for the admission checks. Credentials are recorded. All data except credentials is
+current."""
 
 from typing import NamedTuple
 
@@ -44,7 +45,8 @@ class SessionAdmission:
         return str(next(iter(self.values.get("mac", ())), ""))
 
     def refuse_login(self) -> Refusal | None:
-        """Return a reason if the certificate is invalid now. Other credentials stay valid. Raises AuthorityUnclear."""
+        """Return a reason if the certificate is invalid now. Credentials other than certificates stay valid. Raises
+        AuthorityUnclear."""
         if self.method != "eap-tls":
             return None
         serial, trust = self._recorded.certificate_serial, self._current.trust

@@ -21,7 +21,7 @@ AccountingRow = Row[AccountingLog, str | None, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountingFilter:
-    """Filter of accounting records. All values must match; "" and None match every record."""
+    """Filter of accounting records. All values of the filter must match; "" and None match every record."""
 
     # MAC address, 12 lower-case hexadecimal digits.
     mac: str = ""

@@ -1,8 +1,8 @@
-"""Pages of sessions: first live sessions, then ended sessions, those with the latest end first.
+"""Pages of sessions. Live sessions come first, then ended sessions by their end, latest first.
 
-The table `sessions` has live sessions and recently ended sessions. For some of these, Admit only presumes the end
-(radius/agent/sessions/maintenance.py). The table `session_history` has the other sessions. An index query finds a page
-of each kind. The module then merges these pages.
+The table `sessions` has live sessions and recently ended sessions. For some ended sessions, Admit only presumes the
+end (radius/agent/sessions/maintenance.py). The table `session_history` has all earlier sessions. An index query
+finds a page of each kind. The module then merges the pages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,8 @@ _PARTITION_CLAUSES: Mapping[SessionPartition, ColumnElement[bool]] = {
 
 
 class SessionRow(NamedTuple):
-    """A session with the names of its NAS and site. A name is None if there is no NAS or site, or if it was deleted."""
+    """A session with the names of its NAS and site. The name of the NAS or site is None if the NAS or site is
+    unknown or was deleted."""
 
     id: int
     tenant_id: TenantId
@@ -89,7 +90,7 @@ _RAW_COLUMNS = frozenset(("nas_address", "framed_ip", "framed_ipv6", "framed_pre
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFilter:
-    """Filter of sessions. All values must match; "" and None match every session."""
+    """Filter of sessions. All values of the filter must match; "" and None match every session."""
 
     # Id of the session (`sessions.id`).
     row: int | None = None
@@ -171,7 +172,7 @@ def list_ended(
 def _plan_by_order(session: Session, wanted: SessionFilter) -> AbstractContextManager[None]:
     """Force the index order if the filter has a site.
 
-    The planner assumes a site of average size. For a large site, it would read and sort all sessions.
+    The planner assumes a site of average size. For a large site, the planner would read and sort all sessions.
     """
     return force_index_order(session) if wanted.site else nullcontext()
 
@@ -210,7 +211,8 @@ def _list_page(
 
 @lru_cache(maxsize=1_024)
 def _build_statement(place: SessionPartition, given: frozenset[str], oldest_first: bool) -> Select[Any]:
-    """Build the statement for these filters. It is cached, because building it takes longer than running it."""
+    """Build the statement for these filters. The statement is cached, because building it takes longer than running
+    it."""
     table: _Table = EndedSession if place == "history" else RadiusSession
     moment = table.started_at if place == "live" else table.stopped_at
     query = (
@@ -238,7 +240,7 @@ def _build_statement(place: SessionPartition, given: frozenset[str], oldest_firs
 def _select_columns(table: _Table) -> Select[Any]:
     """Select the columns, with the names of NAS and site.
 
-    One query is faster; it runs thousands of times per second.
+    One query for sessions and names is faster than separate queries; it runs thousands of times per second.
     """
     columns = (
         type_coerce(getattr(table, name), NullType()) if name in _RAW_COLUMNS else getattr(table, name)
@@ -315,7 +317,7 @@ def _has_ipv6(table: _Table, given: frozenset[str]) -> ColumnElement[bool]:
 def _is_within(column: Any, name: str, given: frozenset[str]) -> ColumnElement[bool]:  # noqa: ANN401 -- a mapped column
     """Condition that a column is in the network.
 
-    It compares a range: PostgreSQL sorts a network before its addresses.
+    The condition compares a range: PostgreSQL sorts a network before its addresses.
     """
     within: ColumnElement[bool] = (
         column == bindparam(name)

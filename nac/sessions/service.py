@@ -36,12 +36,12 @@ class SessionView:
 
     @property
     def key(self) -> SessionKey:
-        """Return the key of this session. The next page begins after it."""
+        """Return the key of this session. The next page begins after this key."""
         return repository.build_key(self.row)
 
     @property
     def seconds(self) -> int:
-        """Return the duration in seconds. For a live session, it ends now."""
+        """Return the duration in seconds. The duration of a live session ends now."""
         row = self.row
         if row.stopped_at is None:
             return max(row.session_seconds or 0, int((utc_now() - row.started_at).total_seconds()))
@@ -76,7 +76,7 @@ def list_sessions(
     `chargeable_user` the Chargeable-User-Identity.
 
     Raises NotFound for an unknown site or NAS. Raises InvalidInput for an invalid address. A call sends one query.
-    Ended sessions need up to three more queries, and empty results need some more.
+    Ended sessions need up to three further queries, and empty results need some queries in addition.
     """
     wanted = SessionFilter(
         row=row,
@@ -151,7 +151,7 @@ def get_session(session: Session, *, tenant_id: TenantId, row: int) -> SessionVi
 
 
 def find_deciding_row(session: Session, shown: SessionView) -> AuthLog | None:
-    """Return the decision that admitted the session. The Class attribute identifies it.
+    """Return the decision that admitted the session. The Class attribute identifies the decision.
 
     Returns None if the session has no Class, or if the decision was deleted from the log.
     """

@@ -1,6 +1,6 @@
 """References from policies to groups, sites and other objects, by name.
 
-Without these checks, a rule would silently stop matching when a user deletes or renames its object.
+Without these references, a rule would silently stop matching when a user deletes or renames its object.
 """
 
 from collections.abc import Callable, Sequence

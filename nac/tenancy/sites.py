@@ -53,7 +53,7 @@ def require_not_in_policies(session: Session, site: Site, namesakes: Sequence[Si
 
 
 def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> Site:
-    """Make a site the default site. Requests from unregistered NASes belong to it."""
+    """Make a site the default site. Requests from unregistered NASes belong to the default site."""
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     tenant = session.get_one(Tenant, tenant_id)
     if tenant.default_site_id == site.id:

@@ -1,4 +1,4 @@
-"""Limits of trial tenants. Services check them; cells do not."""
+"""Limits of trial tenants. Services check the limits; cells do not."""
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session

@@ -125,7 +125,7 @@ def _find_faults(record: AccountingRecord, values: dict[str, str], is_impossible
 
 
 def shorten_key(text: str) -> str:
-    """Shorten a text for a key. A digest at its end keeps different texts different."""
+    """Shorten a text for a key. A digest at the end of the key keeps different texts different."""
     if len(text) <= MAX_KEY_CHARACTERS:
         return text
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARACTERS]

@@ -34,7 +34,8 @@ class _ActiveAlarm:
 
 
 class Alarms:
-    """Active alarms, shared by the agent's threads. An alarm raised again keeps its `since`."""
+    """Active alarms, shared by the agent's threads. If an active alarm is raised again, the alarm keeps its
+    `since`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -127,7 +127,7 @@ class CellAgent:
         return lock
 
     def _claim_cell(self, stop: threading.Event) -> tuple[CellId, bool]:
-        """Register the cell. Returns its id, and whether the database responds.
+        """Register the cell. Returns the id of the cell, and whether the database responds.
 
         Without the database, the cell serves from the replica of its last run.
         """
@@ -183,7 +183,8 @@ class CellAgent:
 
     @staticmethod
     def _dictionary() -> Dictionary:
-        """Attributes that the local radiusd knows, without Admit's internal ones, which no reply may contain."""
+        """Attributes that the local radiusd knows. Admit's internal attributes are not included, because no reply
+        may contain them."""
         return read_dictionary(DICTIONARY_FILE)
 
     def _make_replica_sync(self, cell_id: CellId, directory: ConfigurationSource, writer: ReplicaWriter) -> ReplicaSync:
@@ -219,7 +220,8 @@ class CellAgent:
         self._tenants = {slot.tenant_id: slot.slug for slot in slots.values()}
 
     def _place_material(self, directory: ConfigurationSource, session: Session, number: int, slot: SlotRecord) -> None:
-        """Write a tenant's authorities and certificate. A fault in them does not delay changes of other tenants."""
+        """Write a tenant's authorities and certificate. A fault in this material does not delay changes of other
+        tenants."""
         alarm = f"material-{slot.slug}"
         try:
             self._materials.place(
@@ -395,7 +397,7 @@ def require_supported_version() -> None:
 
 
 def _is_newer_supported(version: str) -> bool:
-    """Whether the version is 3.2.11 or a later 3.2, which fixed the fault of 3.2.9."""
+    """Whether radiusd is version 3.2.11 or a later 3.2 version, in which the fault of 3.2.9 is fixed."""
     try:
         numbers = tuple(int(part) for part in version.split("."))
     except ValueError:

@@ -38,7 +38,7 @@ def copy_line(*fields: str) -> str:
 
 
 def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> bool:
-    """COPY the lines into a temporary table. Returns False if there are no lines."""
+    """COPY the lines into a temporary table. Returns False if `lines` is empty."""
     text = "\n".join(lines)
     if not text:
         return False

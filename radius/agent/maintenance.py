@@ -155,7 +155,7 @@ class CellMaintenance:
     def follow_database(self, stop: threading.Event) -> None:
         """Report the agent's state, and apply changes of radiusd's configuration.
 
-        Runs in its own thread, because a query may hang. Raises CellTaken.
+        Runs in a separate thread, because a query may hang. Raises CellTaken.
         """
         due = 0.0
         while not stop.wait(TICK_SECONDS):
@@ -258,7 +258,7 @@ class CellMaintenance:
             self.configuration_changed.set()
 
     def _read_slots(self) -> tuple[list[SlotRow], list[SlotNumber]]:
-        """Return the slots to configure, and the numbers of those that got a new secret after their tenant left."""
+        """Return the slots to configure, and the numbers of slots that got a new secret after their tenant left."""
         count = self._settings.cell_slots
         with self._asking():
             slots = self._directory.slots(count=count)

@@ -73,7 +73,7 @@ class CellPaths:
     def twins(self) -> Path:
         """Process ids of the old and the new radiusd during a restart.
 
-        All except the one in `running` must be stopped.
+        All processes except the process in `running` must be stopped.
         """
         return self.root / "radiusd-twins.json"
 

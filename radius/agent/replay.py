@@ -1,7 +1,7 @@
 """Ships quarantined records after their cause is fixed: `python -m radius.agent.replay`, with or without an agent.
 
-One transaction writes the rows and removes the records from quarantine. So each record is stored exactly once. Records
-that still cannot be stored stay in quarantine.
+One transaction writes the rows and removes the records from quarantine. So each record in quarantine is stored
+exactly once. Records that still cannot be stored stay in quarantine.
 """
 
 import sys
@@ -83,7 +83,7 @@ def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool
 def _replay_batch(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int]) -> int:
     """Store these records. Returns the number of stored records.
 
-    If PostgreSQL rejects the data, splits the records in halves until only the rejected ones are left.
+    If PostgreSQL rejects the data, splits the records in halves until only the rejected records are left.
     """
     try:
         with session_scope(CellScope(cell_id), engine=engine) as session:

@@ -139,7 +139,7 @@ def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> 
 # Age of the oldest queued change that raises the alarm. The worker looks every second. A large import or a new rule
 # takes longer, but then the age of the oldest change does not grow.
 ALARM_AFTER_SECONDS = 60.0
-# Limit of counting. So many changes take long even if the worker makes progress.
+# Limit of counting. A number of changes above this limit takes long even if the worker makes progress.
 MAX_COUNTED = 100_000
 _ALARM = "endpoints-waiting"
 

@@ -1,7 +1,8 @@
 """Functions that radiusd calls for authentication: `authorize` at the first packet of a conversation, and `post_auth`.
 
 radiusd also calls `authorize` if a device asks for another EAP type than the proposed one. Inside a tunnel, radiusd
-calls it for the first packet, and with Admit-Stage "continue" for later packets that may contain a password.
+calls `authorize` for the first packet, and with Admit-Stage "continue" for later packets that may contain a
+password.
 
 radiusd calls `post_auth` at the end of a conversation, and for some challenges: Admit-Stage is then certificate-sent,
 failed-inside or challenge. At the end, Admit-Stage is "reject" if radiusd has rejected. Admit-Stage is absent if the

@@ -50,7 +50,7 @@ class Journal:
 class Cell:
     """Objects of this process.
 
-    Both instances of the module share them, because LMDB allows one environment per process.
+    The two instances of the module share these objects, because LMDB allows one environment per process.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ _not_ready_logged_at = 0
 def log_not_ready(slot: int, at: int) -> None:
     """Log a packet for a slot without a tenant in the replica, at most once a second.
 
-    No tenant's log can contain it.
+    No tenant's log can contain such a packet.
     """
     global _not_ready_logged_at
     if at - _not_ready_logged_at >= 1_000_000:

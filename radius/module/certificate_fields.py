@@ -18,7 +18,7 @@ from pki import der as encoding
 from pki.openssl_names import SHORT_NAMES
 from radius.module.tls_sessions import UNREADABLE_ERRORS, CertificateUnreadable
 
-# Limit of certificates in the cache. Each takes about 3 kB.
+# Limit of certificates in the cache. Each certificate takes about 3 kB.
 MAX_CERTIFICATES = 5_000
 _DAY_SECONDS = 86_400
 # Microsoft's szOID_ENROLL_CERTTYPE_EXTENSION ([MS-WCCE] 2.2.2.7.7.1): name of a version 1 template.

@@ -39,7 +39,8 @@ class RequestCompleter:
         self.addresses = AddressAssigner(cell)
 
     def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
-        """Reason to reject the request at once, or "". `identity` is the inner name if there is a tunnel."""
+        """Reason to reject the request at once, or "". `identity` is the inner name if the conversation has a
+        tunnel."""
         if slot.status != ACTIVE:
             return TENANT_SUSPENDED.reason
         limited = self._cell.limiter.is_limited(
@@ -59,7 +60,8 @@ class RequestCompleter:
     def late_refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
         """Reason to reject a user just before the password is compared, or before the verdict is decided; otherwise "".
 
-        A device can open many conversations at once. All of them pass the first check, before any password is compared.
+        A device can open many conversations at once. All these conversations pass the first check, before any
+        password is compared.
         """
         refusal = self.refusal(request, slot, at, identity)
         if not refusal and self._has_too_many_guesses(request, slot, at, identity):
@@ -103,8 +105,8 @@ class RequestCompleter:
     def leave_unanswered(self, case: AuthenticationCase) -> radiusd.ModuleResult:
         """Do not respond to a request at a slot without a tenant.
 
-        The sender is a NAS of a tenant that has left. If nothing responds, the NAS tries the server at the tenant's new
-        address. After a reject, it would not.
+        The sender is a NAS of a tenant that has left. If nothing responds, the NAS tries the server at the tenant's
+        new address. After a reject, the NAS would not try that server.
         """
         if _is_canary(case.request):
             return radiusd.REJECT, {"config": _MARK_DECIDED}
@@ -114,7 +116,7 @@ class RequestCompleter:
     def _limit(self, case: AuthenticationCase, slot: SlotRecord, outcome: Outcome) -> int | None:
         """Count a failure.
 
-        Returns how many earlier rejects this record also stands for; None if this reject is not logged.
+        Returns how many earlier rejects this record also represents; None if this reject is not logged.
         """
         with_password = case.method in USER_METHODS
         if outcome.permitted:
@@ -222,8 +224,8 @@ def nat_timeout(
 ) -> tuple[radiusd.AttributeUpdate, ...]:
     """Session-Timeout (RFC 2865 5.27) for a NAS behind NAT.
 
-    Empty if the tenant sets no limit, or if the policy sends one that is not longer. No CoA or Disconnect request
-    reaches such a NAS. So its sessions end soon, and the device authenticates again.
+    Empty if the tenant sets no limit, or if the policy sends a Session-Timeout that does not exceed the limit. No
+    CoA or Disconnect request reaches such a NAS. So its sessions end soon, and the device authenticates again.
     """
     seconds = slot.nat_session_seconds
     if not seconds or nas is None or not nas.behind_nat:

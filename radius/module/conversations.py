@@ -1,13 +1,13 @@
-"""Open EAP conversations, and which of them to end if there are too many.
+"""Open EAP conversations. If a slot has too many conversations, this module selects a conversation to end.
 
-rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet. It rejects new conversations when its
-table is full, and its `dedup_key` has no effect. So one device could block a tenant: with 34 unfinished handshakes a
-second, or with a packet every 29 s in each of 1,000 conversations.
+rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet. rlm_eap rejects new conversations
+when its table is full, and its `dedup_key` has no effect. So one device could block a tenant: with 34 unfinished
+handshakes a second, or with a packet every 29 s in each of 1,000 conversations.
 
-The module counts conversations per slot. When the table fills, it ends the oldest conversation of the NAS with the
-most. It also ends an earlier conversation of the same device at the same NAS. To end a conversation, the module sends
-an EAP-NAK that proposes nothing (RFC 3748 5.3.1) to radiusd's own status port. rlm_eap then frees the 330 kB of the
-conversation at once.
+The module counts conversations per slot. When the table fills, the module ends the oldest conversation of the NAS
+with the most conversations. The module also ends an earlier conversation of the same device at the same NAS. To end
+a conversation, the module sends an EAP-NAK that proposes nothing (RFC 3748 5.3.1) to radiusd's own status port.
+rlm_eap then frees the 330 kB of the conversation at once.
 """
 
 import os
@@ -69,7 +69,8 @@ class Conversations:
 
     @property
     def is_watch_level_reached(self) -> bool:
-        """Whether so many conversations are open that challenges must be recorded. Only a recorded one can be ended."""
+        """Whether so many conversations are open that challenges must be recorded. Only a conversation with a
+        recorded challenge can be ended."""
         return len(self._open) >= self._watch_from
 
     @property
@@ -77,7 +78,8 @@ class Conversations:
         return len(self._open) >= self._full_from
 
     def begin(self, nas: tuple[str, str], mac: str, at: int) -> tuple[int, Conversation | None]:
-        """Add a conversation. Returns its number, and a conversation to end to make room, if any."""
+        """Add a conversation. Returns the number of the conversation, and a conversation to end to make room, if
+        any."""
         self._expire(at)
         if len(self._open) >= self._most:
             # rlm_eap rejects conversations above this number.
@@ -118,7 +120,7 @@ class Conversations:
             del self._by_station[closed.nas, closed.mac]
 
     def was_ended(self, number: int) -> bool:
-        """Whether the module ended the conversation to make room. False if the device ended it."""
+        """Whether the module ended the conversation to make room. False if the device ended the conversation."""
         return number in self._ended
 
     def _find_one_to_end(self, nas: tuple[str, str], mac: str) -> Conversation | None:
@@ -152,7 +154,8 @@ class ConversationEnder:
         self._address = ("127.0.0.1", port)
 
     def end(self, slot: int, conversation: Conversation) -> bool:
-        """Send the packet. Returns whether it was sent; otherwise the conversation expires after its lifetime."""
+        """Send the packet. Returns whether the packet was sent; otherwise the conversation expires after its
+        lifetime."""
         attributes = (
             encode_attribute(NAS_IDENTIFIER, b"slot_%d" % slot)
             + encode_attribute(STATE, conversation.state)

@@ -1,8 +1,8 @@
 """Method and credentials of a device, and how radiusd must verify them. For first packets, also inside tunnels.
 
-Switches send MAB (radius.module.mab) with the MAC address as name, in any notation. They use PAP, CHAP, MS-CHAPv2 or
-EAP-MD5, with or without Service-Type Call-Check. A name that is a MAC address is never a stored user. So a user cannot
-pass as a device, and a device cannot pass as a user.
+Switches send MAB (radius.module.mab) with the MAC address as name, in any notation. Switches use PAP, CHAP,
+MS-CHAPv2 or EAP-MD5, with or without Service-Type Call-Check. A name that is a MAC address is never a stored user.
+So a user cannot pass as a device, and a device cannot pass as a user.
 """
 
 from pathlib import Path
@@ -88,7 +88,7 @@ def examine_first_packet(
     now_seconds: int,
     open_password: "PasswordOpener",
 ) -> Credentials:
-    """Examine the first packet of a conversation. With EAP, it contains only a name."""
+    """Examine the first packet of a conversation. With EAP, the first packet contains only a name."""
     attributes = request.attributes
     if "EAP-Message" in attributes:
         return _EAP_BEGUN

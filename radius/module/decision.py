@@ -61,7 +61,7 @@ class RequestLocation(NamedTuple):
     slot: SlotRecord | None
     nas: NasRecord | None
     site: SiteRecord | None
-    # Published policy of the site; None if there is none.
+    # Published policy of the site; None if the site has no published policy.
     policy: PolicyRecord | None
     # Attributes of NAS and site, for rules.
     facts: EngineFacts
@@ -207,7 +207,8 @@ class AuthenticationCase:
     def certificate(self) -> Attributes:
         """Attributes of the device's certificate.
 
-        Before it is read from the stored session: as radiusd reports them, which is enough to explain a failure.
+        Before the module reads the certificate from the stored session, the attributes are those that radiusd
+        reports. They are sufficient to explain a failure.
         """
         if self._certificate is None:
             has_certificate = "TLS-Client-Cert-Serial" in self.request.attributes
@@ -330,7 +331,8 @@ def _requested_types(case: AuthenticationCase) -> str:
 
 
 def is_foreign_authority(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> bool:
-    """Whether another tenant trusts an authority of the chain, and this tenant does not. Only for the reason's text.
+    """Whether another tenant trusts an authority of the chain, and this tenant does not. Only the text of the
+    reason uses the result.
 
     OpenSSL verifies from the root down. So if the root is unknown, radiusd has seen only the issuing authority.
     """

@@ -1,7 +1,8 @@
 """EAP type to propose to a device, selected from its tenant's methods (RFC 3748 5.3).
 
-radiusd proposes the type in EAP-Type of its control list. A device that does not accept it answers with a NAK, which
-lists other types. The module then selects one of these and sets EAP-Type again. radiusd may use only this type.
+radiusd proposes the type in EAP-Type of its control list. A device that does not accept the EAP type answers with a
+NAK, which lists other types. The module then selects one of these and sets EAP-Type again. radiusd may use only
+this type.
 """
 
 from collections import OrderedDict

@@ -17,7 +17,8 @@ Value = TypeVar("Value")
 
 
 class SharedTable(Generic[Value]):
-    """Table with keys of all slots or tenants. When it is full, the owner of the most keys loses its oldest key.
+    """Table with keys of all slots or tenants. When the table is full, the owner of the most keys loses its oldest
+    key.
 
     The first item of a key is its owner: the slot or the tenant.
     """

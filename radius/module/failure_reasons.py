@@ -1,7 +1,7 @@
 """Converts radiusd's messages about a failed EAP or password conversation to a reason code.
 
-radiusd adds a Module-Failure-Message for each error: first the cause, then its consequences. The texts are those of
-FreeRADIUS 3.2.7/3.2.8 (src/main/tls.c, src/main/cb.c, src/modules/rlm_eap) and OpenSSL 3.
+radiusd adds a Module-Failure-Message for each error: first the cause, then its consequences. The texts are the
+texts of FreeRADIUS 3.2.7/3.2.8 (src/main/tls.c, src/main/cb.c, src/modules/rlm_eap) and OpenSSL 3.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Limits on failures: per station, and per user name for methods with a password.
 
-All tables have a maximum size and are shared fairly. A flood at one tenant does not displace entries of another tenant.
-Times are epoch microseconds.
+All tables of failures have a maximum size and are shared fairly. A flood at one tenant does not displace entries of
+another tenant. Times are epoch microseconds.
 """
 
 from radius.module.failure_keys import FailureKey, SharedTable
@@ -58,8 +58,8 @@ class FailureLimiter:
 class GuessLimiter:
     """Limits wrong passwords per user name, from all stations and NASes together.
 
-    A station from which the user has logged in has its own count, so guesses from elsewhere do not lock the user out.
-    Each window ends automatically.
+    A station from which the user has logged in has its own count, so guesses from elsewhere do not lock the user
+    out. Each time window of a count ends automatically.
     """
 
     def __init__(self, trusted: TrustedStations, max_names: int = MAX_NAMES) -> None:

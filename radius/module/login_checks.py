@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def read_self_test_ticket(request: AccessRequest, slot: SlotRecord, now_seconds: int) -> Ticket | None:
-    """Valid self-test ticket of the request; None if it has none."""
+    """Valid self-test ticket of the request; None if the request has no ticket."""
     return self_test.read_ticket(
         mac=request.mac,
         port=request.nas_port,
@@ -39,14 +39,15 @@ def read_self_test_ticket(request: AccessRequest, slot: SlotRecord, now_seconds:
 
 
 def build_played_endpoint(ticket: Ticket) -> EndpointRecord | None:
-    """Endpoint that a self-test simulates; None to simulate an unknown device."""
+    """Endpoint that a self-test simulates; None means that the self-test simulates an unknown device."""
     if not ticket.known:
         return None
     return EndpointRecord("", "Self-test", "active", (ticket.group,) if ticket.group else (), 0, {})
 
 
 def explain_mixed_conversation(state: Attributes) -> str:
-    """Reason why the session-state does not belong to one EAP conversation with one TLS handshake; "" if it does."""
+    """Reason why the session-state does not belong to one EAP conversation with one TLS handshake; "" if the
+    session-state belongs to one such conversation."""
     if "Admit-Participants" not in state:
         return "radiusd has no state of this conversation"
     return "two TLS handshakes in one conversation" if len(state.get("TLS-Cache-Filename", ())) > 1 else ""
@@ -64,9 +65,9 @@ def refuse_tls_login(case: "AuthenticationCase") -> Refusal | None:
 def _check_tunnel(case: "AuthenticationCase") -> Refusal | None:
     """Check that the password was verified in this conversation.
 
-    When radiusd resumes a TLS session, it requests no password. radiusd does not know the user, or whether the session
-    began with a password. radiusd even resumes a session that began with a certificate (cbtls_get_session in
-    src/main/tls.c of 3.2.7). So the stored session is deleted.
+    When radiusd resumes a TLS session, it requests no password. radiusd does not know the user, or whether the
+    session began with a password. radiusd even resumes a session that began with a certificate (cbtls_get_session
+    in src/main/tls.c of 3.2.7). So Admit deletes the stored session.
     """
     discard_session(first_value(case.state, "TLS-Cache-Filename"))
     if case.resumed or "Admit-Verified" not in case.state:

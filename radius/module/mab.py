@@ -1,8 +1,8 @@
 """MAC authentication bypass (MAB): checks the password that the switch sends with a MAC address.
 
-Switches send MAB by PAP, CHAP, MS-CHAPv2 or EAP-MD5, with the address in any notation. The password does not prove the
-device's identity. The password only proves that the switch created the request. Without it, a person could type a MAC
-address as user name.
+Switches send MAB by PAP, CHAP, MS-CHAPv2 or EAP-MD5, with the address in any notation. The password does not prove
+the device's identity. The password only proves that the switch created the request. Without the MAB password, a
+person could type a MAC address as user name.
 """
 
 import hmac
@@ -26,7 +26,7 @@ def password_form(nas: NasRecord | None) -> str:
 def expected_password(
     request: AccessRequest, slot: SlotRecord, nas: NasRecord | None, open_sealed: SealedTextOpener
 ) -> str | None:
-    """Password that the NAS should send; None if unknown.
+    """Password that the NAS should send; None if the password is unknown.
 
     If the password is the MAC address, it has the notation of User-Name.
     """
@@ -68,5 +68,5 @@ def is_expected_password(request: AccessRequest, expected: str) -> bool:
 
 
 def password_detail(nas: NasRecord | None) -> str:
-    """Details for a reject because of the password."""
+    """Details for a reject whose cause is the password."""
     return f"Admit expects {_FORM_NAMES[password_form(nas)]} as the password from this NAS"

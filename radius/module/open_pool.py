@@ -15,7 +15,7 @@ class GrantedAddress(NamedTuple):
 
 
 class OpenPool:
-    """An open pool. Only one thread of one process may use it at a time."""
+    """An open pool. Only one thread of one process may use an open pool at a time."""
 
     def __init__(self, path: Path, claims: ClaimsFile) -> None:
         # `stocked_at` of the replica's pool record when the ready addresses were read.

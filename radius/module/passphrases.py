@@ -17,7 +17,7 @@ class PassphraseOpener:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
 
     def __call__(self, endpoint: EndpointRecord) -> str:
-        """Return the passphrase; "" if neither the endpoint nor its group has one."""
+        """Return the passphrase; "" if the endpoint and its group have no passphrase."""
         if not endpoint.sealed_psk:
             return ""
         return self._sealer.open(endpoint.sealed_psk, endpoint.psk_context).decode()

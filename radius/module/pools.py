@@ -16,7 +16,7 @@ from radius.module.decision import AuthenticationCase
 from radius.module.open_pool import GrantedAddress, OpenPool
 from radius.module.policies import Outcome
 
-# Limit of open pools. Each uses an open file.
+# Limit of open pools. Each open pool uses an open file.
 MAX_OPEN_POOLS = 500
 
 
@@ -127,7 +127,7 @@ class AddressAssigner:
         return pool
 
     def _owns_claims(self) -> bool:
-        """Whether this process may write the claim files. False while another radiusd owns them."""
+        """Whether this process may write the claim files. False while another radiusd owns the files."""
         if self._left:
             return False
         if self._owner is None:
@@ -146,7 +146,8 @@ class AddressAssigner:
 
 
 def _endpoint_address(case: AuthenticationCase, attribute: str) -> str:
-    """Address stored with the endpoint; "" if it has none. Raises NoAddress if it is invalid."""
+    """Address stored with the endpoint; "" if the endpoint has no stored address. Raises NoAddress if the stored
+    address is invalid."""
     endpoint = case.endpoint
     if endpoint is None or endpoint.status != "active":
         return ""

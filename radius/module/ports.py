@@ -1,9 +1,10 @@
 """Steps by which a new radiusd takes over the ports of a running one without a gap (docs/adr/0016).
 
-The agent requests each step by a Status-Server packet with a word in User-Name. On Linux, several UDP sockets can have
-the same address and port with SO_REUSEADDR. The socket that was bound last receives the packets. So the old radiusd
-only answers packets that it has read. If the new radiusd ends, the old one receives again. The new radiusd starts on
-other ports. This module then binds sockets to the real ports and puts them behind radiusd's file descriptors.
+The agent requests each step by a Status-Server packet with a word in User-Name. On Linux, several UDP sockets can
+have the same address and port with SO_REUSEADDR. The socket that was bound last receives the packets. So the old
+radiusd only answers packets that it has already read. If the new radiusd ends, the old one receives again. The new
+radiusd starts on other ports. This module then binds sockets to the real ports and puts them behind radiusd's file
+descriptors.
 """
 
 import os

@@ -16,5 +16,5 @@ ModuleResult = int | tuple[int, dict[str, tuple[AttributeUpdate, ...]]]
 
 
 def log_error(message: str) -> None:
-    """Write one line to radiusd's log. The agent reads it there."""
+    """Write one line to radiusd's log. The agent reads the line from radiusd's log."""
     radiusd.radlog(radiusd.L_ERR, message)

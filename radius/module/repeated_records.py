@@ -1,7 +1,8 @@
 """Detects repeated Accounting-Requests whose record is already in the journal, because the NAS missed the response.
 
 radiusd answers repetitions itself, but only for cleanup_delay (11 s), and a new radiusd does not know earlier
-responses. NASes repeat for longer. With a new Acct-Delay-Time, the repetition is a different packet (RFC 2866 5.2). So
+responses. NASes repeat their records for longer than 11 s. With a new Acct-Delay-Time, the repetition is a different
+packet (RFC 2866 5.2). So
 Admit compares the record and the time of its event. The time is necessary. After an outage, two different records of a
 NAS, for example of two restarts, may differ only in their delay.
 """
@@ -28,7 +29,8 @@ _decode = msgspec.msgpack.Decoder(AccountingRecord).decode
 
 
 class RecentRecords:
-    """Hashes of the records of the last 30 to 60 s, in two generations. The older generation is dropped as a whole."""
+    """Hashes of the records of the last 30 to 60 s, in two generations. The older of the two generations is dropped
+    as a whole."""
 
     def __init__(self, records: Iterable[AccountingRecord] = (), *, max_keys: int = MAX_KEYS) -> None:
         self._max_keys = max_keys
@@ -69,7 +71,7 @@ def repeat_keys(record: AccountingRecord) -> tuple[int, ...]:
 
 
 def read_predecessor_records(directory: Path, *, now: int) -> list[AccountingRecord]:
-    """Read the journal's records of the last 30 s. Call it before this process writes to the journal."""
+    """Read the journal's records of the last 30 s. Call this function before this process writes to the journal."""
     records = []
     for payload in read_tail(directory, max_bytes=MAX_BYTES):
         # Records that another version of Admit wrote must not prevent radiusd's start.

@@ -101,7 +101,7 @@ class AccessRequest:
     def proof(self) -> tuple[str, ...]:
         """Secret with which the NAS made the request, if known; as in nac.cellformat.journal.records.
 
-        radius.module.secret_lookup determines it.
+        radius.module.secret_lookup determines this secret.
         """
         of_client = self.attributes.get("Admit-Secret", "")
         if ":" not in of_client:
@@ -144,8 +144,9 @@ class AccessRequest:
     def names_its_station(self, nas: NasRecord | None) -> bool:
         """Whether a MAC address in User-Name may replace Calling-Station-Id, which some switches omit with MAB.
 
-        False if there is any Calling-Station-Id. Otherwise true with Service-Type Call-Check, and without a
-        Service-Type if the NAS has `mab_by_name`. With any other Service-Type, a person may have typed the name.
+        False if the request has any Calling-Station-Id. Without Calling-Station-Id, the result is true with
+        Service-Type Call-Check. Without a Service-Type, the result is true if the NAS has `mab_by_name`. With any
+        other Service-Type, a person may have typed the name.
         """
         if "Calling-Station-Id" in self.attributes:
             return False

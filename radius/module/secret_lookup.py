@@ -1,10 +1,10 @@
 """Finds the secret of a packet's sender. radiusd calls it while the packet still waits in the listener's queue.
 
-FreeRADIUS 3.2 stores one secret for a source address. During a rotation, a tenant's slot has dynamic clients instead.
-For these, radiusd calls this module. The module reads a copy of the waiting packet (MSG_PEEK) and returns the secret
-with which the packet was made. The result is valid for this source for a second. A packet made with neither secret gets
-no response and changes nothing. So an attacker who does not know the new secret cannot switch a NAS to it
-(docs/adr/0015).
+FreeRADIUS 3.2 stores one secret for a source address. During a rotation, a tenant's slot has dynamic clients
+instead. radiusd calls this module for dynamic clients. The module reads a copy of the waiting packet (MSG_PEEK) and
+returns the secret with which the packet was made. The result is valid for this source for a second. A packet made
+with neither secret gets no response and changes nothing. So an attacker who does not know the new secret cannot
+switch a NAS to it (docs/adr/0015).
 """
 
 import socket

@@ -37,7 +37,8 @@ class KnownSecrets(NamedTuple):
 
 
 def find_proven_secret(packet: RadiusPacket, known: KnownSecrets) -> int | None:
-    """Index of the secret with which the packet was made; None if the packet shows neither. Raises MalformedPacket."""
+    """Index of the secret with which the packet was made; None if the packet was made with neither secret. Raises
+    MalformedPacket."""
     for place, secret in enumerate(known.secrets):
         if _is_made_with(packet, secret, signs=known.signs):
             return place
@@ -78,7 +79,7 @@ def _unsigned_numbers(packet: RadiusPacket) -> set[int] | None:
 def _has_password_hidden_with(packet: RadiusPacket, secret: bytes) -> bool:
     """Whether User-Password, decrypted with `secret`, is text padded with zeros (RFC 2865 5.2).
 
-    With a wrong secret, this is true in one of ten million cases.
+    With a wrong secret, the result is true in one of ten million cases.
     """
     hidden = next((value for number, value in packet.attributes if number == USER_PASSWORD), b"")
     try:

@@ -3,17 +3,16 @@
 radiusd's own attributes of a certificate are unsuitable for decisions (FreeRADIUS 3.2.7, src/main/tls.c,
 libeap/eap_tls.c):
 
-* It reads escapes into names ("adm\\151n" becomes "admin").
-* It uses the issuer's common name if the certificate has none.
-* It expands "%{...}" when it resumes a session.
-* It restores some names with TLS 1.2, and none with TLS 1.3.
+* It reads escapes into names ("adm\\151n" becomes "admin"). * radiusd uses the issuer's common name if the
+  certificate has none. * radiusd expands "%{...}" when it resumes a session. * radiusd restores some names with TLS
+  1.2, and none with TLS 1.3.
 
-But radiusd stores each session as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's certificate, and the name of
-that file in TLS-Cache-Filename. This module reads the certificate there.
+But radiusd stores each session as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's certificate, and the name
+of that file in TLS-Cache-Filename. This module reads the certificate from the session file.
 
-For a resumed session, radiusd reads attributes from `<id>.vps`. It writes that file only after a full handshake, but
-each TLS 1.3 resumption creates a new ticket with a new id. So this module writes the file; otherwise each second
-reconnect would need a full handshake.
+For a resumed session, radiusd reads attributes from `<id>.vps`. radiusd writes `<id>.vps` only after a full
+handshake, but each TLS 1.3 resumption creates a new ticket with a new id. So this module writes `<id>.vps`;
+otherwise each second reconnect would need a full handshake.
 """
 
 import errno
@@ -85,7 +84,7 @@ def read_stored_certificate(session_file: str) -> StoredCertificate:
 
 
 def read_stored_version(session_file: str) -> str:
-    """TLS version of the session in `session_file`, such as "1.2"; "" if it cannot be read."""
+    """TLS version of the session in `session_file`, such as "1.2"; "" if the session cannot be read."""
     try:
         return parse_tls_version(_read_session(session_file))
     except (OSError, SessionUnreadable):
@@ -93,7 +92,7 @@ def read_stored_version(session_file: str) -> str:
 
 
 def keep_resumable(session_file: str, certificate: Attributes) -> None:
-    """Write the attribute file for `session_file`. Without it, radiusd does not resume the session.
+    """Write the attribute file for `session_file`. Without this file, radiusd does not resume the session.
 
     radiusd needs the expiry time, to end the session with the certificate. This module needs TLS-Client-Cert-Filename:
     a TLS 1.2 resumption stores no new session, and this name leads to the original one.
@@ -142,7 +141,7 @@ def _read_session(path: str) -> bytes:
 
 
 def _write_new(path: str, content: bytes) -> bool:
-    """Write the file if it does not exist. Returns whether it was written."""
+    """Write the file if it does not exist. Returns whether the file was written."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

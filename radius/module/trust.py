@@ -68,7 +68,8 @@ def issuer_detail(reason: str, certificate: Attributes, message: str = "") -> st
 
 
 def find_issuer(certificate: Attributes, view: ReplicaView, slot: SlotRecord) -> IssuerRecord | None:
-    """Authorities that the tenant trusts and that have the name of the certificate's issuer; None if there are none."""
+    """Authorities that the tenant trusts and that have the name of the certificate's issuer; None if the tenant
+    trusts no such authorities."""
     return view.issuer(slot.tenant, first_value(certificate, "TLS-Client-Cert-Issuer"))
 
 
@@ -82,7 +83,7 @@ def check_certificate(
     *,
     at: int,
 ) -> str:
-    """Reason to reject the client's certificate because of its authority or status; "" if it is valid.
+    """Reason to reject the client's certificate because of its authority or status; "" if the certificate is valid.
 
     Stores fields of a valid certificate in `facts`. `issuer` comes from `find_issuer`. `der` is b"" if no session was
     stored. `at` is in epoch seconds.
@@ -99,7 +100,8 @@ def check_certificate(
     if authority is None:
         return "imitated-ca"
     serial = first_value(certificate, "TLS-Client-Cert-Serial").lower()
-    # Serial numbers are unique only per authority: an external one may use the same number, by chance or on purpose.
+    # Serial numbers are unique only per authority: an external authority may use the same number, by chance or on
+    # purpose.
     own = view.certificate(slot.tenant, serial) if authority.own else None
     external = None if authority.own else view.external_status(slot.tenant, authority.authority_id, serial)
     reason = refuse_certificate(authority, own, external, now_seconds=at, is_status_required=slot.status_required)
@@ -128,14 +130,16 @@ def find_unreported_authority(tenant: int, der: bytes, issuer: IssuerRecord | No
 
 
 def _find_signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority]) -> TrustedAuthority | None:
-    """Authority among `authorities` that signed the certificate; None if none did."""
+    """Authority among `authorities` that signed the certificate; None if none of the authorities signed the
+    certificate."""
     key = tenant, der
     known = _signers.get(key)
     if known is not None:
         for authority in authorities:
             if authority.authority_id == known:
                 return authority
-        # The cached authority is not trusted any more. Its key may be trusted again under another id.
+        # The cached authority is not trusted any more. The key of the authority may be trusted again under another
+        # id.
         del _signers[key]
     try:
         certificate = x509.load_der_x509_certificate(der)

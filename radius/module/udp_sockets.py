@@ -1,7 +1,7 @@
 """UDP sockets of radiusd, listed from inside its process.
 
-Only sockets get a second file descriptor. A second descriptor of a journal file would keep the file's lock. Closing one
-of a replica file would release the locks of the process (fcntl(2), F_SETLK).
+Only file descriptors of sockets are duplicated. A second descriptor of a journal file would keep the file's lock.
+Closing a second descriptor of a replica file would release the locks of the process (fcntl(2), F_SETLK).
 """
 
 import os

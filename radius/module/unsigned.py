@@ -29,7 +29,7 @@ class LoggedSources:
         self._logged: dict[int, set[str]] = {}
 
     def add(self, slot: int, source: str, now_seconds: int) -> bool:
-        """Add an address. Returns whether it must be logged now."""
+        """Add an address. Returns whether the address must be logged now."""
         period = now_seconds // PERIOD_SECONDS
         if period != self._period:
             self._period = period
@@ -117,7 +117,7 @@ def log_unsigned(slot: int, source: str) -> None:
 def lift_filters() -> None:
     """Remove filters of an earlier period.
 
-    Call it regularly: for requests that the kernel drops, radiusd calls nothing.
+    Call this method regularly: for requests that the kernel drops, radiusd calls nothing.
     """
     if _flood_filter is not None and _flood_filter.is_up:
         _flood_filter.lift(clock.epoch_seconds())

@@ -9,7 +9,7 @@ _UNAVAILABLE = VerificationResult("verifier-unavailable")
 
 
 def read_verifier_result(control: Attributes) -> VerificationResult | None:
-    """Result of the verifier; None if it was not used."""
+    """Result of the verifier; None if the request did not use the verifier."""
     pieces = control.get("Admit-Answer")
     if not pieces:
         return _UNAVAILABLE if "Proxy-To-Realm" in control else None

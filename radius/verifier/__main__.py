@@ -75,7 +75,7 @@ def _owns_pid_file(pid_file: Path) -> bool:
 
 
 async def _drain(server: VerifierServer, sock: socket.socket) -> None:
-    """Connect the socket to an unused port, so that it receives no new requests, and answer pending ones."""
+    """Connect the socket to an unused port, so that it receives no new requests, and answer pending requests."""
     sock.connect((LOOPBACK, _DISCARD_PORT))
     end = asyncio.get_running_loop().time() + MAX_LOGIN_SECONDS
     await asyncio.sleep(_POLL_SECONDS)

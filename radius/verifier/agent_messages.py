@@ -1,4 +1,4 @@
-"""Messages between agent and verifier over its standard input and output. Each is one line of JSON."""
+"""Messages between agent and verifier over its standard input and output. Each message is one line of JSON."""
 
 import msgspec
 

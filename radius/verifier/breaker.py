@@ -7,8 +7,8 @@ from collections.abc import Callable
 class Breaker:
     """Circuit breaker of an identity source: closed in normal operation.
 
-    After `failures` failures in a row, it is open for `seconds` seconds. Then it is half open: one login tests the
-    source.
+    After `failures` failures in a row, the breaker is open for `seconds` seconds. After this time, the breaker is
+    half open: one login tests the source.
     """
 
     def __init__(self, *, failures: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,7 +31,8 @@ class Breaker:
         return left if left > 0 else (0.0 if not self._probing else self._seconds)
 
     def enter(self) -> bool:
-        """Whether a login may use the source now. If it may, call `succeeded`, `failed` or `gave_up` afterwards."""
+        """Whether a login may use the source now. If the result is true, call `succeeded`, `failed` or `gave_up`
+        after the login."""
         if self._open_until is None:
             return True
         if self._probing or self._clock() < self._open_until:

@@ -1,8 +1,8 @@
 """Predicts whether radiusd will reject a login although its password is correct.
 
 radiusd delays rejects that it decides itself, but not rejects of requests that it proxied (request_finish in
-src/main/process.c of 3.2.7). So the verifier delays the response, as it does for a wrong password. Otherwise, the time
-until the reject would reveal that the password is correct.
+src/main/process.c of 3.2.7). So the verifier delays the response, as it does for a wrong password. Without the
+delay, the time until the reject would reveal that the password is correct.
 
 For requests from inside an EAP-TTLS tunnel, nothing is predicted. radiusd itself delays their rejects, because
 rlm_eap_ttls resets the destination of proxied requests (eapttls_postproxy). The attributes of these requests are not

@@ -62,7 +62,7 @@ class Login(NamedTuple):
 def parse_login(datagram: bytes, secret: bytes) -> Login:
     """Parse the login in a datagram.
 
-    Raises RejectedDatagram if it is not signed with `secret`, or UnreadableLogin.
+    Raises RejectedDatagram if the datagram is not signed with `secret`, or UnreadableLogin.
     """
     try:
         packet = parse_packet(datagram)

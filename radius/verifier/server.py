@@ -1,4 +1,4 @@
-"""Responds to radiusd's login requests over UDP. All queues have a maximum length."""
+"""Responds to radiusd's login requests over UDP. All queues of the server have a maximum length."""
 
 import asyncio
 import logging
@@ -44,8 +44,9 @@ class PredictReject(Protocol):
 class VerifierServer(asyncio.DatagramProtocol):
     """Responds to logins.
 
-    radiusd delays only rejects that it decides itself. So the server sends a response that leads to an Access-Reject no
-    earlier than `reject_delay_seconds` after the request. This delay does not extend the time limit of a login.
+    radiusd delays only rejects that it decides itself. So the server delays each response that leads to an
+    Access-Reject until `reject_delay_seconds` after the request. This delay does not extend the time limit of a
+    login.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Active identity sources of a cell's tenants. Each has its own connections, breaker and limited queue."""
+"""Active identity sources of a cell's tenants. Each source has its own connections, breaker and limited queue."""
 
 import asyncio
 import logging
@@ -80,7 +80,7 @@ class LiveSource:
 
 
 class LiveSources:
-    """Creates each source at its first use, and again after its settings change."""
+    """Creates each source at its first use, and again after the source's settings change."""
 
     def __init__(self, sealer: Sealer, reach: OutboundReach) -> None:
         self._sealer = sealer
@@ -88,7 +88,8 @@ class LiveSources:
         self._live: dict[tuple[int, str], LiveSource] = {}
 
     async def live(self, tenant: int, slug: str, record: IdentitySourceRecord) -> LiveSource | VerificationResult:
-        """Return the source, ready to use. If its stored settings are unusable, return a reject as result."""
+        """Return the source, ready to use. If the source's stored settings are unusable, return a reject as
+        result."""
         key = (tenant, record.source_id)
         known = self._live.get(key)
         if known is not None and known.record.changed_at == record.changed_at:
@@ -109,7 +110,8 @@ class LiveSources:
         return live
 
     async def _let_go(self, key: tuple[int, str], live: LiveSource | None) -> None:
-        """Close a source. Another source may take its place during the close, because the method awaits."""
+        """Close a source. Another source may take the place of this source during the close, because the method
+        awaits."""
         if live is not None and self._live.get(key) is live:
             del self._live[key]
             await live.source.close()

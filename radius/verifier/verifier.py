@@ -1,4 +1,5 @@
-"""Verifies names and passwords: own users by their argon2id hash, all others by the tenant's identity sources.
+"""Verifies names and passwords: the tenant's own users by their argon2id hash, all other users by the tenant's
+identity sources.
 
 Reads the cell's replica for each login, so it works without PostgreSQL.
 """
@@ -88,7 +89,7 @@ class Verifier:
     ) -> VerificationResult:
         """Query the sources in order. The first source that knows the user decides.
 
-        A failing source ends the search, because the next source may know another user of the same name.
+        A failing source ends the search, because a later source may know another user of the same name.
         """
         if not name.isprintable():
             return VerificationResult("unknown-user")

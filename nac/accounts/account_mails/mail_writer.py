@@ -33,8 +33,8 @@ MAX_LINKS_PER_DAY = 6
 MAX_KNOWN_BROWSER_LINKS_PER_DAY = 6
 # Maximum invitation mails of one owner. Members who are added beyond this limit get no mail.
 MAX_INVITATIONS_PER_DAY = 100
-# Maximum invitation mails to one address from all owners. It is below the limit of `nac.core.mail.service` for all
-# mails to an address. Repeated invitations can therefore not block the person's password links.
+# Maximum invitation mails to one address from all owners. This maximum is below the limit of `nac.core.mail.service`
+# for all mails to an address. Repeated invitations can therefore not block the person's password links.
 MAX_INVITATIONS_PER_ADDRESS = 5
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _SIGN_IN_ACTOR, _KNOWN_BROWSER_ACTOR = "system:sign-in", "system:sign-in (known browser)"
@@ -102,7 +102,7 @@ class AccountMailWriter:
     def _send_link(self, session: Session, row: AccountMail, person: Person) -> None:
         """Mail a password link. A person without a password gets a mail without a link.
 
-        Such a person signs in with an identity provider, and a password would bypass the provider.
+        A person without a password signs in with an identity provider, and a password would bypass the provider.
         """
         actor, now = _KNOWN_BROWSER_ACTOR if row.is_known else _SIGN_IN_ACTOR, utc_now()
         if not person.password_hash:

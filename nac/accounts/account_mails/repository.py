@@ -32,7 +32,7 @@ class InvitingOwner:
     """Name and single sign-on of a tenant, an MSP or the platform, for an invitation mail."""
 
     name: str
-    # Id of the owner's single sign-on; None if it has none.
+    # Id of the owner's single sign-on; None if the owner has no single sign-on.
     sign_on_id: UUID | None
 
 

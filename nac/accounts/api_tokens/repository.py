@@ -86,7 +86,7 @@ def find_for_authentication(session: Session, public_id: str, *, tenant: str) ->
     """Token and requested tenant, as one row.
 
     `behind` has the maker's memberships. `place_tenant`, `place_msp` and `is_suspended` describe the tenant.
-    Every request runs this query. It is therefore one statement and creates no entity.
+    Every request runs this query. The query is therefore one statement and creates no entity.
     """
     return session.connection().execute(_AUTHENTICATION_QUERY, {"public_id": public_id, "tenant": tenant}).one_or_none()
 
@@ -105,13 +105,14 @@ def get(session: Session, owner: Owner, token_id: UUID, *, lock: bool = False) -
 def lock_token(session: Session, token_id: UUID) -> datetime | None:
     """Lock a token until the transaction ends.
 
-    Returns its expiry, or None if it is revoked. Works in any database scope.
+    Returns the expiry of the token, or None if the token is revoked. Works in any database scope.
     """
     return session.scalar(select(func.hold_token(token_id)))
 
 
 def revoke_children(session: Session, token_id: UUID, now: datetime) -> int:
-    """Revoke all tokens that this token created. Returns their number. Works in any database scope."""
+    """Revoke all tokens that this token created. Returns the number of revoked tokens. Works in any database
+    scope."""
     number: int = session.scalars(select(func.revoke_tokens_of(token_id, now))).one()
     return number
 

@@ -29,7 +29,7 @@ from nac.models import ApiToken
 MAX_LIFETIME = timedelta(days=366)
 # Maximum valid tokens of an owner. A higher number suggests a program that creates tokens and never revokes them.
 MAX_TOKENS_PER_OWNER = 200
-# Minimum time between two updates of a token's last use. It avoids a database write for each request.
+# Minimum time between two updates of a token's last use. This minimum avoids a database write for each request.
 _LAST_USE_INTERVAL = timedelta(minutes=1)
 RefusalReason = Literal["unknown", "wrong-secret", "revoked", "expired", "maker-gone"]
 _PERMISSIONS_BY_NAME = {permission.value: permission for permission in Permission}
@@ -80,8 +80,8 @@ def create_token(
 ) -> CreatedToken:
     """Create a token. Use in the database scope of the owner.
 
-    `held` are the caller's permissions. `maker` is the person responsible for the token. `parent_id` is the id of the
-    calling token, if a token creates this one. The new token expires when its parent expires, or earlier.
+    `held` are the caller's permissions. `maker` is the person responsible for the token. `parent_id` is the id of
+    the calling token, if a token creates this one. The new token expires when the parent token expires, or earlier.
     """
     name, wanted = require_name(name), parse_permissions(permissions)
     above = sorted(wanted - permissions_at(owner.level))
@@ -147,7 +147,7 @@ def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
 class AuthenticatedToken:
     # Caller with the token's permissions.
     principal: Principal
-    # Requested tenant; None if it does not exist.
+    # Requested tenant; None if the tenant does not exist.
     tenant: TenantRef | None
 
 

@@ -66,7 +66,8 @@ class Member:
 
     @property
     def visible_status(self) -> str:
-        """Status of the account. It is `invited` until the person has signed in, and so does not reveal accounts."""
+        """Status of the account. The status is `invited` until the person has signed in, so the status does not
+        reveal accounts."""
         return self.person.status if self.membership.accepted_at is not None else "invited"
 
 
@@ -90,8 +91,8 @@ def create_member(
 ) -> Member:
     """Add a member. `held` are the caller's permissions.
 
-    `tenants` are slugs of the MSP's tenants that the member can access; None for all. `has_come` is true if the caller
-    adds themselves. The membership is then accepted immediately.
+    `tenants` are slugs of the MSP's tenants that the member can access; None means all tenants. `has_come` is true
+    if the caller adds themselves. The membership is then accepted immediately.
 
     Raises AlreadyExists, InvalidInput and PermissionMissing.
     """
@@ -219,7 +220,8 @@ def _membership_permissions(level: PermissionLevel, row: Membership, role: Custo
 def _role_permissions(
     level: PermissionLevel, role: str | None, permissions: Iterable[str] | None
 ) -> frozenset[Permission]:
-    """Permissions of a role. `permissions` are those of a custom role; None for a built-in role.
+    """Permissions of a role. `permissions` are the permissions of a custom role; None means that the role is a
+    built-in role.
 
     The result is empty for a built-in role that this version does not know.
     """
@@ -239,7 +241,8 @@ def membership_permissions_at(
     tenant_id: str | None,
     has_chosen: bool,
 ) -> frozenset[Permission]:
-    """Permissions that a membership gives for the owner `at`. The other arguments are columns of the membership."""
+    """Permissions that a membership gives for the owner `at`. All arguments except `at` are columns of the
+    membership."""
     of = Owner(MspId(UUID(msp_id)) if msp_id else None, TenantId(UUID(tenant_id)) if tenant_id else None)
     chosen = frozenset[TenantId]() if has_chosen else None
     grant = Grant(
@@ -312,8 +315,8 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
 class MemberManagers:
     """Ids of memberships that can manage members, each with the id of its custom role.
 
-    Such a member has accepted the membership and can still sign in. Invited members do not count, because the e-mail
-    address may be wrong.
+    A member who can manage members has accepted the membership and can still sign in. Invited members do not count,
+    because the e-mail address may be wrong.
     """
 
     roles: Mapping[UUID, UUID | None]

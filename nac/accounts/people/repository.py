@@ -39,7 +39,8 @@ def list_page(session: Session, *, span: PageSpan, text: str, status: str) -> Se
 
 
 def get_or_create(session: Session, email: str, name: str) -> UUID:
-    """Id of the person with this address. Creates the person if they do not exist. Works in any database scope."""
+    """Id of the person with this address. Creates the person if no person has this address. Works in any database
+    scope."""
     made: UUID = session.scalars(select(func.ensure_person(email, name))).one()
     return made
 

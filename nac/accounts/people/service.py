@@ -40,7 +40,8 @@ def require_password(text: str, *, email: str = "", place: str = "password") -> 
 
 
 def get_or_create_person(session: Session, *, email: str, name: str = "") -> UUID:
-    """Id of the account with this address. Creates the account if it does not exist. Works in any database scope.
+    """Id of the account with this address. Creates the account if no account has this address. Works in any
+    database scope.
 
     The result does not reveal whether the account existed before.
     """

@@ -36,7 +36,7 @@ class AccountOverview:
 
 def lock_account(session: Session, *, person_id: UUID) -> None:
     """Lock the account's status until the transaction ends."""
-    # Lock managers first and the person second. Changes of members use the same order.
+    # Lock managers first and the person second. Changes of members lock in this order, too.
     members.lock_managers(session, owner=Owner())
     people.lock_person(session, person_id=person_id)
 

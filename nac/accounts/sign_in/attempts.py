@@ -1,9 +1,9 @@
 """Delays for repeated sign-in attempts, counted by person and by source address.
 
-Failed attempts on one person from an address delay later attempts on this person from this address. After more
-failures, all attempts from this address are delayed. The person can still sign in without delay from another address. A
-known browser of the person has a separate count. Codes after the correct password are counted only by person, because
-the attempt proves knowledge of the password.
+Failed attempts on one person from an address delay later attempts on this person from this address. After many
+failures, all attempts from this address are delayed. The person can still sign in without delay from another
+address. A known browser of the person has a separate count. Codes after the correct password are counted only by
+person, because the attempt proves knowledge of the password.
 
 Attempts on one person from very many addresses share a delay. The person then needs a known browser, a passkey, or a
 link by mail. The link makes a browser known.
@@ -75,7 +75,7 @@ def password_attempt(*, email_tag: bytes, address: str, device_id: bytes | None)
 
 
 def link_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> CountedAttempt:
-    """Request for a link by mail. Such a request never resets counts."""
+    """Request for a link by mail. A request for a link never resets counts."""
     if device_id is not None:
         return CountedAttempt({_attempt_key("device-link", email_tag, device_id): FREE_LINKS})
     source = get_source(address).encode()
@@ -99,7 +99,8 @@ def confirmation_attempt(*, sign_in_id: UUID) -> CountedAttempt:
 
 
 def address_attempt(*, address: str) -> CountedAttempt:
-    """Attempt with a secret that cannot be guessed. Such attempts count by address, separately from passwords."""
+    """Attempt with a secret that cannot be guessed. Attempts with such a secret count by address, separately from
+    passwords."""
     return CountedAttempt({_attempt_key("unguessable", get_source(address).encode()): FREE_PER_ADDRESS})
 
 

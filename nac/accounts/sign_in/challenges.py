@@ -1,4 +1,5 @@
-"""Challenges: the state between two steps of a sign-in. Admit encrypts it and the client stores it for minutes.
+"""Challenges: the state between two steps of a sign-in. Admit encrypts the state and the client stores it for
+minutes.
 
 The server stores nothing for unfinished sign-ins. When a step succeeds, its transaction marks the challenge as used.
 A challenge therefore works only once.
@@ -36,7 +37,7 @@ class PasskeyChallenge(msgspec.Struct, frozen=True, tag=True):
 
     nonce: bytes
     # `after` is set if the passkey is the second factor after a password. `sign_in_id` is set if a signed-in person
-    # confirms. Neither is set if the person signs in with only a passkey.
+    # confirms. `after` and `sign_in_id` are unset if the person signs in with only a passkey.
     after: FactorsNeeded | None = None
     sign_in_id: UUID | None = None
 
@@ -64,7 +65,7 @@ class SignOnChallenge(msgspec.Struct, frozen=True, tag=True):
 
 
 class KnownDevice(msgspec.Struct, frozen=True, tag=True):
-    """Known browser of a person. The browser stores it in a cookie."""
+    """Known browser of a person. The browser stores the secret of the known browser in a cookie."""
 
     email_tag: bytes
     device_id: bytes
@@ -87,7 +88,7 @@ class OpenedChallenge(Generic[Kind]):
     def spend(self, session: Session) -> None:
         """Mark the challenge as used. Works in any database scope.
 
-        Raises SignInRefused if it was used before: then roll back the transaction.
+        Raises SignInRefused if the challenge was used before: then roll back the transaction.
         """
         if not session.scalar(select(func.spend_challenge(self.digest, self.expires_at))):
             raise SignInRefused(remedy="Start again.")

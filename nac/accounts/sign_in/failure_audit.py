@@ -1,6 +1,6 @@
 """Audit log entries for failed sign-ins.
 
-Owners of the person's memberships get the entries. The platform gets them if the person has no membership.
+Owners of the person's memberships get the entries. The platform gets the entries if the person has no membership.
 
 The first failure creates an entry at once. Later failures share an entry every ten minutes, with the number of
 failures since the last entry. Failures are grouped by person or by single sign-on. All unknown addresses form one

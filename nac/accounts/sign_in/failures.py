@@ -1,7 +1,8 @@
-"""Failed sign-ins, with person, source and reason. Admit counts them by hour, so that attackers cannot fill a log.
+"""Failed sign-ins, with person, source and reason. Admit counts failed sign-ins by hour, so that attackers cannot
+fill a log.
 
-A person has at most 20 rows an hour for different reasons and sources. Each reason has one more row for the rest.
-`nac.accounts.sign_in.failure_audit` copies the counts to the audit log.
+A person has at most 20 rows an hour for different reasons and sources. For each reason, one more row counts all
+further failures. `nac.accounts.sign_in.failure_audit` copies the counts to the audit log.
 """
 
 import ipaddress

@@ -27,10 +27,10 @@ class CreatedLink:
 
 
 def create_link(session: Session, *, actor: str, person: Person, ends_earlier: bool = True) -> CreatedLink:
-    """Create a link. It is valid longer if the person has no password. Use in PersonScope or as admit_worker.
+    """Create a link. The link is valid longer if the person has no password. Use in PersonScope or as admit_worker.
 
-    `ends_earlier` invalidates earlier links. Set it to false for public requests.
-    Otherwise anyone could invalidate a link that the person has just received.
+    `ends_earlier` invalidates earlier links. Set `ends_earlier` to false for public requests. Otherwise anyone
+    could invalidate a link that the person has just received.
     """
     now = utc_now()
     if ends_earlier:
@@ -52,7 +52,7 @@ def create_link(session: Session, *, actor: str, person: Person, ends_earlier: b
 
 
 def require_valid_link(session: Session, *, text: LinkText) -> PasswordLink:
-    """Check a link without using it up. Use in CredentialScope of its public id. Raises LinkRefused."""
+    """Check a link without using it up. Use in CredentialScope of the link's public id. Raises LinkRefused."""
     found = repository.get_link(session, text.public_id)
     if found is None or not text.is_of(found.secret_sha256) or not _is_valid(found):
         raise LinkRefused(remedy="Request a new one.")

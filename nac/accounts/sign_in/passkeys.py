@@ -52,7 +52,8 @@ _INVALID_CREDENTIAL_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class RelyingParty:
-    """This installation as a WebAuthn relying party. Its passkeys do not work at other installations."""
+    """This installation as a WebAuthn relying party. Passkeys of this installation do not work at other
+    installations."""
 
     # Origin: scheme://host[:port].
     origin: str
@@ -128,7 +129,7 @@ def create_passkey(
     except IntegrityError as exc:
         if not isinstance(exc.orig, UniqueViolation):
             raise
-        # Authenticators choose random ids. The same id therefore means the same passkey.
+        # Authenticators choose random ids. Two passkeys with equal ids are therefore one passkey.
         raise AlreadyExists(
             "This passkey belongs to another account.", place="credential", remedy="Create a new passkey."
         ) from exc

@@ -1,4 +1,4 @@
-"""Password checks. They take the same time for known and unknown people."""
+"""Password checks. A password check takes the same time for known and unknown people."""
 
 import hashlib
 import threading
@@ -50,5 +50,5 @@ def is_correct_password(password: str, password_hash: str) -> bool:
 
 
 def make_password_tag(password_hash: str) -> bytes:
-    """Digest of the password hash. It changes when the password changes."""
+    """Digest of the password hash. The digest changes when the password changes."""
     return hashlib.sha256(b"admit password tag 1\0" + password_hash.encode()).digest()

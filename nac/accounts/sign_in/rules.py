@@ -32,12 +32,13 @@ def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRul
 
 
 def get_local_email(session: Session, row: SignInRule) -> str | None:
-    """E-mail address of the member who can sign in without single sign-on; None without such a member."""
+    """E-mail address of the member who can sign in without single sign-on; None if no member can sign in without
+    single sign-on."""
     return session.scalar(select(Person.email).where(Person.id == row.local_person_id)) if row.local_person_id else None
 
 
 def _get_or_create(session: Session, owner: Owner) -> SignInRule:
-    """Lock the rules of the owner. Creates them if they do not exist."""
+    """Lock the rules of the owner. Creates the rules if they do not exist."""
     session.execute(insert(SignInRule).values(**owner.columns()).on_conflict_do_nothing())
     query = select(SignInRule).where(owner.owns(SignInRule)).with_for_update()
     return session.scalars(query.execution_options(populate_existing=True)).one()
@@ -55,7 +56,8 @@ def update_rule(
 ) -> SignInRule:
     """Change the rules. `by` is the caller's sign-in; None if the caller is a token.
 
-    `local_account` is the address of the member who can sign in without single sign-on. "" removes it, None keeps it.
+    `local_account` is the address of the member who can sign in without single sign-on. "" removes the local
+    account, None keeps it.
 
     Raises SecondFactorNeeded if the caller would lose access. Raises SignOnNotProven if all members could lose access.
     """

@@ -21,9 +21,9 @@ class Factor(StrEnum):
     PASSWORD = "password"  # noqa: S105 -- a name
     TOTP = "totp"
     RECOVERY_CODE = "recovery-code"
-    # Authenticator that verified PIN or biometrics. It counts as two factors (NIST SP 800-63B 5.1.9).
+    # Authenticator that verified PIN or biometrics. This authenticator counts as two factors (NIST SP 800-63B 5.1.9).
     PASSKEY = "passkey"
-    # Authenticator that the person only touched. It counts as one factor.
+    # Authenticator that the person only touched. This authenticator counts as one factor.
     SECURITY_KEY = "security-key"
     # Single sign-on without a report of two factors.
     SIGN_ON = "sign-on"

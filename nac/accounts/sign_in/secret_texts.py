@@ -20,7 +20,7 @@ class SignInText(BearerSecret):
     def csrf_token(self) -> str:
         """Token against cross-site requests (CSRF).
 
-        Requests that change data send it in addition to the cookie. Other sites cannot read it.
+        Requests that change data send the token in addition to the cookie. Other sites cannot read the CSRF token.
         """
         return hmac.new(self.secret.encode(), b"admit csrf 1\0" + self.public_id.encode(), hashlib.sha256).hexdigest()
 

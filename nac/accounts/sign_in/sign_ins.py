@@ -74,8 +74,8 @@ class SignedInPerson:
     def require_own(self, *, has_second: bool) -> None:
         """Require a sign-in that may change the account. Raises AccountOfAnother and SecondFactorNeeded.
 
-        A provider can claim to sign in any person. Its sign-ins are therefore valid only for memberships at its owner.
-        They cannot change the account.
+        A provider can claim to sign in any person. A sign-in by a provider is therefore valid only for memberships
+        at the provider's owner. A sign-in by a provider cannot change the account.
         """
         if self.via is not None:
             raise AccountOfAnother(remedy="Sign in with a password or passkey of your own.")
@@ -89,7 +89,7 @@ class SignedInPerson:
 
 
 def name_actor(email: str, via: SignOnOrigin | None) -> str:
-    """Name of the caller in the audit log. After single sign-on it includes the owner of the provider."""
+    """Name of the caller in the audit log. After single sign-on, the name includes the owner of the provider."""
     if via is None:
         return f"person:{email}"
     whose = f"MSP {via.owner.msp_id}" if via.owner.msp_id is not None else f"tenant {via.owner.tenant_id}"
@@ -135,8 +135,9 @@ def create_sign_in(
 def _audited_owners(session: Session, person: Person, via: SignOnOrigin | None, now: datetime) -> Sequence[Owner]:
     """Owners whose audit log gets an entry for this sign-in.
 
-    After single sign-on: the platform and the provider's owner. Otherwise: the platform and all owners of memberships.
-    After many sign-ins in an hour: only the platform, so that the logs do not grow too fast.
+    After single sign-on: the platform and the provider's owner. After a sign-in without single sign-on: the
+    platform and all owners of memberships. After many sign-ins in an hour: only the platform, so that the logs do
+    not grow too fast.
     """
     if via is not None:
         return [_PLATFORM_OWNER, via.owner]

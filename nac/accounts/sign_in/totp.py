@@ -1,6 +1,6 @@
 """Codes of an authenticator app (RFC 6238). Each code works once.
 
-Codes have six digits, change every 30 s and use SHA-1. All apps support these parameters.
+Codes have six digits, change every 30 s and use SHA-1. All authenticator apps support these parameters.
 """
 
 import hmac
@@ -24,7 +24,7 @@ _WINDOW = 1
 
 
 def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
-    """Create a secret. It becomes active with `confirm_totp`. Use in PersonScope. Raises TotpIsThere."""
+    """Create a secret. The secret becomes active with `confirm_totp`. Use in PersonScope. Raises TotpIsThere."""
     row = repository.get_totp(session, person.id)
     if row is not None and row.confirmed_at is not None:
         raise TotpIsThere(remedy="Remove the existing authenticator app first.")

@@ -82,7 +82,8 @@ class AuthorizationResponse:
 
 @dataclass(frozen=True, slots=True)
 class ProviderIdentity:
-    """Person that the provider signed in. `email` is in lower case. It is verified, unless the settings trust any."""
+    """Person that the provider signed in. `email` is in lower case. The address is verified, unless the settings
+    trust unverified addresses."""
 
     subject: str
     email: str
@@ -117,7 +118,7 @@ class SignOnProvider:
 
     def begin(self) -> StartedFlow:
         """Start the flow. Raises ProviderUnavailable and TooManySignIns."""
-        # Cached metadata needs no request. It does not prove that the provider responds.
+        # Cached metadata needs no request. So cached metadata does not prove that the provider responds.
         metadata = _metadata_cache.get(self._key) or self._run(self._discover)
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         parameters = {
@@ -224,7 +225,7 @@ class SignOnProvider:
     async def _complete(
         self, web: HttpClient, metadata: _Metadata, claims: Mapping[str, Any], access_token: str
     ) -> Mapping[str, Any]:
-        """Claims of the id_token, completed by those of the userinfo endpoint (OpenID Connect Core 5.3)."""
+        """Claims of the id_token, completed by claims of the userinfo endpoint (OpenID Connect Core 5.3)."""
         address = metadata.userinfo_endpoint
         if "email" in claims or not is_https_address(address) or not access_token.isascii():
             return claims
@@ -260,7 +261,7 @@ def _compute_code_challenge(verifier: str) -> str:
 
 
 def _add_to_query(endpoint: str, parameters: Mapping[str, str]) -> str:
-    """URL of the endpoint with these parameters added. Parameters of its own URL stay (RFC 6749 3.1)."""
+    """URL of the endpoint with these parameters added. Parameters that the URL already has stay (RFC 6749 3.1)."""
     parts = urlsplit(endpoint)
     query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *parameters.items()])
     return parts._replace(query=query).geturl()
@@ -277,7 +278,8 @@ def build_denial(error: str) -> AdmitError:
 
 
 def _token_refusal(exc: FetchFailed) -> Exception:
-    """Convert an error response of the token endpoint (RFC 6749 5.2). Returns `exc` if it is no such response."""
+    """Convert an error response of the token endpoint (RFC 6749 5.2). Returns `exc` if `exc` is not an error
+    response of the token endpoint."""
     if exc.refused is None:
         return exc
     try:

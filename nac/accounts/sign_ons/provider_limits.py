@@ -1,7 +1,8 @@
 """Limits for concurrent requests to identity providers. Each request occupies a thread of the API.
 
-A tenant can configure a provider that never responds. Therefore Admit reserves requests for providers that responded
-recently. Each owner may have only one request to other providers, with a pause after repeated failures.
+A tenant can configure a provider that never responds. Therefore Admit reserves requests for providers that
+responded recently. Each owner may have only one request to providers that did not respond recently, with a pause
+after repeated failures.
 """
 
 import threading

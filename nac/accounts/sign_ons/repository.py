@@ -13,7 +13,7 @@ def get(session: Session, owner: Owner, *, lock: bool = False) -> SignOn | None:
 
 
 def lock_owner(session: Session, owner: Owner) -> None:
-    """Lock the owner's single sign-on until the transaction ends. It need not exist."""
+    """Lock the owner's single sign-on until the transaction ends. The single sign-on need not exist."""
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"sign-on {owner}", 0))))
 
 

@@ -2,8 +2,8 @@
 
 Use in the database scope of the owner.
 
-A provider can claim to sign in any person. Its sign-ins are therefore valid only for memberships at its owner. They
-cannot change the account or use other memberships.
+A provider can claim to sign in any person. A sign-in by a provider is therefore valid only for memberships at the
+provider's owner. A sign-in by a provider cannot change the account or use other memberships.
 """
 
 import hashlib
@@ -62,7 +62,8 @@ def open_secret(row: SignOn, *, unseal: Unseal) -> str:
 
 
 def find_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> SignOn | None:
-    """Single sign-on of the owner, or None. `lock` locks it until the transaction ends, even if it does not exist."""
+    """Single sign-on of the owner, or None. `lock` locks the single sign-on until the transaction ends, even if it
+    does not exist."""
     if lock:
         repository.lock_owner(session, owner)
     return repository.get(session, owner, lock=lock)
@@ -93,7 +94,7 @@ def set_up_sign_on(
     secret: str | None,
     seal: Seal,
 ) -> SignOn:
-    """Set up the single sign-on. `secret` is the client secret; None keeps the current one.
+    """Set up the single sign-on. `secret` is the client secret; None keeps the current secret.
 
     The provider could sign in as any member. The caller therefore needs all permissions of this level.
     Raises PermissionMissing, InvalidInput and Conflict.

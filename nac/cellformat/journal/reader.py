@@ -34,7 +34,8 @@ class RecordBatch:
     # Position after the last record of the batch.
     position: SegmentPosition = field(default_factory=SegmentPosition)
     cuts: list[DamagedTail] = field(default_factory=list)
-    # Whether the current segment has damage at `position`. It is skipped after the segment's writer has ended.
+    # Whether the current segment has damage at `position`. The damage is skipped after the segment's writer has
+    # ended.
     damaged: bool = False
     # Whether later segments exist but are not read yet, because the writer of the current segment is still alive.
     held: bool = False
@@ -106,7 +107,8 @@ class JournalReader:
         self._fd, self._open_segment = -1, ""
 
     def _open_next_segment(self, batch: RecordBatch) -> bool:
-        """Open the segment of the batch's position, or the first segment after it. Return False if there is none."""
+        """Open the segment of the batch's position, or the first segment after it. Return False if no segment is
+        left."""
         position = batch.position
         if position.segment and position.segment == self._open_segment:
             return True

@@ -110,7 +110,8 @@ class AccountingRecord(JournalRecord, frozen=True, array_like=True, tag="acct"):
     nas_address: str
     # All attributes in the order of the packet, as printed by radiusd: (name, value).
     attributes: tuple[tuple[str, str], ...]
-    # Whether some text was not UTF-8. Such text is escaped if it identifies the session or device, otherwise omitted.
+    # Whether some text was not UTF-8. Text that is not UTF-8 is escaped if it identifies the session or device,
+    # otherwise omitted.
     unreadable: bool = False
     # Like AuthRecord.proof.
     proof: tuple[str, ...] = ()

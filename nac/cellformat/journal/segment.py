@@ -1,10 +1,10 @@
 """The journal on disk: append-only segments of records with checksums.
 
 A segment is a file `<20-digit start time in ns>.journal`: a header, then records. A record has the length and the
-CRC-32 of its payload (u32 little-endian each), then the payload, which is msgpack.
+CRC-32 of its payload (u32 little-endian each), then the payload. The payload is msgpack.
 
-Each writer starts a new segment and locks it while the writer lives. So a segment is final if it is not locked and a
-newer one exists. Invalid data at its end is an incomplete write.
+Each writer starts a new segment and locks it while the writer lives. So a segment is final if the segment is not
+locked and a newer segment exists. Invalid data at the end of the final segment is an incomplete write.
 """
 
 import errno
@@ -203,7 +203,7 @@ def sync_segments(directory: str | Path, synced: dict[str, int] | None = None) -
 
 
 def _sync(path: Path) -> int:
-    """Flush a file; return its size before the flush, which is then safely on disk."""
+    """Flush a file. Return the size of the file before the flush: everything up to that size is safely on disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(fd).st_size

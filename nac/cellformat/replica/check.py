@@ -80,7 +80,8 @@ def _read_all(directory: Path) -> None:
 
 
 def _limit_cpu(data: Path) -> None:
-    """Limit CPU time. If it is exceeded, the kernel ends the process, and `check_replica` reports damage."""
+    """Limit CPU time. If the process exceeds the limit, the kernel ends the process, and `check_replica` reports
+    damage."""
     seconds = _MIN_CPU_SECONDS + data.stat().st_size // _BYTES_PER_CPU_SECOND
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 

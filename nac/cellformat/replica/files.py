@@ -1,4 +1,4 @@
-"""Files of a replica. Opening them checks their content.
+"""Files of a replica. Opening the files checks their content.
 
 directory/current       name of the current generation
 directory/<generation>/ an LMDB environment (data.mdb, lock.mdb)
@@ -15,7 +15,8 @@ from nac.cellformat.replica.records import DATABASES, FORMAT
 from nac.kit.clock import epoch_microseconds
 
 CURRENT = "current"
-# Address space, not disk space: the file grows with its records. It is so large that no reader must map it again.
+# Address space, not disk space: the file grows with its records. The address space is so large that no reader must
+# map the file again.
 MAP_BYTES = 64 << 30
 
 Databases = dict[str, "lmdb._Database"]
@@ -52,7 +53,8 @@ def create_generation(directory: Path) -> str:
 
 
 def publish_generation(directory: Path, generation: str) -> None:
-    """Make `generation` current and delete the others. Readers continue with open files until their next check."""
+    """Make `generation` current and delete all other generations. Readers continue with open files until their next
+    check."""
     fresh = directory / f"{CURRENT}.new"
     with fresh.open("w", encoding="ascii") as file:
         file.write(generation)
@@ -69,7 +71,8 @@ def delete_generations(directory: Path, *, keep: str) -> None:
 
 
 def open_environment(path: Path, *, readonly: bool, map_bytes: int = MAP_BYTES) -> "lmdb.Environment":
-    """Open a generation. Raises ReplicaMissing if it has no file, and ReplicaDamaged if the file is incomplete."""
+    """Open a generation. Raises ReplicaMissing if the generation has no file, and ReplicaDamaged if the file is
+    incomplete."""
     try:
         environment = lmdb.open(
             str(path),
@@ -110,10 +113,11 @@ def open_databases(environment: "lmdb.Environment", path: Path, *, create: bool 
 
 
 def _check_length(environment: "lmdb.Environment", path: Path) -> None:
-    """Check that the file is complete. Accessing a page after its end would kill the process with SIGBUS."""
+    """Check that the file is complete. Accessing a page after the end of the file would kill the process with
+    SIGBUS."""
     needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     found = (path / "data.mdb").stat().st_size
-    # A new environment has only two pages, which both contain metadata.
+    # A new environment has only two pages. Each of the two pages contains metadata.
     if found < needed:
         raise ReplicaDamaged(f"{path / 'data.mdb'} has {found} of {needed} bytes")
 

@@ -1,4 +1,4 @@
-"""Builds keys of the replica's databases. The table in `records` lists them."""
+"""Builds keys of the replica's databases. The table in `records` lists the keys."""
 
 import struct
 

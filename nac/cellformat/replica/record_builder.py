@@ -37,7 +37,8 @@ _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
 
 
 class SecretsRow(NamedTuple):
-    """A secret and, during a rotation, the next secret. Both are sealed with the master key, in different contexts."""
+    """A secret and, during a rotation, the next secret. The secret and the next secret are sealed with the master
+    key, in different contexts."""
 
     sealed: bytes | None
     context: str

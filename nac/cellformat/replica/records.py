@@ -1,7 +1,8 @@
-"""Records of a cell's LMDB replica. The agent writes them, and radiusd's module reads them.
+"""Records of a cell's LMDB replica. The agent writes the records, and radiusd's module reads them.
 
-A record is the msgpack of one of these structs. New fields must be at the end and have a default, so that a module
-can read records of a newer agent. Any other change needs a new `FORMAT`. The agent then rebuilds the file.
+A record is the msgpack of one of the structs in this module. New fields must be at the end and have a default, so
+that a module can read records of a newer agent. Any change except new fields at the end needs a new `FORMAT`. The
+agent then rebuilds the file.
 
 LMDB databases and their keys; integers are big-endian, `tenant` is the tenant's number:
 
@@ -116,7 +117,7 @@ class SlotRecord(Record, frozen=True, array_like=True):
 class SiteRecord(Record, frozen=True, array_like=True):
     site_id: str
     name: str
-    # "" if the site has no policy. Then all its requests are denied.
+    # "" if the site has no policy. Then all requests of the site are denied.
     policy_id: str
     # JSON of the site's own fallback; b"" to use the policy's fallback.
     fallback: bytes = b""
@@ -162,12 +163,12 @@ class EndpointRecord(Record, frozen=True, array_like=True):
     name: str
     # active | blocked | discovered | ignored. Discovered and ignored endpoints are not approved.
     status: str
-    # Groups to which people assigned the endpoint. They count only if it is approved.
+    # Groups to which people assigned the endpoint. The groups count only if the endpoint is approved.
     groups: tuple[str, ...]
     # End of the approval in epoch seconds; 0 means never.
     valid_until: int
     attributes: dict[str, str]
-    # Detected properties. They also count for unapproved devices.
+    # Detected properties. These properties also count for unapproved devices.
     vendor: str = ""
     profile: str = ""
     # Confidence of the profile, 0 to 100; 100 if a person set the profile.
@@ -200,7 +201,7 @@ class UserRecord(Record, frozen=True, array_like=True):
 
 
 def nt_hash_context(user_id: object) -> str:
-    """Return the context in which an NT hash is sealed. It differs from the context of the password.
+    """Return the context in which an NT hash is sealed. This context differs from the context of the password.
 
     So a sealed hash cannot replace a sealed password.
     """
@@ -282,7 +283,7 @@ class TrustedAuthority(Record, frozen=True, array_like=True):
     authority_id: str
     # SubjectPublicKeyInfo (RFC 5280 4.1.2.7) of the key that must have signed a certificate.
     public_key: bytes
-    # Whether Admit created it for the tenant.
+    # Whether Admit created the authority for the tenant.
     own: bool
     # Whether this authority, or an authority above it, was revoked.
     revoked: bool
@@ -293,7 +294,7 @@ class TrustedAuthority(Record, frozen=True, array_like=True):
 
 
 class IssuerRecord(Record, frozen=True, array_like=True):
-    """The authorities with one name. There are several after a renewal with another key."""
+    """The authorities with one name. One name has several authorities after a renewal with another key."""
 
     authorities: tuple[TrustedAuthority, ...]
 

@@ -1,4 +1,5 @@
-"""The replica. The agent writes it and radiusd's module reads it, and neither waits for the other.
+"""The replica. The agent writes the replica and radiusd's module reads it. The agent and the module do not wait for
+each other.
 
 A rebuild writes a new generation and then renames `current`. Readers see either the old or the new data completely. If
 the writer is killed, readers continue with the old data.
@@ -66,7 +67,8 @@ _decode_external_status = msgspec.msgpack.Decoder(ExternalStatusRecord).decode
 
 
 class ReplicaReader:
-    """Reads a replica. Open it once per process, after the fork, because LMDB allows only one. Threads share it."""
+    """Reads a replica. Open the reader once per process, after the fork, because LMDB allows only one environment
+    for each file. All threads of the process share the reader."""
 
     def __init__(self, directory: str | Path) -> None:
         self._directory = Path(directory)
@@ -90,7 +92,7 @@ class ReplicaReader:
             raise ReplicaDamaged(f"cannot read the replica in {self._directory}: {exc}") from exc
 
     def close(self) -> None:
-        """Close the replica. All its views must have ended."""
+        """Close the replica. All views of the replica must have ended."""
         with self._lock:
             if self._opened is not None:
                 self._opened.environment.close()
@@ -98,7 +100,8 @@ class ReplicaReader:
             self._look_at = 0.0
 
     def _look(self) -> None:
-        """Switch to the current generation. If it cannot be read, continue with the open one."""
+        """Switch to the current generation. If the current generation cannot be read, continue with the open
+        generation."""
         with self._lock:
             if time.monotonic() < self._look_at:
                 return
@@ -151,7 +154,7 @@ class _Generation:
 class ReplicaView:
     """A read transaction. The methods return a record, or None if it does not exist.
 
-    They raise msgspec.DecodeError for an invalid record, and lmdb.Error for damage.
+    The methods raise msgspec.DecodeError for an invalid record, and lmdb.Error for damage.
     """
 
     __slots__ = ("_from", "_get", "_transaction")
@@ -172,7 +175,8 @@ class ReplicaView:
 
     @property
     def version(self) -> tuple[str, int]:
-        """Generation and transaction. They change with every commit, so data is valid while the version is the same."""
+        """Generation and transaction. Generation and transaction change with every commit, so data is valid while
+        the version is the same."""
         return self._from.name, self._transaction.id()
 
     def slot(self, number: int) -> SlotRecord | None:

@@ -47,7 +47,8 @@ class ReplicaWriter:
     """The only writer of a replica directory. Methods raise ReplicaDamaged if LMDB finds damage.
 
     `fresh` starts a new generation. Readers continue with the current one until the first batch commits. Raises
-    ReplicaMissing (unknown format) or ReplicaDamaged if the current file cannot be used. Open it with `fresh` then.
+    ReplicaMissing (unknown format) or ReplicaDamaged if the current file cannot be used. In this case, open the
+    writer with `fresh`.
     """
 
     def __init__(self, directory: str | Path, *, fresh: bool = False, map_size_bytes: int = files.MAP_BYTES) -> None:
@@ -79,13 +80,13 @@ class ReplicaWriter:
         return WriteBatch(self, self._environment, self._databases)
 
     def rebuild(self) -> None:
-        """Continue with a new, empty generation. Readers switch to it at its first commit."""
+        """Continue with a new, empty generation. Readers switch to the new generation at its first commit."""
         self._environment.close()
         self._generation, self._published = files.create_generation(self._directory), False
         self._open()
 
     def meta(self, name: str) -> str:
-        """Return a value of the database `meta`; "" if it was never set."""
+        """Return a value of the database `meta`; "" if the value was never set."""
         with _translate_lmdb_errors(), self._environment.begin() as transaction:
             value = transaction.get(name.encode(), db=self._databases["meta"])
         return "" if value is None else value.decode()
@@ -100,7 +101,7 @@ class ReplicaWriter:
         os.close(self._owner)
 
     def committed(self) -> None:
-        """Publish the generation if it is new. A batch calls this after its commit."""
+        """Publish the generation if it is new. A batch calls this method after its commit."""
         if not self._published:
             files.publish_generation(self._directory, self._generation)
             self._published = True
@@ -214,7 +215,7 @@ class WriteBatch:
         self._put("pool_stocks", keys.by_id(tenant, record.pool_id), stock)
 
     def delete_pool(self, tenant: int, pool_id: str) -> None:
-        """Delete a pool. Its leases are separate records, which stay."""
+        """Delete a pool. The leases of the pool are separate records, which stay."""
         known = self._known_stock(tenant, pool_id)
         if known is not None:
             self._forget_pool_name(tenant, pool_id, known)

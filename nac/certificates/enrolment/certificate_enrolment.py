@@ -1,6 +1,7 @@
 """Issues certificates for signing requests: first enrolments with a secret, and renewals.
 
-Responses can get lost on the network. For REPEAT_WINDOW, a repeated request gets the same certificate.
+Responses can get lost on the network. Within REPEAT_WINDOW, a repeated request gets the same certificate as the
+first request.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,7 +56,7 @@ def find_repeated_renewal(
 
 
 def _load_repeated(session: Session, row: Certificate | None, request: SigningRequest) -> IssuedCertificate | None:
-    """Return the certificate of `row`; None if the request has other names.
+    """Return the certificate of `row`; None if the names in the request differ from the names in the certificate.
 
     Raises AnswerUnderWay while another process signs the certificate.
     """
@@ -120,7 +121,7 @@ class NameBinding(Protocol):
 def resolve_names(secret: NameBinding, request: SigningRequest | None) -> tuple[str, tuple[San, ...]]:
     """Return common name and alternative names: the names of the secret or, if it has no names, of the request.
 
-    If the secret has only alternative names, one of these becomes the common name.
+    If the secret has only alternative names, one alternative name becomes the common name.
     """
     bound = tuple(map(parse_san, secret.sans))
     proposed = request.common_name if request else ""
@@ -274,7 +275,7 @@ def record_renewal_refusal(
 ) -> None:
     """Record the refusal in the audit log.
 
-    Call it in a transaction of its own, because the refusal rolls back the transaction of the renewal.
+    Call this function in a separate transaction, because the refusal rolls back the transaction of the renewal.
     """
     audit.append(
         session,

@@ -1,4 +1,4 @@
-"""Rate limit for wrong enrolment secrets. Its counts are in memory, so a restart resets them."""
+"""Rate limit for wrong enrolment secrets. The counts of wrong secrets are in memory, so a restart resets them."""
 
 import math
 import threading
@@ -16,7 +16,8 @@ _MAX_SOURCES = 10_000
 
 
 class GuessLimiter:
-    """Counts wrong secrets by tenant and source address. If full, it drops the source that was inactive longest."""
+    """Counts wrong secrets by tenant and source address. If the table is full, the limiter drops the source that
+    was inactive longest."""
 
     def __init__(self, *, most: int = _MAX_GUESSES, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most

@@ -58,7 +58,7 @@ class EnrolmentSecretText(BearerSecret):
 
 @dataclass(frozen=True, slots=True)
 class CreatedSecret:
-    """A new secret. `token` is the only copy of its text, because Admit stores only a hash."""
+    """A new secret. `token` is the only copy of the secret's text, because Admit stores only a hash."""
 
     row: EnrolmentSecret
     token: EnrolmentSecretText = field(repr=False)
@@ -66,10 +66,11 @@ class CreatedSecret:
 
 @dataclass(frozen=True, slots=True)
 class LockedSecret:
-    """A secret that a device presented correctly. Its row is locked, so concurrent redemptions wait."""
+    """A secret that a device presented correctly. The row of the secret is locked, so concurrent redemptions
+    wait."""
 
     row: EnrolmentSecret
-    # Reason why the secret issues no further certificate; None if it can.
+    # Reason why the secret issues no further certificate; None if the secret can still issue certificates.
     refusal: RefusalReason | None
 
     def take(self, now: datetime) -> EnrolmentSecret:
@@ -102,9 +103,10 @@ def create_secret(
 ) -> CreatedSecret:
     """Create a secret that issues certificates of `profile`, up to `uses` times within `life`.
 
-    With a common name or alternative names (`kind:value`), certificates can have only these names. By default, an
-    endpoint or user supplies its names. Without names, the requester chooses them. A secret with one use is for one
-    device, so it needs names or `any_name`. Raises InvalidEnrolmentSecret or CertificateRefused.
+    With a common name or alternative names (`kind:value`), the certificates of this secret can have only these
+    names. By default, an endpoint or user supplies its names. Without names, the requester chooses the names. A
+    secret with one use is for one device, so it needs names or `any_name`. Raises InvalidEnrolmentSecret or
+    CertificateRefused.
     """
     _require_limits(kind, profile, uses, life)
     holder = find_holder(session, tenant_id=tenant_id, mac=endpoint_mac, user_name=user_name)
@@ -188,9 +190,9 @@ def redeem_secret(
 ) -> EnrolmentSecret:
     """Use the secret with the public id or name `name` once, and lock it until the commit.
 
-    Two concurrent requests cannot share the last use. A failed request takes no use, because its transaction is rolled
-    back. If a signature fails, the next request after `intents.STALE_AFTER` returns its use. Raises SecretRefused. The
-    caller records the refusal in a transaction of its own (`record_refusal`).
+    Two concurrent requests cannot share the last use. A failed request takes no use, because its transaction is
+    rolled back. If a signature fails, the next request after `intents.STALE_AFTER` returns its use. Raises
+    SecretRefused. The caller records the refusal in a separate transaction (`record_refusal`).
     """
     return lock_secret(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=now).take(now)
 
@@ -211,7 +213,7 @@ def lock_secret(
 
 
 def _return_abandoned_uses(session: Session, row: EnrolmentSecret, now: datetime) -> bool:
-    """Give the secret the uses of its abandoned certificates back. Waits for running signatures."""
+    """Give the uses of abandoned certificates back to the secret. Waits for running signatures."""
     of_it, age = Certificate.secret_id == row.id, intents.STALE_AFTER
     actor = f"{row.kind}:{row.public_id}"
     intents.wait_for_signatures(session, tenant_id=row.tenant_id, which=of_it)
@@ -238,7 +240,7 @@ def _find_refusal_reason(
 ) -> RefusalReason | None:
     """Return the reason to refuse the secret, or None.
 
-    Checks the secret's text first, because only its holder may learn the other reasons.
+    Checks the secret's text first, because only the holder of the secret may learn the other reasons.
     """
     if row is None:
         return "unknown"
@@ -260,7 +262,8 @@ def _find_refusal_reason(
 
 
 def is_holder_barred(session: Session, tenant_id: TenantId, endpoint_id: UUID | None, user_id: UUID | None) -> bool:
-    """Whether the endpoint is blocked or the user is disabled. Such holders get no certificate."""
+    """Whether the endpoint is blocked or the user is disabled. Blocked endpoints and disabled users get no
+    certificate."""
     endpoint = repository.get_endpoint(session, tenant_id, endpoint_id) if endpoint_id else None
     user = repository.get_user(session, tenant_id, user_id) if user_id else None
     return bool((endpoint and endpoint.status == "blocked") or (user and user.disabled))
@@ -299,7 +302,7 @@ def list_unknown_authorities(session: Session, known: Collection[UUID]) -> Seque
 
 
 def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> EnrolmentSecret:
-    """Revoke the secret. Its certificates stay valid. Can be repeated."""
+    """Revoke the secret. Certificates that devices got with the secret stay valid. Can be repeated."""
     row = require_secret(session, tenant_id=tenant_id, name=name, lock=True)
     if row.revoked_at is None:
         row.revoked_at = utc_now()

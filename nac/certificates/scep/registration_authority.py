@@ -1,7 +1,8 @@
 """A tenant's SCEP registration authority: a certificate with an RSA key, because the issuing CA has an ECDSA key.
 
-Devices encrypt requests to it, and it signs responses. Admit creates it on first use, and replaces it before it
-expires or if the issuing authority changes. Former certificates work until they expire, because devices cache them.
+Devices encrypt requests to the registration authority, which signs responses. Admit creates the certificate on
+first use, and replaces it before it expires or if the issuing authority changes. Former certificates work until
+they expire, because devices cache the certificates.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ def ensure_registration_authority(
             )
             commit_intent(session)
             certificates.lock_tenant(session, tenant_id)
-            # Another process may have created one meanwhile. Then the worker abandons this reservation.
+            # Another process may have created a certificate meanwhile. Then the worker abandons this reservation.
             rows = certificates.list_usable_by_profile(session, tenant_id, PROFILE, now)
             if not _is_current(session, tenant_id, rows, now):
                 rows = [_issue_certificate(session, reservation, signing, now), *rows]

@@ -171,7 +171,8 @@ def is_own_challenge(challenge: str) -> bool:
 
 
 def split_challenge(challenge: str) -> tuple[str, str]:
-    """Split an Admit challenge into public id and secret. Any other challenge yields empty strings."""
+    """Split an Admit challenge into public id and secret. A challenge that Admit did not create yields empty
+    strings."""
     token = EnrolmentSecretText.parse(challenge)
     return (token.public_id, token.secret) if token else ("", "")
 
@@ -225,7 +226,8 @@ def enrol_with_permit(
 def require_renewable_certificate(
     session: Session, *, tenant_id: TenantId, opened: OpenedMessage, now: datetime
 ) -> Certificate:
-    """Return the certificate whose key signed the request. Raises RenewalRefused if it cannot be renewed."""
+    """Return the certificate whose key signed the request. Raises RenewalRefused if the certificate cannot be
+    renewed."""
     return require_renewable(session, tenant_id=tenant_id, shown=opened.message.signer, now=now)
 
 

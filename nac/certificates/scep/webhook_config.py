@@ -64,7 +64,8 @@ def require_webhook(session: Session, *, tenant_id: TenantId, lock: bool = False
 def set_webhook(
     session: Session, *, actor: str, tenant_id: TenantId, settings: WebhookSettings, sealer: Sealer, now: datetime
 ) -> str:
-    """Create or replace the webhook. Returns its new secret, which cannot be read later. Raises InvalidScepWebhook."""
+    """Create or replace the webhook. Returns the webhook's new secret, which cannot be read later. Raises
+    InvalidScepWebhook."""
     _require_valid(settings)
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     document = msgspec.to_builtins(settings)

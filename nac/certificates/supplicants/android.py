@@ -1,4 +1,5 @@
-"""Instructions for Android. It cannot import a Wi-Fi profile with EAP-TLS from a file, except by device management."""
+"""Instructions for Android. Android cannot import a Wi-Fi profile with EAP-TLS from a file, except by device
+management."""
 
 from nac.certificates.supplicants.network import SupplicantNetwork
 

@@ -4,7 +4,8 @@ import re
 
 from nac.certificates.supplicants.network import IdentityFiles, SupplicantNetwork
 
-# Text that wpa_supplicant accepts in quotes. It has no escapes, so other text is written as hexadecimal digits.
+# Text that wpa_supplicant accepts in quotes. Quoted text has no escapes, so other text is written as hexadecimal
+# digits.
 _QUOTABLE = re.compile(r"[A-Za-z0-9 !#$%&'()*+,./:;<=>?@\[\]^_`{|}~-]*")
 _PLAIN_SSID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]*(?<! )")
 

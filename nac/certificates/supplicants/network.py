@@ -22,7 +22,7 @@ class InvalidNetwork(InvalidInput):
 class SupplicantNetwork:
     """A network with EAP-TLS. Devices accept servers named in `server_names` with certificates below `anchors`.
 
-    Create it with `describe_network`.
+    Create this object with `describe_network`.
     """
 
     tenant_id: UUID
@@ -41,7 +41,7 @@ class SupplicantNetwork:
     def stable_uuid(self, part: str) -> UUID:
         """Return the UUID of a part of the network.
 
-        It is the same at each export, so that a new file replaces the settings from an older file.
+        The UUID does not change between exports, so that a new file replaces the settings from an older file.
         """
         return uuid5(self.tenant_id, f"{self.ssid}\0{part}")
 

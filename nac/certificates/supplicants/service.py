@@ -96,7 +96,7 @@ EXPORTERS: Mapping[str, Callable[[SupplicantNetwork, str, str], dict[str, bytes]
 
 
 def export_files(network: SupplicantNetwork, *, form: str, identity: str, folder: str) -> dict[str, bytes]:
-    """Return the configuration files by name. They refer to the device's certificate and key in `folder`."""
+    """Return the configuration files by name. The files refer to the device's certificate and key in `folder`."""
     return EXPORTERS[form](network, require_identity(identity), folder)
 
 

@@ -25,7 +25,8 @@ NAS_EFFECTS: Final = (Effect.FACTS, Effect.TRUST, Effect.REJECTION)
 
 @dataclass(frozen=True, slots=True)
 class RouteDeclaration:
-    """Declaration of a route: permissions that all requests need, those that some need, and effects."""
+    """Declaration of a route: permissions that all requests need, permissions that some requests need, and
+    effects."""
 
     operation: str
     always: frozenset[Permission]
@@ -56,11 +57,11 @@ EFFECT_CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class PermissionPair:
-    """Two permissions that have more effects in combination."""
+    """Two permissions that together have more effects than the two separately."""
 
     first: Permission
     second: Permission
-    # Effects that need both.
+    # Effects that need both permissions of the pair.
     reached: frozenset[ReachedEffect]
     chains: tuple[str, ...]
 

@@ -30,14 +30,14 @@ class MspRef:
     is_suspended: bool = False
 
 
-# Stand-ins for unknown ids. With them, Admit takes the same time to reject unknown and foreign ids.
+# Stand-ins for unknown ids. With these stand-ins, Admit takes the same time to reject unknown and foreign ids.
 UNKNOWN_MSP: Final = MspRef(MspId(UUID(int=0)))
 UNKNOWN_TENANT: Final = TenantRef(TenantId(UUID(int=0)), UNKNOWN_MSP.msp_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Permissions for a tenant or an MSP. If both ids are None, they are for the platform."""
+    """Permissions for a tenant or an MSP. If both ids are None, the permissions are for the platform."""
 
     permissions: frozenset[Permission]
     msp_id: MspId | None = None
@@ -123,7 +123,8 @@ class Principal:
     token_id: UUID | None = None
 
     def on_tenant(self, place: TenantRef) -> frozenset[Permission]:
-        """Permissions of the caller for the tenant, of every level. Those of MSP level have no effect on a tenant."""
+        """Permissions of the caller for the tenant, of every level. Permissions of MSP level have no effect on a
+        tenant."""
         return _union_all(grant.permissions for grant in self.grants if grant.covers_tenant(place))
 
     def level_on_tenant(self, place: TenantRef, permission: Permission) -> PermissionLevel:
@@ -140,12 +141,13 @@ class Principal:
         return _union_all(grant.permissions for grant in self.grants if grant.level is PermissionLevel.PLATFORM)
 
     def get_only_msp(self) -> MspId | None:
-        """The only MSP on which the caller has grants; None if there are several. None with grants on the platform."""
+        """The only MSP on which the caller has grants; None if the caller has grants on several MSPs. None if the
+        caller has grants on the platform."""
         found = {grant.msp_id for grant in self.grants if grant.tenant_id is None}
         return found.pop() if len(found) == 1 else None
 
     def msps(self, permission: Permission) -> frozenset[MspId] | None:
-        """MSPs for which the caller has the permission, including suspended MSPs. None for all MSPs."""
+        """MSPs for which the caller has the permission, including suspended MSPs. None means all MSPs."""
         if permission in self.on_platform():
             return None
         own = {each.msp_id for each in self.grants if each.level is PermissionLevel.MSP and each.msp_id is not None}
@@ -163,7 +165,7 @@ class Principal:
         )
 
     def tenants_of(self, msp_id: MspId) -> frozenset[TenantId] | None:
-        """Tenants of the MSP that grants on the MSP or the platform include. None for all its tenants."""
+        """Tenants of the MSP that grants on the MSP or the platform include. None means all tenants of the MSP."""
         if any(
             each.level is PermissionLevel.PLATFORM or (each.msp_id == msp_id and each.chosen is None)
             for each in self.grants
@@ -173,7 +175,7 @@ class Principal:
 
 
 def filter_grants_of_owner(grants: Iterable[Grant], owner: Owner) -> tuple[Grant, ...]:
-    """Grants on this owner itself. A sign-in by the owner's identity provider is valid only for these."""
+    """Grants on this owner itself. A sign-in by the owner's identity provider is valid only for these grants."""
     return tuple(each for each in grants if (each.msp_id, each.tenant_id) == (owner.msp_id, owner.tenant_id))
 
 

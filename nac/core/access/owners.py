@@ -31,7 +31,7 @@ class Owner:
         return {"msp_id": self.msp_id, "tenant_id": self.tenant_id}
 
     def owns(self, table: Any) -> ColumnElement[bool]:  # noqa: ANN401 -- any model with these two columns
-        """SQL condition for rows of this owner. Rows of its tenants do not match.
+        """SQL condition for rows of this owner. Rows of the MSP's tenants do not match.
 
         The condition uses `=`, because indexes do not support IS NOT DISTINCT FROM.
         """

@@ -1,4 +1,5 @@
-"""Permissions for services and routes. `nac.kit.permissions` declares them, because models name them too."""
+"""Permissions for services and routes. `nac.kit.permissions` declares the permissions, because models name them
+too."""
 
 from nac.kit.permissions import Permission, PermissionLevel
 
@@ -6,5 +7,5 @@ __all__ = ["Permission", "PermissionLevel", "permissions_at"]
 
 
 def permissions_at(level: PermissionLevel) -> frozenset[Permission]:
-    """Permissions that can be granted at this level, including those of lower levels."""
+    """Permissions that can be granted at this level, including permissions of lower levels."""
     return frozenset(permission for permission in Permission if permission.level <= level)

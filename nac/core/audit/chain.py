@@ -24,7 +24,8 @@ def chain_name(owner: Owner) -> str:
 
 
 def chain_owner(entry: AuditEntry) -> Owner:
-    """Owner whose chain contains the entry. All changes of a tenant are in its chain, even those by the platform."""
+    """Owner whose chain contains the entry. All changes of a tenant are in the tenant's chain, even changes by the
+    platform."""
     if entry.tenant_id is not None:
         return Owner(tenant_id=TenantId(entry.tenant_id))
     return Owner(None if entry.msp_id is None else MspId(entry.msp_id))
@@ -44,7 +45,8 @@ def head_text(chain: str, *, position: int, digest: bytes, at: datetime) -> str:
 
 
 def first_hash(chain: str) -> bytes:
-    """Hash before the first entry. It contains the chain's name: entries of one chain do not fit into another chain."""
+    """Hash before the first entry. The first hash contains the chain's name: entries of one chain do not fit into
+    another chain."""
     return hashlib.sha256(f"{CHAIN_FORMAT} {chain}".encode()).digest()
 
 

@@ -95,7 +95,8 @@ def append_difference(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> None:
-    """Add an entry with the values that differ. Adds no entry if all are equal. Both mappings must have equal keys."""
+    """Add an entry with the values that differ. Adds no entry if all are equal. The two mappings must have equal
+    keys."""
     if changed := [key for key in after if after[key] != before[key]]:
         append(
             session,

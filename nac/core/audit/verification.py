@@ -1,4 +1,4 @@
-"""Verification of an audit log export. It needs no database and no Admit installation."""
+"""Verification of an audit log export. The verification needs no database and no Admit installation."""
 
 import base64
 import json
@@ -47,7 +47,8 @@ class ChainVerification:
 
 
 def verify_export(lines: Iterable[str], *, known: Sequence[KnownHead] = (), public_key: str = "") -> ChainVerification:
-    """Verify an export against heads that the auditor stored earlier. Raises InvalidInput if it is not an export.
+    """Verify an export against heads that the auditor stored earlier. Raises InvalidInput if the file is not an
+    export.
 
     `public_key` is the platform's key in PEM, if the auditor has it from another source.
     """
@@ -95,7 +96,8 @@ def parse_known_head(text: str) -> KnownHead:
 def _verify_entry(
     result: ChainVerification, row: dict[str, Any], number: int, previous: bytes, seen: set[int]
 ) -> bytes:
-    """Check an entry. Returns its stored hash: one wrong entry then causes no errors in the following ones."""
+    """Check an entry. Returns the entry's stored hash: one wrong entry then causes no errors in the following
+    entries."""
     position, stored = _parse_position(row.get("position"), number), _parse_digest(row.get("hash"), number)
     where = f"entry {position} (line {number})"
     if position != result.last + 1:

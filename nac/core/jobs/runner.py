@@ -2,9 +2,9 @@
 
 A worker leases a job for the time LEASE. If the worker fails, another worker continues the job.
 
-Workers lease jobs as database role admit_worker, and run them as admit_app with the permissions of the job's caller.
-No step runs twice. A job with one transaction records its end in that transaction. A job with several transactions
-records its progress in each. A worker that lost its lease cannot commit.
+Workers lease jobs as database role admit_worker, and run them as admit_app with the permissions of the job's
+caller. No step runs twice. A job with one transaction records its end in that transaction. A job with several
+transactions records its progress in each transaction. A worker that lost its lease cannot commit.
 """
 
 import logging
@@ -81,7 +81,7 @@ class JobRun:
     id: UUID = field(init=False)
     owner: Owner = field(init=False)
     actor: str = field(init=False)
-    # Number of leases. It increases each time a worker takes the job.
+    # Number of leases. This number increases each time a worker takes the job.
     takes: int = field(init=False)
     # Last progress that `save_place` stored.
     place: Mapping[str, Any] = field(init=False)
@@ -106,7 +106,8 @@ class JobRun:
             self.hold(session)
 
     def tell(self, done: int, total: int | None = None) -> None:
-        """Report the progress, visible at once. Call it often: it writes only once a second and every thousand rows."""
+        """Report the progress, visible at once. Call this function often: it writes only once a second and every
+        thousand rows."""
         now = time.monotonic()
         if now - self._reported_at < _PROGRESS_SECONDS and done < self._reported_done + _PROGRESS_ROWS:
             return
@@ -165,7 +166,7 @@ JobHandler = SingleTransactionHandler | MultiTransactionHandler
 
 
 def take_job(job_id: UUID, *, unseal: Unseal, app_engine: Engine, engine: Engine | None = None) -> JobRun | None:
-    """Lease a queued job. Returns None if it must not run now. `engine` connects as admit_worker."""
+    """Lease a queued job. Returns None if the job must not run now. `engine` connects as admit_worker."""
     with session_scope(PlatformScope(), engine=engine) as session:
         job = repository.take(session, job_id, lease=LEASE, most=MAX_RUNNING)
     return None if job is None else JobRun(job, unseal, app_engine)
@@ -188,7 +189,7 @@ def execute_job(run: JobRun, handler: JobHandler) -> None:
 
 
 def postpone_job(run: JobRun, exc: Exception, *, after: timedelta) -> None:
-    """Queue the job again. Its problem shows clients why it waits."""
+    """Queue the job again. The problem of the job shows clients why the job waits."""
     values = {"due_at": utc_now() + after, "failures": run.job.failures + 1, "problem": _describe(exc)}
     _finish(run, state="queued", ended_at=None, **values)
 

@@ -121,7 +121,8 @@ def list_jobs(
     kind: str = "",
     span: PageSpan | None = None,
 ) -> Sequence[Job]:
-    """List jobs, by default newest first. `states` selects jobs in these states; empty selects all."""
+    """List jobs, by default newest first. `states` selects jobs in these states; an empty `states` selects all
+    jobs."""
     return repository.search(session, owner, states=states, kind=kind, span=span or ORDERS.first(), in_full=True).rows
 
 
@@ -140,7 +141,7 @@ def require_job(session: Session, *, owner: Owner, job_id: UUID, lock: bool = Fa
 
 
 def cancel_job(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
-    """Cancel a job. A running job stops at its next step; its committed transactions stay.
+    """Cancel a job. A running job stops at its next step. The changes of its committed transactions stay.
 
     Raises JobNotFound, and Conflict if the job has ended.
     """

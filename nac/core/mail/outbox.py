@@ -92,6 +92,6 @@ def _postpone(mail: Mail, error: str, engine: Engine | None) -> None:
 
 
 def prune(*, engine: Engine | None = None) -> int:
-    """Delete mails that ended more than RETENTION ago. Returns their number."""
+    """Delete mails that ended more than RETENTION ago. Returns the number of deleted mails."""
     with session_scope(PlatformScope(), engine=engine) as session:
         return repository.delete_ended(session, before=utc_now() - RETENTION)

@@ -38,7 +38,7 @@ class MailServer:
     sender: str
     user: str = ""
     password: str = field(default="", repr=False)
-    # CA certificates in PEM; None uses those of the system.
+    # CA certificates in PEM; None uses the certificates of the system.
     trusted: str | None = None
 
     @classmethod
@@ -76,7 +76,8 @@ class MailServer:
 
 
 def build_message(written: RenderedMail, *, mail_id: UUID, sender: str, recipient: str) -> EmailMessage:
-    """Build the message. All attempts have the same Message-ID, so that servers can recognise duplicates."""
+    """Build the message. All attempts to send a message have the same Message-ID, so that servers can recognise
+    duplicates."""
     name, address = parseaddr(sender)
     message = EmailMessage()
     message["From"] = Address(to_one_line(name), addr_spec=address)

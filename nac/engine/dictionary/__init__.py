@@ -1,4 +1,4 @@
-"""The RADIUS dictionaries of a cell's radiusd. The agent of the cell uploads them to PostgreSQL.
+"""The RADIUS dictionaries of a cell's radiusd. The agent of the cell uploads the dictionaries to PostgreSQL.
 
 The agent reads the files with `read_dictionary` and uploads the result of `to_json`. Pass the result of `from_json` to
 `compile_policy(..., replies=...)`, which then checks replies.

@@ -15,7 +15,7 @@ def encode_attribute(dictionary: Dictionary, name: str, value: str, tag: int | N
     """Return the encoded attribute, including its headers.
 
     Raises ValueError for unknown attributes, values that do not fit, encrypted attributes and parts of TLVs. Admit
-    never sends the latter two.
+    never sends encrypted attributes and parts of TLVs.
     """
     dictionary.check(name, value, tag)
     found = dictionary.attributes[name.lower()]

@@ -25,7 +25,8 @@ class VendorFormat:
 class DictionaryAttribute:
     """An attribute. `name` is as in the file.
 
-    All other fields are from the last definition of its number, with which radiusd parses and encodes.
+    All fields except `name` are from the last definition of the attribute's number, with which radiusd parses and
+    encodes.
     """
 
     name: str
@@ -56,9 +57,9 @@ class Dictionary:
     def check(self, attribute: str, value: str, tag: int | None) -> None:
         """Raise ValueError unless radiusd accepts this value in a reply. The message is for the author of the policy.
 
-        radiusd replaces a value that it cannot parse by zero and accepts the device, so this check must be complete. It
-        also rejects values that radiusd accepts by mistake: "3600s" as the name of a value, 4294967296 as 0, a host
-        name as an address.
+        radiusd replaces a value that it cannot parse by zero and accepts the device, so this check must be
+        complete. The check also rejects values that radiusd accepts by mistake: "3600s" as the name of a value,
+        4294967296 as 0, a host name as an address.
         """
         found = self._require(attribute)
         require_replyable(found.name, found.vendor, found.number, found.type, found.encrypt, nested=found.nested)

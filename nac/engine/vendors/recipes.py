@@ -1,6 +1,6 @@
 """Requests about live sessions that a vendor's NASes accept (RFC 5176): port, identification and steps.
 
-`read_recipe` reads them from the table `coa` of a vendor file.
+`read_recipe` reads port, identification and steps from the table `coa` of a vendor file.
 """
 
 from collections.abc import Callable, Mapping

@@ -170,7 +170,7 @@ def _find_collisions(
 
 
 def _render_reply_attributes(results: Results, used: set[str]) -> Iterator[RenderedAttribute]:
-    """Yield the attributes of `reply`. An attribute that a key already sends gets one more value."""
+    """Yield the attributes of `reply`. An attribute that an earlier key already sends gets one value more."""
     for index, item in enumerate(results.reply):
         if item.operator == ":=" and item.attribute.lower() in used:
             item = ReplyAttribute(item.attribute, "+=", item.value, item.tag)

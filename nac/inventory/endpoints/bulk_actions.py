@@ -81,7 +81,8 @@ def block_endpoints(
 def unblock_endpoints(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """Unblock endpoints; return how many were blocked. Raises RowsRefused, also for discovered or ignored ones."""
+    """Unblock endpoints; return how many were blocked. Raises RowsRefused, also for discovered or ignored
+    endpoints."""
     reader = RowReader()
     found = _lock_endpoints(session, tenant_id, macs, reader)
     for line, endpoint in found:

@@ -1,7 +1,7 @@
 """Turns sightings into endpoints, with vendor, profile and groups by rule. Runs in the worker.
 
-The worker processes only changed addresses (nac.inventory.endpoints.enrichment_queue), in bounded batches. It does not
-write unchanged rows, so cells receive no needless changes.
+The worker processes only changed addresses (nac.inventory.endpoints.enrichment_queue), in bounded batches. The
+worker does not write unchanged rows, so cells receive no needless changes.
 """
 
 import json
@@ -60,7 +60,8 @@ _UPDATE_SQL = text(
 
 
 def enrich_batch(session: Session, *, tenant_id: TenantId) -> int:
-    """Process one batch of the tenant. Return its size; 0 if nothing is queued or another worker has the queue."""
+    """Process one batch of the tenant. Return the number of processed addresses; 0 if no address is queued or
+    another worker has the queue."""
     if not enrichment_queue.try_lock_queue(session, tenant_id=tenant_id):
         return 0
     macs = enrichment_queue.take_batch(session, tenant_id=tenant_id, limit=BATCH_SIZE)
@@ -111,7 +112,7 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
 
 
 def _remaining_capacity(session: Session, tenant_id: TenantId) -> tuple[int, int]:
-    """Return how many more endpoints can be discovered, in total and with random addresses."""
+    """Return how many endpoints can still be discovered, in total and with random addresses."""
     waiting, random = session.execute(
         select(func.count(), func.count().filter(IS_RANDOM_ENDPOINT)).where(
             Endpoint.tenant_id == tenant_id, Endpoint.status == "discovered"
@@ -180,7 +181,8 @@ def _lock_rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
 
 
 def _compile_or_none(group_id: UUID, rule: object) -> Policy | None:
-    """Return the compiled rule, or None if this version does not accept it. The group then keeps its members."""
+    """Return the compiled rule, or None if this version does not accept it. If the version does not accept the
+    rule, the group keeps its members."""
     try:
         return compile_rule(rule)
     except InvalidRule as exc:

@@ -22,7 +22,7 @@ _TAKE_SQL = text(
 
 
 def enqueue(session: Session, *, tenant_id: TenantId, macs: Iterable[str]) -> None:
-    """Queue addresses. The worker processes them within a second of the commit."""
+    """Queue addresses. The worker processes the addresses within a second of the commit."""
     rows = [{"tenant_id": tenant_id, "mac": mac} for mac in macs]
     if rows:
         session.execute(insert(EndpointWork), rows)

@@ -28,7 +28,7 @@ def record_expired_approvals(session: Session) -> int:
 def expire_discovered(session: Session, *, tenant_id: TenantId) -> int:
     """Delete up to `DISCOVERED_BATCH_SIZE` discovered or ignored endpoints that were last seen too long ago.
 
-    Returns their number.
+    Returns the number of deleted endpoints.
     """
     now = utc_now()
     last_seen = func.coalesce(EndpointSighting.last_seen_at, Endpoint.first_seen_at, Endpoint.created_at)

@@ -16,7 +16,8 @@ from nac.models import EndpointGroup, EndpointGroupMember
 
 
 def update_group_rule(session: Session, *, actor: str, tenant_id: TenantId, name: str, rule: object) -> EndpointGroup:
-    """Set or remove the rule of a group. `rule` is a parsed JSON condition. None removes the rule and all members.
+    """Set or remove the rule of a group. `rule` is a parsed JSON condition. None as `rule` removes the rule and all
+    members.
 
     Raises InvalidRule with every mistake, and Conflict if users added members to the group.
     """

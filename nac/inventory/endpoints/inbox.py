@@ -45,7 +45,8 @@ def classify_endpoints(
     decision: InboxDecision,
     dry_run: bool = False,
 ) -> Sequence[EndpointWithSighting]:
-    """Classify the discovered endpoints that match `wanted`, all or none. Return them with their sightings.
+    """Classify the discovered endpoints that match `wanted`, all or none. Return the classified endpoints with
+    their sightings.
 
     Addresses in `wanted` can also be of ignored endpoints. Raises EndpointNotFound for other addresses, RandomAddress
     if approval would admit a random address, and SeveralMistakes for several mistakes. `dry_run` changes nothing.

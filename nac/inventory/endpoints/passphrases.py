@@ -42,7 +42,7 @@ def require_passphrase(text: str) -> str:
 def update_endpoint_psk(
     session: Session, *, actor: str, tenant_id: TenantId, mac: str, passphrase: str | None, seal: Seal
 ) -> Endpoint:
-    """Set the passphrase of an endpoint. None removes it."""
+    """Set the passphrase of an endpoint. None removes the passphrase."""
     endpoint = service.require_by_mac(session, tenant_id=tenant_id, mac=mac)
     context = f"endpoint-psk:{endpoint.id}"
     endpoint.psk_sealed = _seal_passphrase(passphrase, seal, context)
@@ -54,7 +54,7 @@ def update_endpoint_psk(
 def update_group_psk(
     session: Session, *, actor: str, tenant_id: TenantId, name: str, passphrase: str | None, seal: Seal
 ) -> EndpointGroup:
-    """Set the passphrase of a group. None removes it."""
+    """Set the passphrase of a group. None removes the passphrase."""
     group = ENDPOINT_GROUPS.require(session, tenant_id=tenant_id, name=name)
     group.psk_sealed = _seal_passphrase(passphrase, seal, f"endpoint-group-psk:{group.id}")
     session.flush()

@@ -205,7 +205,8 @@ def _build_view(endpoint: Endpoint, sighting: EndpointSighting | None) -> Endpoi
 
 
 def _sightings_by_mac(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> Mapping[str, EndpointSighting]:
-    """Return sightings by address. Each is looked up by key; otherwise PostgreSQL would scan the tenant (ADR 0014)."""
+    """Return sightings by address. Each sighting is looked up by key; otherwise PostgreSQL would scan the tenant
+    (ADR 0014)."""
     wanted = func.unnest(cast(list(macs), ARRAY(Endpoint.mac.type))).table_valued("mac").render_derived("wanted")
     of_mac = select(EndpointSighting).where(
         EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == wanted.c.mac
@@ -231,7 +232,8 @@ def _is_selective(session: Session, tenant_id: TenantId, wanted: EndpointCriteri
 
 
 def lock_by_macs(session: Session, tenant_id: TenantId, macs: Collection[str]) -> dict[str, Endpoint]:
-    """Return the endpoints that exist, locked in the order of their addresses. All callers lock in this order."""
+    """Return the endpoints that exist, locked in the order of their addresses. All callers lock in the order of
+    addresses."""
     query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs)).order_by(Endpoint.mac)
     query = query.with_for_update().execution_options(populate_existing=True)
     return {endpoint.mac: endpoint for endpoint in session.scalars(query)}

@@ -1,4 +1,5 @@
-"""Endpoints of a tenant: devices that a MAC address identifies. Their groups are in `nac.inventory.groups`."""
+"""Endpoints of a tenant: devices that a MAC address identifies. The groups of endpoints are in
+`nac.inventory.groups`."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -116,7 +117,7 @@ def create_endpoint(
 
 
 class Unset:
-    """Type of `UNSET`, which leaves a value unchanged. None has another meaning there."""
+    """Type of `UNSET`, which leaves a value unchanged. None has another meaning for these values."""
 
 
 UNSET = Unset()
@@ -169,7 +170,8 @@ def update_endpoint(
 
 
 def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> None:
-    """Delete an endpoint. A later sighting discovers it again. Raises InUse while it has valid certificates."""
+    """Delete an endpoint. A later sighting discovers the endpoint again. Raises InUse while the endpoint has valid
+    certificates."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     require_no_good_certificates(
         session,

@@ -42,7 +42,7 @@ _ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 
 
 class _StaleConnection(DirectoryUnavailable):
-    """A reused connection broke. This does not mean that the server is down."""
+    """A reused connection broke. A broken connection does not mean that the server is down."""
 
 
 class LdapDirectory:
@@ -118,7 +118,7 @@ class LdapDirectory:
 
     @asynccontextmanager
     async def _connection(self, idle: list[LdapConnection], tell: StepLog) -> AsyncIterator[LdapConnection]:
-        """Yield an idle or new connection. It becomes idle afterwards, unless an error occurs."""
+        """Yield an idle or new connection. The connection becomes idle afterwards, unless an error occurs."""
         reused = None
         while idle and reused is None:
             reused = idle.pop()
@@ -234,7 +234,8 @@ class LdapDirectory:
         raise _fault_from_result("the directory does not allow users to bind", result)
 
     async def _require_rejects_unknown_user(self, connection: LdapConnection, tell: StepLog) -> None:
-        """Raise DirectoryRefused if the server accepts any password. Tests it with a random, nonexistent user."""
+        """Raise DirectoryRefused if the server accepts any password. Tests the server with a random, nonexistent
+        user."""
         if time.monotonic() < self._trusted_until:
             return
         nobody = f"admit-{secrets.token_hex(8)}"

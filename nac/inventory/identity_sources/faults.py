@@ -1,4 +1,5 @@
-"""Faults of identity sources. Each class has a code of nac.engine.reasons; the message is the detail."""
+"""Faults of identity sources. Each class has a code of nac.engine.reasons. The message contains further information
+for administrators."""
 
 
 class SourceFault(Exception):

@@ -1,7 +1,7 @@
 """An OpenID Connect provider as an identity source, with the password grant (RFC 6749 4.3).
 
-Admit trusts only the id_token. The provider must have signed it for this client and the requested user, and it must not
-have expired.
+Admit trusts only the id_token. The provider must have signed the id_token for this client and the requested user,
+and the id_token must not have expired.
 """
 
 import time

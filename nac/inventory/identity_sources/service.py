@@ -131,7 +131,7 @@ def update_source(
 def _require_secret_again(source: IdentitySource, settings: Mapping[str, Any], secret: str | None) -> None:
     """Require the secret again if its destination changes.
 
-    Otherwise a user who cannot read the secret could make Admit send it to another server.
+    Without this check, a user who cannot read the secret could make Admit send the secret to another server.
     """
     changed = sorted(name for name in SECRET_BOUND_SETTINGS if settings.get(name) != source.settings.get(name))
     if changed and source.secret_sealed is not None and secret is None:
@@ -164,7 +164,7 @@ def list_page(
     kind: str = "",
     enabled: bool | None = None,
 ) -> Sequence[IdentitySource]:
-    """List a page of sources. `text` is a part of their names."""
+    """List a page of sources. `text` is a part of the source names."""
     query = select(IdentitySource).where(IdentitySource.tenant_id == tenant_id)
     if text:
         query = query.where(contains_text(text, IdentitySource.name))

@@ -56,7 +56,7 @@ class LdapSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fie
     start_tls: bool = False
     # Whether passwords may cross the network unencrypted.
     allow_unencrypted: bool = False
-    # Account that searches for users; "" for an anonymous search. Its password is the source's secret.
+    # Account that searches for users; "" for an anonymous search. The password of the account is the source's secret.
     bind_dn: str = ""
     # Name to bind as without a search before, such as "{user}@corp.example"; "" to search first.
     direct_bind: str = ""

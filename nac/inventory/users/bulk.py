@@ -254,7 +254,8 @@ def _hash_rows(
 
 @cache
 def _hashing_threads() -> ThreadPoolExecutor:
-    """Threads of this process that hash passwords. One for each core, because each hash needs 19 MB."""
+    """Threads of this process that hash passwords. This pool has one thread for each core, because each hash needs
+    19 MB."""
     return ThreadPoolExecutor(os.cpu_count(), "hash")
 
 

@@ -38,7 +38,7 @@ def get_by_id(session: Session, tenant_id: TenantId, user_id: UUID, *, lock: boo
 
 
 def lock_names(session: Session, tenant_id: TenantId, names: Collection[str]) -> dict[str, User]:
-    """Return the users that exist, locked in the order of their names. All callers lock in this order."""
+    """Return the users that exist, locked in the order of their names. All callers lock in the order of names."""
     wanted = func.any(literal(list(names), ARRAY(Text())))
     query = select(User).where(User.tenant_id == tenant_id, User.name == wanted).order_by(User.name)
     query = query.with_for_update().execution_options(populate_existing=True)

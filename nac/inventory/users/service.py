@@ -1,4 +1,4 @@
-"""Users of a tenant: names with a password. Their groups are in `nac.inventory.groups.USER_GROUPS`."""
+"""Users of a tenant: names with a password. The groups of users are in `nac.inventory.groups.USER_GROUPS`."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -52,8 +52,8 @@ def create_user(
 ) -> User:
     """Create a user.
 
-    `seal_for_chap` also stores the sealed password, which CHAP needs (RFC 1994 2.2). `seal_for_mschap` also stores the
-    sealed NT hash, which MS-CHAP needs. This hash is sufficient to log in (RFC 2759 8.3).
+    `seal_for_chap` also stores the password, encrypted. CHAP needs this password (RFC 1994 2.2). `seal_for_mschap`
+    also stores the NT hash, encrypted. MS-CHAP needs this hash. This hash is sufficient to log in (RFC 2759 8.3).
     """
     name = require_not_reserved("user", require_user_name(name))
     require_password(password)
@@ -115,7 +115,7 @@ def store_user(
 
 
 class Unchanged(Enum):
-    """Value that leaves the stored value unchanged. None has another meaning there."""
+    """Value that leaves the stored value unchanged. None has another meaning for these values."""
 
     AS_IT_IS = 0
 
@@ -182,7 +182,7 @@ def update_password(
     chap: bool | None = None,
     mschap: bool | None = None,
 ) -> User:
-    """Change a password. `chap` and `mschap` set whether these methods work; None leaves a setting unchanged."""
+    """Change a password. `chap` and `mschap` set whether CHAP and MS-CHAP work; None leaves a setting unchanged."""
     require_password(password)
     user = require_by_name(session, tenant_id=tenant_id, name=name)
     before = {"chap": user.password_sealed is not None, "mschap": user.nt_hash_sealed is not None}

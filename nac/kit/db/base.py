@@ -29,7 +29,7 @@ class Base(DeclarativeBase):
     reference: ClassVar[Reference | None] = None
     # People's word for the rows, if it differs from the table's name.
     plural: ClassVar[str] = ""
-    # Role in tenant files. Each table with a `tenant_id` has one.
+    # Role in tenant files. Each table with a `tenant_id` has a role.
     tenant_file: ClassVar[FileContent | FileLog | FileExclusion | None] = None
     purge: ClassVar[Purge | None] = None
     # A route that writes rows declares at least one of these effects, which a test checks. Empty for rows that record

@@ -1,6 +1,7 @@
 """Messages for violated constraints, which occur when concurrent requests conflict after their own checks.
 
-Models declare them (`nac.kit.db.declarations`). `nac.kit.db.error_translation.report_missing_at` overrides the place.
+Models declare the messages (`nac.kit.db.declarations`). `nac.kit.db.error_translation.report_missing_at` overrides
+the place.
 """
 
 from sqlalchemy import Constraint, Index

@@ -1,7 +1,7 @@
 """Declarations of models about their tables, columns and constraints, besides the schema.
 
-A model declares each where it defines the thing: class attributes of `nac.kit.db.base.Base` for its table, and `info=`
-for a column or a constraint. `nac.kit.db.constraints` collects the messages, and
+A model declares a property at the object that it describes: class attributes of `nac.kit.db.base.Base` for its
+table, and `info=` for a column or a constraint. `nac.kit.db.constraints` collects the messages, and
 `nac.onboarding.tenant_files.tables` the parts of tenant files.
 """
 
@@ -90,7 +90,7 @@ class SealedColumn(NamedTuple):
 
     # Context of the sealed value, with the placeholders {tenant} and {id} (of the row).
     template: str
-    # radiusd reads it, so its characters are restricted.
+    # radiusd reads the secret, so the characters of the secret are restricted.
     is_radius_secret: bool
 
     def context(self, tenant_id: TenantId, row_id: UUID | None) -> str:
@@ -104,7 +104,7 @@ class HashColumn(NamedTuple):
     without_key: str
 
 
-# A column of the tenant's row that a tenant file has. The others belong to the installation.
+# A column of the tenant's row that a tenant file has. All other columns belong to the installation.
 EXPORTED: Final[Info] = {"exported": True}
 
 

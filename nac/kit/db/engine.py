@@ -39,9 +39,9 @@ def make_engine(
     """Return an engine for `url`, such as "postgresql://role@/database?host=/path/to/socket/directory".
 
     The first use of the engine opens a connection. `settings` ("name=value") are PostgreSQL settings of each
-    connection. At most twice `pool_size` connections are open. If all are in use, callers wait up to `wait_seconds`. Up
-    to `pool_size` connections stay open when they are idle; with `keeps_all`, all do. A statement fails after
-    `statement_seconds` without an answer, unless `limit_waiting` sets a shorter or longer time.
+    connection. At most twice `pool_size` connections are open. If all are in use, callers wait up to
+    `wait_seconds`. Up to `pool_size` connections stay open when they are idle; with `keeps_all`, all do. A
+    statement fails after `statement_seconds` without an answer, unless `limit_waiting` sets a different time.
     """
     parsed = make_url(url)
     if parsed.get_backend_name() != "postgresql":
@@ -113,8 +113,8 @@ def _limit_waiting(engine: Engine, statement_seconds: float) -> None:
 def _ping_idle_connections(engine: Engine) -> None:
     """Ping a connection before its use, so that no request fails after a restart of PostgreSQL.
 
-    A recently used connection needs no ping if the server has sent nothing since its last use. Pings of these would be
-    every fifth round trip.
+    A recently used connection needs no ping if the server has sent nothing since its last use. Pings of recently
+    used connections would be every fifth round trip.
     """
 
     @event.listens_for(engine, "checkin")

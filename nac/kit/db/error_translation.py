@@ -58,7 +58,8 @@ def translate_error(exc: DBAPIError) -> AdmitError:
 
 @contextmanager
 def report_missing_at(place: str) -> Iterator[None]:
-    """Set the place of errors about missing rows in this block, such as a list of rows or a file."""
+    """Set the `place` of errors about missing rows in this block. The place is the name of a list of rows or of a
+    file."""
     try:
         yield
     except DBAPIError as exc:
@@ -93,7 +94,8 @@ def _reference_error(cause: pg.Error) -> AdmitError:
 def _is_reference_missing(cause: pg.Error) -> bool:
     """Return whether the row refers to a missing row.
 
-    Otherwise, it is in use. Only the message shows the difference.
+    If the result is false, another row refers to the row. Only the error message of PostgreSQL shows the
+    difference.
     """
     return (cause.diag.message_primary or "").startswith("insert or update")
 

@@ -5,7 +5,7 @@ from importlib.resources import files
 from alembic import command
 from alembic.config import Config
 
-# Oldest supported revision. It creates the whole schema in an empty database.
+# Oldest supported revision. This revision creates the whole schema in an empty database.
 BASELINE = "0081"
 
 
@@ -19,8 +19,8 @@ def alembic_config(owner_url: str = "") -> Config:
 def upgrade_schema(owner_url: str) -> None:
     """Upgrade the schema to this version, as role admit_owner.
 
-    Raises SchemaTooNew if the database is newer than this version. Raises SchemaTooOld if it is older than the
-    baseline.
+    Raises SchemaTooNew if the database is newer than this version. Raises SchemaTooOld if the database is older
+    than the baseline.
     """
     config = alembic_config(owner_url)
     # In an empty database, this creates the complete schema. migrations/env.py then stamps the last revision.

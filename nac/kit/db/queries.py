@@ -2,8 +2,8 @@
 
 * `search_bounded`: pages of long lists whose filter has no index. A page reads a bounded number of rows, so it can have
   fewer rows than its limit. The next page continues after the last row that was read.
-* `force_ctid_scan`, `force_index_order`, `analyse_if_grown`: query plans for tables with outdated statistics. Without
-  them, PostgreSQL may expect one row instead of 50,000, and compare all pairs of rows.
+* `force_ctid_scan`, `force_index_order`, `analyse_if_grown`: query plans for tables with outdated statistics.
+  Without these functions, PostgreSQL may expect one row instead of 50,000, and compare all pairs of rows.
 * `in_array`, `contains_text`: conditions on columns.
 """
 
@@ -52,8 +52,8 @@ def search_bounded(
     with force_index_order(session):
         if in_full or not unindexed(entity):
             return BoundedPage(session.scalars(found.where(*unindexed(entity)).limit(span.limit)).all(), None)
-        # Use one statement, because rows could change between two statements. It returns the matching rows, and the
-        # last row that was read. The key of that row is the position for the next page.
+        # Use one statement, because rows could change between two statements. The statement returns the matching
+        # rows, and the last row that was read. The key of that row is the position for the next page.
         number = func.row_number().over(order_by=span.order.by())
         looked = found.add_columns(number.label("looked_through")).limit(MAX_SCANNED_ROWS).subquery()
         each = aliased(entity, looked)
@@ -84,7 +84,8 @@ def force_ctid_scan(session: Session) -> Iterator[None]:
 def force_index_order(session: Session) -> Iterator[None]:
     """Make statements in the block read an index in its order, without a sort.
 
-    Under row-level security the planner expects few rows, even if nearly all match. It would read and sort all of them.
+    Under row-level security the planner expects few rows, even if nearly all match. The planner would read and sort
+    all matching rows.
     """
     set_for_transaction(session, enable_sort="off")
     yield
@@ -98,8 +99,8 @@ GROWING_TABLES: frozenset[str] = frozenset(get_args(GrowingTable))
 def analyse_if_grown(session: Session, table: str) -> None:
     """Update the statistics of a table in GROWING_TABLES if they show it as empty, although it has rows.
 
-    Call this before inserts of rows that refer to the table. Repeat it at intervals, because autovacuum can run
-    meanwhile.
+    Call this before inserts of rows that refer to the table. Repeat the call at intervals, because autovacuum can
+    run meanwhile.
     """
     session.execute(select(func.note_growth(table)))
 

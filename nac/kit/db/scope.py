@@ -1,4 +1,5 @@
-"""Scopes: each scope selects the rows that a transaction can read. `migrations/sql/policies` uses these settings."""
+"""Scopes: each scope selects the rows that a transaction can read. The row policies in `migrations/sql/policies`
+use the settings of the scope."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -40,7 +41,7 @@ class CellScope:
 class AuthorityScope:
     """Scope of a certificate authority, which the caller finds by name.
 
-    Reads its row and the rows of its certificates.
+    Reads the authority's row and the rows of its certificates.
     """
 
     authority_id: UUID
@@ -71,7 +72,8 @@ class PersonScope:
 
 @dataclass(frozen=True, slots=True)
 class CredentialScope:
-    """Scope of an API token or sign-in, which the caller finds by its public id. Accesses its row."""
+    """Scope of an API token or sign-in, which the caller finds by its public id. Accesses the row of the
+    credential."""
 
     public_id: str
 

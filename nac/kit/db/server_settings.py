@@ -1,4 +1,4 @@
-"""Settings of a PostgreSQL server that runs only for Admit. They depend on the machine's memory."""
+"""Settings of a PostgreSQL server that runs only for Admit. The settings depend on the machine's memory."""
 
 from typing import Final
 
@@ -10,8 +10,8 @@ _MAX_BUFFERS: Final = 4096 * _MEGABYTE
 def compute_server_settings(memory_bytes: int) -> dict[str, str]:
     """Return the settings. Buffers get an eighth of the memory.
 
-    Millions of live sessions change rows everywhere in their table and indexes. Each page that is not in the buffers
-    costs a system call.
+    Millions of live sessions change rows everywhere in their table and indexes. Each page that is not in
+    PostgreSQL's buffers costs a system call.
     """
     buffers = min(max(memory_bytes // 8, _MIN_BUFFERS), _MAX_BUFFERS)
     return {"shared_buffers": f"{buffers // _MEGABYTE}MB", "max_wal_size": "2GB", "wal_compression": "on"}

@@ -28,7 +28,7 @@ _MSPS_TABLE = table("msps", column("id"))
 
 @lru_cache
 def _settings_query(number: int) -> Select[Any]:
-    """Return a query that sets `number` settings. It is cached, because every transaction begins with it."""
+    """Return a query that sets `number` settings. The query is cached, because every transaction begins with it."""
     return select(
         *(func.set_config(bindparam(f"name_{index}"), bindparam(f"value_{index}"), True) for index in range(number))
     )

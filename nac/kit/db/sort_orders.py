@@ -1,7 +1,7 @@
 """Sort orders and pages of lists. A page begins after the key of a row, even if that row was deleted.
 
-An order has one column, and a unique column for rows with equal values. Both columns ascend, or both descend, like in
-an index. NULL is always last.
+An order has one column, and a unique column for rows with equal values. The two columns both ascend, or both
+descend, like in an index. NULL is always last.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,8 @@ _DEFAULT_LIMIT: Final = 1_000
 
 
 class PlainRow:
-    """A row with plain columns as attributes. It is much faster to create than an entity, for long lists."""
+    """A row with plain columns as attributes. A plain row is much faster to create than an entity, for long
+    lists."""
 
     __slots__ = ()
 
@@ -39,7 +40,7 @@ class SortOrder:
         return self.name.startswith(DESCENDING_PREFIX)
 
     def row_key(self, row: Any) -> SortKey:  # noqa: ANN401 -- an entity, or several in a sequence
-        """Return the key of this row. The next page begins after it."""
+        """Return the key of this row. The next page begins after this key."""
         entities = row if isinstance(row, Sequence) else (row,)
         return tuple(
             next(getattr(each, column.key) for each in entities if isinstance(each, (column.parent.class_, PlainRow)))
@@ -47,7 +48,7 @@ class SortOrder:
         )
 
     def apply_to(self, query: Query, entity: Any = None) -> Query:  # noqa: ANN401 -- an alias, as SQLAlchemy makes them
-        """Sort a query. The columns are those of `entity`, if it is set."""
+        """Sort a query. The columns are columns of `entity`, if `entity` is set."""
         return query.order_by(*self.by(entity))
 
     def by(self, entity: Any = None) -> list[ColumnElement[Any]]:  # noqa: ANN401 -- as above

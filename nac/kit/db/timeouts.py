@@ -20,7 +20,7 @@ from sqlalchemy.util.queue import Queue
 
 STATEMENT_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 5.0
-# Time in which a healthy server answers. It is also the driver's minimum for a connection attempt.
+# Time in which a healthy server answers. This time is also the driver's minimum for a connection attempt.
 _MIN_SECONDS: Final = 2.0
 _INTERVAL_SECONDS: Final = 0.1
 _Value = TypeVar("_Value")
@@ -66,7 +66,7 @@ _budget: ContextVar[WaitBudget | None] = ContextVar("wait_budget", default=None)
 def limit_waiting(seconds: float, *, spent: float = 0) -> Iterator[None]:
     """Limit the wait for PostgreSQL in this block.
 
-    It replaces the engine's limit. `spent` seconds have already passed.
+    The limit replaces the engine's limit. `spent` seconds have already passed.
     """
     budget = WaitBudget(seconds)
     budget.spend(spent)

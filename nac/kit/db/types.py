@@ -9,7 +9,7 @@ from nac.kit.mac import normalise_mac
 
 
 class Mac(TypeDecorator[str]):
-    """PostgreSQL type macaddr. In Python it is text of 12 lower-case hex digits."""
+    """PostgreSQL type macaddr. In Python, a MAC address is text of 12 lower-case hex digits."""
 
     impl = MACADDR
     cache_ok = True
@@ -19,7 +19,7 @@ class Mac(TypeDecorator[str]):
 
 
 class HostAddress(TypeDecorator[str]):
-    """PostgreSQL type inet for a single host. In Python it is text without a prefix length."""
+    """PostgreSQL type inet for a single host. In Python, a host address is text without a prefix length."""
 
     impl = INET
     cache_ok = True
@@ -29,7 +29,8 @@ class HostAddress(TypeDecorator[str]):
 
 
 class Xid8(UserDefinedType[str]):
-    """PostgreSQL type xid8, a 64-bit transaction id without wraparound. In Python it is text of decimal digits."""
+    """PostgreSQL type xid8, a 64-bit transaction id without wraparound. In Python, a transaction id is text of
+    decimal digits."""
 
     cache_ok = True
 

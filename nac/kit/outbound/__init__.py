@@ -1,1 +1,2 @@
-"""Connections to servers that tenants configure: the permitted addresses, and an HTTP client that uses only these."""
+"""Connections to servers that tenants configure: the permitted addresses, and an HTTP client that uses only
+permitted addresses."""

@@ -69,8 +69,8 @@ class OutboundTransport(httpx.AsyncHTTPTransport):
 class FetchFailed(Exception):
     """A response is missing or unusable. The message is for administrators.
 
-    `why` omits the URL, which can contain a secret. `is_slow` means that the server probably received the request, but
-    needs more time. `refused` is the body of a 4xx response.
+    `why` omits the URL, which can contain a secret. `is_slow` means that the server probably received the request
+    and is still processing it. `refused` is the body of a 4xx response.
     """
 
     def __init__(self, url: str, why: str, *, is_slow: bool = False, refused: bytes | None = None) -> None:
@@ -175,8 +175,8 @@ class HttpClient:
                 return FetchFailed(url, _error_text(exc))
 
     async def _follow(self, url: str, most_bytes: int, body: bytes | None, headers: Mapping[str, str] | None) -> bytes:
-        # A new client for each request has no cookies. It is not closed, because this would close the caller's
-        # transport.
+        # A new client for each request has no cookies. The client is not closed, because a close would also close the
+        # caller's transport.
         client = build_client(self._transport, seconds=self._step_seconds)
         method = "GET" if body is None else "POST"
         for _ in range(self._redirects_most + 1):

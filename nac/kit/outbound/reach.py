@@ -1,7 +1,7 @@
 """Permitted addresses for outbound connections of a tenant.
 
-A tenant's administrator configures hosts, such as identity sources, webhooks and CRL servers. Connections to them start
-in the platform's network. Admit must therefore refuse addresses of internal services.
+A tenant's administrator configures hosts, such as identity sources, webhooks and CRL servers. Connections to these
+hosts start in the platform's network. Admit must therefore refuse addresses of internal services.
 """
 
 import ipaddress
@@ -83,7 +83,7 @@ class OutboundReach:
     # Restriction by the tenant, and its remedy. The text form does not include them.
     only: tuple[Network, ...] = ()
     only_remedy: str = ""
-    # Owner of the hosts. Its concurrent lookups are limited.
+    # Owner of the hosts. The concurrent lookups of one owner are limited.
     owner: str = ""
 
     @classmethod
@@ -99,7 +99,7 @@ class OutboundReach:
         return " ".join((*map(str, self.allowed), *(f"!{network}" for network in self.refused)))
 
     def within(self, networks: Iterable[str], *, remedy: str, owner: str = "") -> "OutboundReach":
-        """Return a copy that is restricted to these networks, if there are any.
+        """Return a copy that is restricted to `networks`. Empty `networks` add no restriction.
 
         Raises ValueError for an invalid network.
         """
@@ -115,7 +115,7 @@ class OutboundReach:
         return ""
 
     def _remedy(self, text: str) -> str:
-        """Return the remedy for a refused address. Either the platform or the tenant refuses it."""
+        """Return the remedy for a refused address. The refusal comes from the platform or from the tenant."""
         return PLATFORM_REMEDY if self._what(_embedded_ipv4(ipaddress.ip_address(text))) else self.only_remedy
 
     def _what(self, address: Address) -> str:
@@ -152,7 +152,7 @@ class OutboundReach:
     async def places(self, host: str, port: int) -> list[Destination]:
         """Resolve a host and return its permitted addresses.
 
-        Connect to these: a second lookup could give other addresses.
+        Connect to the returned addresses: a second lookup could give other addresses.
 
         Raises AddressRefused if all addresses are refused. Raises OSError if the host has no address.
         """

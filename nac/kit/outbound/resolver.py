@@ -1,8 +1,8 @@
 """DNS lookups of tenants' servers. A lookup without an answer does not delay other lookups.
 
-Without an answer, the system's lookup takes half a minute or more, and it cannot be cancelled. Each lookup therefore
-has its own thread. The number of threads is limited, with a much lower limit for each owner. Concurrent lookups of a
-name share one thread.
+Without an answer, the system's lookup takes half a minute or longer, and the caller cannot cancel it. Each lookup
+therefore has its own thread. The number of threads is limited, with a much lower limit for each owner. Concurrent
+lookups of a name share one thread.
 """
 
 import asyncio

@@ -48,7 +48,8 @@ class KeyEncryptionKey(Protocol):
     def wrap(self, data_key: bytes) -> bytes: ...
 
     def unwrap(self, wrapped: bytes) -> bytes:
-        """Decrypt a data key. Raises SealedValueRefused if another key encrypted it, or if it was changed."""
+        """Decrypt a data key. Raises SealedValueRefused if another key encrypted the data key, or if the data key
+        was changed."""
 
 
 class RawKey:
@@ -80,7 +81,8 @@ class RawKey:
 
 
 class MasterKeyFile(RawKey):
-    """Key in a file of 64 hex digits. Only the owner can read the file, or also a group if root owns the file."""
+    """Key in a file of 64 hex digits. Only the owner can read the file. If root owns the file, a group may read it,
+    too."""
 
     def __init__(self, path: Path) -> None:
         # Disable core dumps, which would contain this key and decrypted secrets.

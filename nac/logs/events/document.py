@@ -1,7 +1,7 @@
 """The event format: fields of the Elastic Common Schema 8.17, and Admit's own fields below `admit`.
 
-An event omits unknown values. Within a version of the format, Admit may add fields and kinds of events. It does not
-change the meaning of existing fields and kinds.
+An event omits unknown values. Within a version of the format, Admit may add fields and kinds of events. Admit does
+not change the meaning of existing fields and kinds.
 """
 
 from typing import Annotated, Literal
@@ -285,5 +285,5 @@ def to_json(event: Event) -> bytes:
 
 
 def from_json(text: bytes) -> Event:
-    """Decode an event. Raises msgspec.ValidationError if it is not an event of this version."""
+    """Decode an event. Raises msgspec.ValidationError if the data is not an event of this version."""
     return _decoder.decode(text)

@@ -1,8 +1,8 @@
 """Live events for listeners, in one Redis stream per tenant. The agents of the tenant's cells write it.
 
-A listener sets an interest key with an expiry. Agents check these keys once a second, and write events only for
-tenants with a key. A stream keeps only the latest entries, so slow listeners need no additional memory. Each entry
-has a sequence number of its writer, so that listeners detect lost events.
+A listener sets an interest key with an expiry. Agents check the interest keys once a second, and write events only
+for tenants with a key. A stream keeps only the latest entries, so slow listeners need no additional memory. Each
+entry has a sequence number of its writer, so that listeners detect lost events.
 
 All Redis keys begin with `admit:live:<tenant>:`, so that a Redis ACL can restrict a listener to its tenants.
 """
@@ -46,7 +46,7 @@ _decode_lines = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """A filter of events. All fields must match; "" and an empty set match every event."""
+    """A filter of events. All fields of the filter must match; "" and an empty set match every event."""
 
     # Values of `admit.kind`.
     kinds: frozenset[str] = frozenset()
@@ -124,7 +124,8 @@ class StreamNotice:
 
     * listening: an agent started to send the tenant's events.
     * silent: no agent sends the tenant's events.
-    * left-out: the listener missed `count` events of the tenant (None if unknown). The filter does not apply to them.
+    * left-out: the listener missed `count` events of the tenant (None if unknown). The filter does not apply to the
+      missed events.
     * lost, back: the connection to Redis broke or was restored.
     """
 
@@ -233,8 +234,8 @@ def listen(
 ) -> Generator[LiveEvent | StreamNotice | None, None, None]:
     """Yield new events of these tenants that match `wanted`, and notices, without end.
 
-    Yields None after each read from Redis, also without events. While Redis is not available, continues to retry. If a
-    caller reads too slowly, it loses events and gets a notice.
+    Yields None after each read from Redis, also without events. While Redis is not available, continues to retry.
+    If a caller reads too slowly, the caller loses events and gets a notice.
     """
     state = ListenerState(tenants, wanted, time.monotonic())
     with connect_redis(url, timeout_seconds=_TIMEOUT_SECONDS) as client:
@@ -258,7 +259,8 @@ def listen(
 async def listen_async(
     url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
 ) -> AsyncGenerator[LiveEvent | StreamNotice | None, None]:
-    """Yield the same as `listen`, asynchronously. The caller must close it (contextlib.aclosing)."""
+    """Yield the same events and notices as `listen`, asynchronously. The caller must close the iterator
+    (contextlib.aclosing)."""
     state = ListenerState(tenants, wanted, time.monotonic())
     async with redis.asyncio.Redis.from_url(url, **_redis_options(_TIMEOUT_SECONDS)) as client:
         while True:

@@ -15,7 +15,7 @@ from nac.logs.log_tables import LogName
 from nac.models import USAGE_HOURS, AccountingLog, AuthLog, EndedSession
 
 ColumnKind = Literal["text", "name", "moment", "integer", "long", "boolean", "texts", "json"]
-# The folder's name identifies the tenant. The other columns have a meaning only inside Admit.
+# The folder's name identifies the tenant. All other omitted columns have a meaning only inside Admit.
 _OMITTED_COLUMNS = {"tenant_id", "cell_id", "mac_key", "identity_key", "common_name_key"}
 _UTC_TEXT_SQL = sql.SQL("""to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
 # Spreadsheets evaluate text that begins with these characters as a formula, so it gets a leading apostrophe. Readers

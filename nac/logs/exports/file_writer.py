@@ -88,7 +88,8 @@ def write_rows(
     least_free_bytes: int,
     look: Callable[[], None] = lambda: None,
 ) -> WrittenFile | None:
-    """Write the rows of one database snapshot to a temporary file in the folder of `path`. None without rows.
+    """Write the rows of one database snapshot to a temporary file in the folder of `path`. None if the snapshot has
+    no rows.
 
     The caller renames the file to `path`. Raises DiskFull, other OSErrors, and errors of `look`. On errors, deletes
     the file.

@@ -212,7 +212,7 @@ def _error_text(exc: Exception) -> str:
 
 
 def _estimate_rows(session: Session, tenant_id: TenantId, log: LogName, at: datetime) -> int:
-    """Return the approximate number of rows on the day of `at`. Counts them if the day was not measured yet."""
+    """Return the approximate number of rows on the day of `at`. Counts the rows if the day was not measured yet."""
     query = select(LogSize.rows).where(LogSize.tenant_id == tenant_id, LogSize.log == log, LogSize.day == at.date())
     measured = session.scalar(query)
     if measured is not None:
@@ -269,8 +269,8 @@ def _build_manifest(job: ExportJob) -> dict[str, object]:
 def prune_exports(folder: ExportFolder, *, kept: timedelta, now: datetime, engine: Engine | None = None) -> int:
     """Delete expired files of exports. Returns the number of deleted folders.
 
-    Files expire when their job ended more than `kept` ago, was cancelled or deleted, or when the tenant no longer
-    exists. Also deletes the rows of jobs that ended before JOB_RETENTION.
+    Files expire when their job was cancelled or deleted, or ended more than `kept` ago. Files also expire when the
+    tenant no longer exists. Also deletes the rows of jobs that ended before JOB_RETENTION.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         tenants = session.scalars(select(Tenant.id)).all()

@@ -137,7 +137,7 @@ def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
 
 
 def delete_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
-    """Mark the files of an ended export for deletion. The worker deletes them within an hour.
+    """Mark the files of an ended export for deletion. The worker deletes the files within an hour.
 
     Raises ExportNotFound, or Conflict if the export has no files, or if retention needs them to delete rows.
     """

@@ -89,7 +89,8 @@ def is_delaying_deletion(job: ExportJob, now: datetime) -> bool:
 def release_day(
     session: Session, tenant_id: TenantId, log: LogName, day: date, *, folder: ExportFolder, now: datetime
 ) -> DeletionRelease | None:
-    """Return the permission to delete the exported rows of a day; None without a complete and intact export.
+    """Return the permission to delete the exported rows of a day; None if the day has no complete and intact
+    export.
 
     If rows arrived after the export, or its files are damaged, a new export of all existing rows replaces it. If the
     deletion has begun, the remaining exported rows are deleted first, and then a new export contains the late rows.
@@ -117,7 +118,7 @@ def release_day(
 
 
 def is_release_valid(session: Session, tenant_id: TenantId, log: LogName, day: date, released: DeletionRelease) -> bool:
-    """Return whether the export of `released` is unchanged. Locks it until the transaction ends."""
+    """Return whether the export of `released` is unchanged. Locks the export until the transaction ends."""
     job = session.scalars(_job_query(tenant_id, log, day).with_for_update(read=True)).one_or_none()
     return job is not None and (job.id, job.state, job.rows_before) == (released.job_id, "done", released.rows_before)
 
@@ -134,8 +135,8 @@ def update_presence(
 ) -> None:
     """Update the jobs after a measurement. `present` has the days that have rows, by log.
 
-    If a day has no rows, its files are the only copy, and their retention begins now. If a day has rows and its files
-    are deleted, a new job exports it again.
+    If a day has no rows, the day's files are the only copy, and their retention begins now. If a day has rows and
+    its files are deleted, a new job exports the day again.
     """
     query = select(ExportJob).where(
         ExportJob.tenant_id == tenant_id,

@@ -4,9 +4,9 @@ Every transaction that writes rows for a tenant's feeds also writes marks: range
 Because ids are not in commit order, a feed reads marks by PostgreSQL snapshots, like cells read `replica_changes`
 (ADR 0001).
 
-A feed's position has two snapshots. It has delivered all marks visible in `done`. The window that it reads now has the
-marks visible in `until` but not in `done`. The marks of a window do not change, so the feed reads them by id. After
-the last mark, `until` becomes `done`. Marks of transactions that commit later are in the next window.
+A feed's position has two snapshots. The feed has delivered all marks visible in `done`. The window that it reads
+now has the marks visible in `until` but not in `done`. The marks of a window do not change, so the feed reads them
+by id. After the last mark, `until` becomes `done`. Marks of transactions that commit later are in the next window.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from nac.models import Feed
 
 _MARKS_PER_READ = 200
 
-# feed_waits is a quick check, whose cost does not depend on other feeds. It avoids most searches for marks.
+# feed_waits is a quick check, whose cost does not depend on other feeds. This check avoids most searches for marks.
 _OPEN_WINDOW_SQL = text("""
 SELECT pg_current_snapshot()::text, CASE WHEN feed_waits(f) THEN (
     SELECT min(m.id) FROM feed_marks m
@@ -112,7 +112,8 @@ def read_batch(session: Session, feed: Feed, position: FeedPosition, *, most: in
 
 
 def _limit_marks(marks: Sequence[Row[Any]], most: int) -> Sequence[Row[Any]]:
-    """Return the first marks that together have at least `most` rows; all marks if they have fewer rows."""
+    """Return the first marks that together have at least `most` rows. Return all marks if all together have fewer
+    rows."""
     together = 0
     for number, mark in enumerate(marks, start=1):
         # The marks of a replay have no number of rows, so one of them may be enough.

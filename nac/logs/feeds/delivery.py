@@ -1,4 +1,4 @@
-"""One feed's turn: sends batches of events until none are left or the time is over.
+"""One run of a feed: sends batches of events until no event is left or the time is over.
 
 No transaction is open during a send. The feed stores its position after the send. So after a crash, a batch may be
 sent again, but is never lost. Database calls run in threads, so that they do not block other feeds.
@@ -67,7 +67,7 @@ class DeliveryContext:
 
 
 async def deliver_feed(tenant_id: TenantId, feed_id: UUID, ways: DeliveryContext, *, seconds: float) -> bool:
-    """Run a turn of one feed. Returns whether the feed has more events to send.
+    """Run one feed until no event is left or its time is over. Returns whether the feed still has events to send.
 
     Requires the database role admit_worker. The caller holds the feed's lock.
     """
@@ -148,7 +148,8 @@ class _DeliveryTurn:
         return min(self._fitting, self._feed.at_once or self._fitting)
 
     async def run(self, seconds: float) -> bool:
-        """Run the turn. Returns whether events may be left when the time is over. Raises SendFailed."""
+        """Send batches until no event is left or the time is over. Returns whether events may be left when the time
+        is over. Raises SendFailed."""
         deadline = time.monotonic() + seconds
         position = FeedPosition.of(self._feed)
         # Events that were sent or skipped, but are not stored yet, because no later batch has confirmed them.
@@ -184,7 +185,8 @@ class _DeliveryTurn:
     def _require_proof(self, held: DeliveryStep) -> None:
         """Raise the last rejection if the receiver may reject everything.
 
-        That is so if `held` has several rejected events, or one and the receiver accepted no other event in this turn.
+        The receiver may reject everything if `held` has several rejected events. With one rejected event, the
+        receiver may reject everything if it accepted no other event in this turn.
         """
         if held.refused and self._last_refusal and (len(held.refused) > 1 or not self._has_taken):
             raise self._last_refusal
@@ -260,7 +262,8 @@ class _DeliveryTurn:
 
 
 def build_sender(feed: Feed, *, reach: OutboundReach, sealer: Sealer, now: datetime) -> FeedSender:
-    """Create the feed's sender. Call it inside a running event loop, which then owns the sender's connections."""
+    """Create the feed's sender. Call this function inside a running event loop, which then owns the sender's
+    connections."""
     settings = open_settings(feed, sealer)
     within = build_reach(settings, reach=reach, tenant_id=feed.tenant_id)
     secrets = [

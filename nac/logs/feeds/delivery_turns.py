@@ -1,7 +1,7 @@
 """Scheduling of feeds. On each machine, one process delivers feeds, and only one machine delivers each feed.
 
-PostgreSQL advisory locks ensure this. They belong to the transaction of a turn, so they end with the transaction, or
-if the process or machine fails.
+PostgreSQL advisory locks ensure this. The locks belong to the transaction of a turn, so the locks end with the
+transaction, or if the process or machine fails.
 
 A mark is a range of a tenant's new events (`batch_reader`). A note stores an event that no log table contains.
 """
@@ -150,7 +150,8 @@ class _DeliveryLoop:
         return (_FAILING_LIMITS if feed.failing else _LIMITS).has_room(alike, feed.tenant_id)
 
     def _take(self, feed: DueFeed) -> bool:
-        """Take the feed's lock. Returns False if another machine has it. The same session can take it repeatedly."""
+        """Take the feed's lock. Returns False if another machine has the lock. The same session can take the lock
+        repeatedly."""
         return bool(self._session.scalar(_LOCK_FEED_SQL, {"feed": str(feed.id)}))
 
     def _end(self, task: asyncio.Task[bool], feed: DueFeed) -> None:
@@ -166,7 +167,7 @@ class _DeliveryLoop:
 def fold_marks(session: Session) -> None:
     """Combine the marks of feeds that are far behind, and advance the positions of feeds without events.
 
-    Call it in a transaction of its own, because feeds wait until the transaction ends.
+    Call this function in a separate transaction, because feeds wait until the transaction ends.
     """
     # After a restore of the database, the old positions would hide waiting events.
     restart_restored_feeds(session)

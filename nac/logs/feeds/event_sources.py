@@ -34,7 +34,7 @@ class EventSource:
     event: Callable[[Any, EventTenant], Event]
     # Possible values of `event.outcome`; empty if the events have no outcome.
     outcomes: tuple[str, ...] = ()
-    # Columns that events do not use. They are not loaded, to save time.
+    # Columns that events do not use. Unused columns are not loaded, to save time.
     unused: tuple[str, ...] = ()
     # Condition for the rows of this source, if several sources share a table.
     only: ColumnElement[bool] | None = None
@@ -143,6 +143,7 @@ def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str
 
 
 def list_kinds_without_events(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the kinds whose events never have one of these outcomes. A feed would send nothing of these kinds."""
+    """Return the kinds whose events never have one of these outcomes. A feed with only these kinds and outcomes
+    would send no events."""
     heard = {EVENT_SOURCES[name].kind for name in list_source_names(kinds, outcomes)}
     return [kind for kind in kinds if kind not in heard]

@@ -140,6 +140,7 @@ def _report_feed(session: Session, feed: Feed, verb: str, after: dict[str, objec
 
 
 def report_event(session: Session, tenant_id: TenantId, slug: str, verb: str, after: dict[str, object]) -> None:
-    """Record an event of a feed in the audit log, and in the worker's log. Other feeds deliver audit log entries."""
+    """Record an event of a feed in the audit log, and in the worker's log. All feeds
+    except this feed can deliver the audit log entry."""
     audit.append(session, actor=WORKER_ACTOR, action=f"feed.{verb}", target=slug, tenant_id=tenant_id, after=after)
     _log.warning("feed %s of tenant %s: %s %s", slug, tenant_id, verb, after)

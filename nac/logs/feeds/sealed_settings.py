@@ -1,6 +1,7 @@
 """Secret settings of a feed: the URL of a webhook, which may contain a key, and its headers.
 
-Admit seals both. The readable settings have a shortened URL, and placeholders for the values of the headers.
+Admit seals the URL and the headers. The readable settings have a shortened URL, and placeholders for the values of
+the headers.
 """
 
 from typing import Any
@@ -29,7 +30,7 @@ def seal_context(tenant_id: TenantId, feed_id: UUID) -> str:
 
 
 def store_settings(feed: Feed, settings: AnyFeedSettings, sealer: Sealer) -> None:
-    """Store the settings in the feed's row. The row must already have its id and tenant."""
+    """Store the settings in the feed's row. The row of the feed must already have its id and tenant."""
     feed.settings = _shorten_secrets(msgspec.json.decode(msgspec.json.encode(settings)))
     if isinstance(settings, WebhookSettings):
         private = msgspec.json.encode(PrivateSettings(settings.url, settings.headers))
@@ -60,7 +61,7 @@ def _shorten_secrets(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def shorten_url(url: str) -> str:
-    """Return scheme, host and port of a URL. "..." replaces the rest."""
+    """Return scheme, host and port of a URL. "..." replaces the path and the query."""
     parts = urlsplit(url)
     is_all = parts.path in ("", "/") and not parts.query
     return f"{parts.scheme}://{parts.netloc}/" + ("" if is_all else "...")

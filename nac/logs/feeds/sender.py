@@ -28,7 +28,7 @@ class SendFailed(Exception):
         self.is_too_much = is_too_much
         # True if one of the events may be the cause.
         self.is_refused = is_refused
-        # True if the receiver was too slow. It may have received a part of the batch.
+        # True if the receiver was too slow. The receiver may have received a part of the batch.
         self.is_slow = is_slow
 
 
@@ -45,7 +45,8 @@ class FeedSender(Protocol):
         """Return the number of leading events that fit into one batch, at least 1."""
 
     async def send(self, events: Sequence[Event]) -> None:
-        """Send a batch. Raises SendFailed. Then the feed repeats the batch, so events may arrive twice."""
+        """Send a batch. Raises SendFailed. After this error, the feed repeats the batch, so events may arrive
+        twice."""
 
     async def close(self) -> None:
         """Close the connection. Raises SendFailed if the last batch may not have arrived."""

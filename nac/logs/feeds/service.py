@@ -128,7 +128,8 @@ def _collect_mistakes(mistakes: MistakeCollector, settings: AnyFeedSettings, cli
 
 
 def _require_reach(settings: AnyFeedSettings, reach: OutboundReach, tenant_id: TenantId) -> None:
-    """Check that the feed may connect to its host, if the host is an address. Only the sender resolves names."""
+    """Check that the feed may connect to its host, if the host is an address. Names of hosts are resolved only by
+    the sender."""
     refusal = build_reach(settings, reach=reach, tenant_id=tenant_id).find_literal_refusal(get_host(settings))
     if refusal is not None:
         place = "url" if isinstance(settings, WebhookSettings) else "host"

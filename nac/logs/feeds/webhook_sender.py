@@ -81,7 +81,7 @@ class WebhookSender:
         return head + b",".join(map(_shorten, events)) + b"]}}"
 
     def message_id(self, events: Sequence[Event]) -> str:
-        """Return the message id of a batch. A repeated batch has the same id."""
+        """Return the message id of a batch. A repeated batch has the same message id as before."""
         digest = hashlib.sha256(self._feed.encode())
         for event in events:
             digest.update(event.event.id.encode() + b"\0")
@@ -102,8 +102,9 @@ def generate_secret() -> str:
 def build_signature_headers(secrets_: Iterable[str], *, message_id: str, at: int, body: bytes) -> dict[str, str]:
     """Return the headers by which receivers verify the sender and the age of a request (Standard Webhooks 1.0).
 
-    The signature is the HMAC-SHA-256 of "<webhook-id>.<webhook-timestamp>.<body>". During a secret rotation, `secrets_`
-    has both secrets, and the header has a signature with each. `at` is in epoch seconds.
+    The signature is the HMAC-SHA-256 of "<webhook-id>.<webhook-timestamp>.<body>". During a secret rotation,
+    `secrets_` has the old and the new secret, and the header has a signature with each secret. `at` is in epoch
+    seconds.
     """
     signed = f"{message_id}.{at}.".encode() + body
     return {

@@ -37,7 +37,8 @@ def create_hold(
 ) -> RetentionHold:
     """Hold the days (UTC) from `first_day` to `last_day` of one log or, without `log`, of all logs.
 
-    None as a day means no limit. After the commit, Admit deletes no rows of these days. Raises InvalidInput.
+    None as a day means that the hold has no limit on that side. After the commit, Admit deletes no rows of the days
+    in the hold. Raises InvalidInput.
     """
     mistakes = MistakeCollector()
     with mistakes.noted():
@@ -77,7 +78,7 @@ def require_hold(session: Session, *, tenant_id: TenantId, hold_id: int, lock: b
 
 
 def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: int) -> RetentionHold:
-    """Clear a hold. The retention settings apply to its days again after a week.
+    """Clear a hold. After a week, the retention settings apply again to the days of the hold.
 
     Raises HoldNotFound, or Conflict if the hold is already cleared.
     """
@@ -98,7 +99,8 @@ def list_holds(
 
 
 def lock_holds(session: Session) -> None:
-    """Lock the holds of all tenants, to create or delete holds. Call it before locking any row of a tenant."""
+    """Lock the holds of all tenants, to create or delete holds. Call this function before locking any row of a
+    tenant."""
     repository.lock_holds_exclusive(session)
 
 

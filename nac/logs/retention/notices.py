@@ -1,4 +1,5 @@
-"""Notices to tenants: deletions because of a budget, shorter retention, and days that wait for an export."""
+"""Notices to tenants about days that retention deletes because the log exceeds its budget, about shorter retention,
+and about days that wait for an export."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from nac.logs.retention.terms import NOTICE_PERIOD, UNBOUNDED
 from nac.models import RetentionHold, RetentionNotice
 
 RETENTION_ACTOR = "system:retention"
-# Shares of the budget at which a notice starts and ends. They differ, so that the notice does not flap.
+# Shares of the budget at which a notice starts and ends. The two shares differ, so that the notice does not flap.
 WARN_SHARE = 0.8
 CLEAR_SHARE = 0.75
 _DAY = timedelta(days=1)

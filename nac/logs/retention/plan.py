@@ -71,13 +71,13 @@ class LogPlan:
         )
 
     def is_lost(self, day: date) -> bool:
-        """Return whether the day is kept now, but will be deleted when all chosen settings are in force."""
+        """Return whether the day is kept now, but will be deleted when all chosen settings take effect."""
         in_force = any(hold_covers_day(hold, self.log, day) for hold in self.holds if hold.cleared_at is None)
         kept = day >= self.keep_from or any(hold_covers_day(hold, self.log, day) for hold in self.holds)
         return kept and not in_force and day < self.wanted_from
 
     def is_early(self, day: date) -> bool:
-        """Return whether a deletion of the day is early: because of the budget, and not because of the day's age."""
+        """Return whether a deletion of the day is early: the reason is the budget and not the day's age."""
         return day >= self.oldest
 
 
@@ -238,7 +238,7 @@ def sum_bytes(sizes: Mapping[date, int], *, since: date) -> int:
 
 
 def predict_exceeded_day(sizes: Mapping[date, int], *, today: date, days: int, budget: int) -> date | None:
-    """Return the day when the log will exceed `budget` (bytes); None if it will not.
+    """Return the day when the log will exceed `budget` (bytes); None if the log will not exceed the budget.
 
     Assumes that each day adds the average of the last week, and that retention deletes the oldest day.
     """

@@ -46,7 +46,7 @@ def lock_limits(session: Session, log: str) -> None:
 
 
 def lock_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSetting:
-    """Return and lock the tenant's setting of the log. Creates the row if it is missing."""
+    """Return and lock the tenant's setting of the log. Creates the setting if it is missing."""
     session.execute(insert(RetentionSetting).values(tenant_id=tenant_id, log=log).on_conflict_do_nothing())
     query = select(RetentionSetting).where(RetentionSetting.tenant_id == tenant_id, RetentionSetting.log == log)
     return session.scalars(query.with_for_update().execution_options(populate_existing=True)).one()
@@ -62,7 +62,7 @@ def get_terms(session: Session, tenant_id: TenantId) -> dict[LogName, LogTerms]:
 
 
 def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: LogTerms) -> None:
-    """Store the parts in `stored`. Other parts of the log's terms stay unchanged."""
+    """Store the parts in `stored`. Parts of the log's terms that are not in `stored` stay unchanged."""
     rows = _term_rows(tenant_id, log, stored)
     if not rows:
         return
@@ -120,7 +120,7 @@ def list_holds_in_force(session: Session, tenant_id: TenantId) -> Sequence[Reten
 
 
 def list_holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[RetentionHold]:
-    """Return active holds, and cleared holds whose days must be kept for the rest of the notice period."""
+    """Return active holds. Also return cleared holds whose days must be kept until the notice period ends."""
     query = select(RetentionHold).where(
         RetentionHold.tenant_id == tenant_id,
         or_(RetentionHold.cleared_at.is_(None), RetentionHold.cleared_at > now - NOTICE_PERIOD),
@@ -162,6 +162,6 @@ def list_notices(session: Session, tenant_id: TenantId) -> Sequence[RetentionNot
 
 
 def get_time_zone(session: Session, tenant_id: TenantId) -> str:
-    """Return the time zone of the tenant's default site; UTC if it has none."""
+    """Return the time zone of the tenant's default site; UTC if the tenant has no default site."""
     query = select(Site.time_zone).join(Tenant, Tenant.default_site_id == Site.id).where(Tenant.id == tenant_id)
     return session.scalar(query) or "UTC"

@@ -66,7 +66,8 @@ _ORDERED_LOGS = ("auth", "accounting", "sessions")
 
 
 class DeletionBatch(NamedTuple):
-    # Number of selected rows, and number of deleted rows. They differ if other transactions changed or deleted rows.
+    # Number of selected rows, and number of deleted rows. The two numbers differ if other transactions changed or
+    # deleted rows.
     found: int
     gone: int
     # Time at which the next batch begins.
@@ -103,8 +104,8 @@ def delete_rows(
 ) -> int:
     """Delete expired rows of these tenants for about `seconds`. Returns the number of deleted rows.
 
-    Each batch is a transaction, and tenants take turns. Skips `busy` days, because their partitions will be dropped.
-    Deletes from at most `most_days` days per tenant and log. `folder` contains the required exports.
+    Each batch of rows is a transaction, and tenants take turns. Skips `busy` days, because their partitions will be
+    dropped. Deletes from at most `most_days` days per tenant and log. `folder` contains the required exports.
     """
     deadline = clock.monotonic() + seconds
     deleted = 0

@@ -34,7 +34,8 @@ def get_log_plans(session: Session, *, tenant_id: TenantId) -> Mapping[LogName, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionChange:
-    """A change of a log's retention. None leaves a value unchanged. `export_format` "none" ends required exports."""
+    """A change of a log's retention. None leaves the value unchanged. `export_format` "none" ends required
+    exports."""
 
     log: str
     days: int | DefaultChoice | None = None
@@ -163,7 +164,7 @@ def get_limits(session: Session) -> dict[LogName, LogLimits]:
 
 
 def update_limits(session: Session, *, actor: str, log: str, limits: LogLimits | None) -> LogLimits:
-    """Set the platform's limits of a log; None restores the defaults. A reduction takes effect a week later.
+    """Set the platform's limits of a log; None restores the default limits. A reduction takes effect a week later.
 
     Requires a session in PlatformScope. Raises InvalidInput.
     """

@@ -1,7 +1,7 @@
-"""Terms: the values of a log's retention that are in force.
+"""Terms of a log: the values of its retention that apply now.
 
-If a tenant, the platform or a product version reduces a value, Admit announces the reduction. It takes effect after
-NOTICE_PERIOD.
+If a tenant, the platform or a product version reduces a value, Admit announces the reduction. The reduction takes
+effect after NOTICE_PERIOD.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class TermPart:
     announced_at: datetime | None = None
 
     def advance(self, wanted: int, now: datetime) -> "TermPart":
-        """Return the value in force at `now`, where `wanted` is the chosen value.
+        """Return the value that applies at `now`, where `wanted` is the chosen value.
 
         If the chosen value drops again during an announcement, Admit announces this second reduction when the first has
         taken effect. So the second reduction neither delays the first nor takes effect sooner than NOTICE_PERIOD.
@@ -60,13 +60,13 @@ class WantedTerms:
 
 @dataclass(frozen=True, slots=True)
 class LogTerms:
-    """The retention of a log that is in force, by part (days, floor, bytes, export)."""
+    """The retention of a log that applies now, by part (days, floor, bytes, export)."""
 
     parts: Mapping[PartName, TermPart]
 
     @classmethod
     def begin(cls, wanted: WantedTerms) -> "LogTerms":
-        """Return the first terms of a log: all chosen values are in force."""
+        """Return the first terms of a log: all chosen values apply immediately."""
         return cls({name: TermPart(wanted.of(name)) for name in PART_NAMES})
 
     def advance(self, wanted: WantedTerms, now: datetime) -> "LogTerms":

@@ -54,7 +54,8 @@ class ImportDocument:
             self.notes.append(ImportNote(line, text))
 
     def without(self, mistakes: Sequence[RowMistake]) -> "ImportDocument":
-        """Return a copy without the lines of these mistakes. The mistakes become notes, except those without a line."""
+        """Return a copy without the lines of these mistakes. The mistakes become notes, except mistakes without a
+        line."""
         gone = {each.number for each in mistakes if each.number}
         left = ImportDocument(mistakes=[each for each in mistakes if not each.number])
         for name in ("endpoints", "nases", "users"):
@@ -89,7 +90,8 @@ def too_many_values_at(line: int) -> Unreadable:
 
 
 def decode_text(content: bytes, document: ImportDocument) -> str:
-    """Decode the file as UTF-16 (with byte order mark), UTF-8 or else Windows-1252. Raises Unreadable."""
+    """Decode the file as UTF-16 (with byte order mark) or UTF-8. Decode any other file as Windows-1252. Raises
+    Unreadable."""
     if len(content) > MAX_FILE_BYTES:
         raise unreadable_at(0, f"The file has more than {MAX_FILE_BYTES} bytes.", "Split the file into several files.")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -58,7 +58,8 @@ def import_endpoints(
     allow_random: bool = False,
     update: bool = False,
 ) -> EndpointImportResult:
-    """Approve or block the endpoints of a file. With `update`, changes existing endpoints; otherwise they are mistakes.
+    """Approve or block the endpoints of a file. With `update`, changes existing endpoints. Without `update`,
+    existing endpoints are mistakes.
 
     Raises InvalidFile with every mistake and its line.
     """

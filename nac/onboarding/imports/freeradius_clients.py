@@ -1,7 +1,7 @@
-"""Import of FreeRADIUS `clients.conf`. Each client with the address of a single host becomes a NAS.
+"""Import of FreeRADIUS `clients.conf`. Each `client` section with the address of a single host becomes a NAS.
 
 The parser knows the syntax of FreeRADIUS configuration files (man unlang): sections in braces, `name = value`,
-comments and quoted strings. It does not expand variables, and reads no other file.
+comments and quoted strings. The parser does not expand variables, and reads no other file.
 """
 
 import ipaddress

@@ -128,7 +128,7 @@ def _is_rejected(entry: _Entry) -> bool:
 def _set_expiry(pair: _Pair, values: dict[str, Any]) -> bool:
     """Set the expiry of the user or endpoint. Returns False if the date is invalid.
 
-    Then the entry must be skipped, because it would have access forever.
+    The caller must then skip the entry, because the entry would have access forever.
     """
     for form in _DATES:
         try:
@@ -144,7 +144,8 @@ def _invalid_date_text(pair: _Pair) -> str:
 
 
 def _note_replies(entry: _Entry, document: ImportDocument, attributes: dict[str, str]) -> None:
-    """Add notes about reply attributes. For an endpoint, also store them as attributes, which rules can read."""
+    """Add notes about reply attributes. For an endpoint, also store the reply attributes as endpoint attributes,
+    which rules can read."""
     for pair in entry.replies:
         # Remove the tag (RFC 2868), such as in Tunnel-Private-Group-Id:0.
         plain = pair.name.partition(":")[0].lower()

@@ -1,7 +1,7 @@
 """Import of Cisco ISE endpoints from the CSV of Context Visibility or of the endpoint list.
 
-An endpoint in an identity group joins the group of that name. The import skips endpoints without a group. ISE has only
-seen these, and importing them would approve devices that nobody has checked.
+An endpoint in an identity group joins the group of that name. The import skips endpoints without a group. ISE has
+only seen endpoints without a group, and importing them would approve devices that nobody has checked.
 """
 
 import re
@@ -39,7 +39,8 @@ def read(text: str, document: ImportDocument) -> None:
 
 
 def _strip_header_blanks(text: str) -> str:
-    """Remove spaces from the header line, because some ISE releases write "MAC Address" and others "MACAddress"."""
+    """Remove spaces from the header line, because some ISE releases write "MAC Address" and other releases
+    "MACAddress"."""
     header, newline, rest = text.partition("\n")
     return _BLANKS.sub("", header) + newline + rest
 

@@ -1,6 +1,7 @@
-"""Bulk changes and imports. The API runs small ones directly, and large ones as jobs (nac.core.jobs).
+"""Bulk changes and imports. The API runs a small change or import directly, and a large one as a job (nac.core.jobs).
 
-The input of a job is the original request. One transaction checks it and stores all rows, as for small requests.
+The input of a job is the original request. One transaction checks the request and stores all rows, as for small
+requests.
 """
 
 from base64 import b64decode, b64encode
@@ -55,7 +56,7 @@ def run_import(
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Run an import. Returns its changes as JSON (`service.describe_plan`). Raises RowsRefused."""
+    """Run an import. Returns the changes of the import as JSON (`service.describe_plan`). Raises RowsRefused."""
     plan = service.plan_import(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
     with report_missing_at("file"):
         service.store_plan(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, tell=tell)

@@ -33,7 +33,8 @@ class TableColumns:
 def read_table(text: str, columns: TableColumns, document: ImportDocument) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Yield the line number and the stripped cells by column of each row. Raises Unreadable.
 
-    A row with a wrong number of cells adds a mistake to `document`. So does a wrong header, after which no row follows.
+    A row with a wrong number of cells adds a mistake to `document`. A wrong header also adds a mistake, and the
+    function then reads no rows.
     """
     lines = _BoundedLines(text)
     reader = csv.reader(lines, delimiter=_detect_delimiter(text, columns), strict=True)
@@ -106,7 +107,7 @@ def unescape_formula(cell: str) -> str:
 
 
 def _has_header_mistakes(header: Sequence[str], number: int, columns: TableColumns, document: ImportDocument) -> bool:
-    """Check the header, and add its mistakes to `document`. Returns True if it has mistakes."""
+    """Check the header, and add its mistakes to `document`. Returns True if the header has mistakes."""
     found = len(document.mistakes)
     for name in columns.needed:
         if name not in header:

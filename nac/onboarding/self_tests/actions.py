@@ -37,7 +37,7 @@ class RadiusTarget:
     auth_port: int
     acct_port: int
     secret: bytes = field(repr=False)
-    # Key of the tenant that the cell knows. It signs tickets, by which the cell recognises simulated devices.
+    # Key of the tenant that the cell knows. The key signs tickets, by which the cell recognises simulated devices.
     tenant_key: bytes = field(repr=False)
     reject_delay_seconds: float
     # Root and server name that the simulated device trusts.

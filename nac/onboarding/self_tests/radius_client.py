@@ -78,7 +78,7 @@ class RadiusServer:
         try:
             self._socket.send(request)
         except OSError:
-            # An ICMP error reports that no process listens on the port. This counts as no response.
+            # An ICMP error reports that no process listens on the port. Such an error counts as no response.
             return
 
     def _receive(self, request: bytes, until: float) -> RadiusPacket | None:

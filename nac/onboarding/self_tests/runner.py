@@ -53,7 +53,7 @@ class SelfTestPlatform:
 
 
 def run_waiting(platform: SelfTestPlatform, *, engine: Engine | None = None) -> int:
-    """Run waiting self-tests. Returns their number."""
+    """Run waiting self-tests. Returns how many self-tests ran."""
     with session_scope(PlatformScope(), engine=engine) as session:
         waiting = repository.list_waiting(session, most=_MAX_PARALLEL)
     with ThreadPoolExecutor(_MAX_PARALLEL) as pool:

@@ -1,4 +1,4 @@
-"""Service for a tenant's self-tests. The worker runs them (`nac.onboarding.self_tests.runner`)."""
+"""Service for a tenant's self-tests. The worker runs the self-tests (`nac.onboarding.self_tests.runner`)."""
 
 from collections.abc import Sequence
 from uuid import UUID

@@ -80,8 +80,8 @@ def render_snippet(
 ) -> str:
     """Return the snippet `name` as text. `site` is a slug, `nas` a name, address or identifier.
 
-    `usual_host` is the address of cells that have no address of their own. `secret` comes from `reveal_secret`; without
-    it, the text contains a placeholder. Raises NotFound and SecretNotWritable.
+    `usual_host` is the address of cells without a separate address. `secret` comes from `reveal_secret`; without
+    `secret`, the text contains a placeholder. Raises NotFound and SecretNotWritable.
     """
     template = require_template(name)
     slot = cells.require_slot(session, tenant_id=tenant_id)

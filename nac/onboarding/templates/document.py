@@ -1,8 +1,8 @@
 """Template documents: parsing, validation, and the division into named parts.
 
-A template controls only the settings and objects in its document. Each of these is a part, such as
-`group:endpoint/printers`, `policy:office`, `site:main`, `site:main.time_zone` and `settings.methods`. Admit compares,
-overrides and restores each part separately.
+A template controls only the settings and objects in its document. Each setting or object is a part, such as
+`group:endpoint/printers`, `policy:office`, `site:main`, `site:main.time_zone` and `settings.methods`. Admit
+compares, overrides and restores each part separately.
 """
 
 import re
@@ -208,7 +208,7 @@ def read_method_offer(settings: SettingsDocument) -> MethodOffer:
     )
 
 
-# The same checks as for a tenant's settings, so that a roll-out cannot fail because of them.
+# The same checks as for a tenant's settings, so that a roll-out cannot fail because of these checks.
 _SETTINGS_CHECKS = (read_method_offer, _require_replay, _require_nat_session, _require_silence, _require_realms)
 
 

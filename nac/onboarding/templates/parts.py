@@ -82,8 +82,9 @@ def apply_parts(
 ) -> dict[str, Any]:
     """Change the tenant's parts to the values in `wanted`. Returns the previous values of the changed parts.
 
-    Does not delete objects, even if their previous value is ABSENT, because other objects may use them meanwhile.
-    `names` has the names for new sites. Raises the errors of the services, with the name of the part in `place`.
+    Does not delete objects, even if their previous value is ABSENT, because other objects may use such objects
+    meanwhile. `names` has the names for new sites. Raises the errors of the services, with the name of the part in
+    `place`.
     """
     had = read_parts(session, tenant_id, wanted)
     changed = {
@@ -143,12 +144,14 @@ class _PartWriter:
                 self._put_setting(name.removeprefix("settings."), value)
 
     def _put_policy(self, slug: str, document: object) -> None:
-        """Publish a policy. It may refer to objects that this tenant lacks, because it is the same for all tenants."""
+        """Publish a policy. The policy may refer to objects that this tenant lacks, because the template has one
+        policy for all tenants."""
         policy = policy_rows.get_by_slug(self.session, self.tenant_id, slug)
         if policy is None:
             self._do(policies.create_policy, slug=slug)
         else:
-            # If an earlier published version has this document, restore it. This needs no replay.
+            # If an earlier published version has this document, restore that version. A restored version needs no
+            # replay.
             before = policy_rows.list_versions(
                 self.session, self.tenant_id, policy.id, span=policy_rows.VERSION_ORDERS.first(20)
             )

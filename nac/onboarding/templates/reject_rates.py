@@ -8,7 +8,8 @@ SIGNIFICANCE_LEVEL = 0.001
 
 
 class DeviceCounts(NamedTuple):
-    """Numbers of rejected devices and all devices in a period. Each device counts once, however often it tries."""
+    """Numbers of rejected devices and all devices in a period. Each device counts once, even if it tries many
+    times."""
 
     rejected: int
     all: int

@@ -1,6 +1,6 @@
 """Rolls out a template version to its tenants in stages.
 
-The roll-out stops if the share of rejected devices at a tenant changes too much. It is a job of the MSP
+The roll-out stops if the share of rejected devices at a tenant changes too much. The roll-out is a job of the MSP
 (`nac.core.jobs`), which continues every few seconds, with one transaction per tenant.
 """
 
@@ -188,7 +188,8 @@ def stop_rollout(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUI
 
 
 def stop_all_rollouts(session: Session, *, actor: str, msp_id: MspId) -> int:
-    """Stop all roll-outs of the MSP, including those that roll back. Returns their number."""
+    """Stop all roll-outs of the MSP, including roll-outs that roll back. Returns the number of stopped
+    roll-outs."""
     found = repository.lock_running(session, msp_id)
     for rollout in found:
         _end_rollout(rollout, "stopped", f"Stopped by {actor}.")
@@ -284,7 +285,7 @@ def _audit_rollout(session: Session, actor: str, rollout: Rollout, verb: str) ->
 
 
 def advance_rollout(work: JobRun) -> Mapping[str, Any] | JobContinuation:
-    """Run one turn of the job: update or roll back the tenants that are due now."""
+    """Run one step of the job: update or roll back the tenants that are due now."""
     rollout_id, msp_id = UUID(work.input["rollout"]), work.owner.msp_id
     assert msp_id is not None
     with work.transaction() as session:
@@ -318,7 +319,8 @@ def _can_roll_back(row: RolloutTenant) -> bool:
 
 
 def _lock_both(session: Session, work: JobRun, row: RolloutTenant, state: str) -> tuple[Rollout, RolloutTenant] | None:
-    """Return and lock the roll-out and the tenant's row; None if another process changed one of them."""
+    """Return and lock the roll-out and the tenant's row; None if another process changed the roll-out or the
+    tenant's row."""
     rollout = repository.get_rollout(session, row.msp_id, row.rollout_id, lock=True)
     fresh = session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
     if rollout is None or fresh is None or fresh.state != state or not _is_run_by_job(rollout, work):
@@ -415,7 +417,7 @@ def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> 
 
 
 def _finish_stage(work: JobRun, rollout_id: UUID, msp_id: MspId) -> timedelta:
-    """Check the current stage. When its watch time ends, begin the next stage. Returns the delay of the next turn."""
+    """Check the current stage. After its watch time, begin the next stage. Returns the delay until the next check."""
     with work.transaction() as session:
         rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
         if not _is_run_by_job(rollout, work):
@@ -441,7 +443,7 @@ def _finish_stage(work: JobRun, rollout_id: UUID, msp_id: MspId) -> timedelta:
 
 
 def _describe_inconclusive_tenants(rollout: Rollout, rows: Sequence[Any]) -> str:
-    """Return a note about tenants with too few devices to detect a change; "" if there are none."""
+    """Return a note about tenants with too few devices to detect a change; "" if all have enough."""
     few = [
         tenant.slug
         for row, tenant in rows

@@ -51,7 +51,7 @@ class DriftedPart:
 class TemplateFollower:
     tenant: Tenant
     row: TemplateTenant
-    # None if the caller did not request it.
+    # None if the caller did not request the drift.
     drift: Sequence[DriftedPart] | None = None
 
 
@@ -74,7 +74,7 @@ def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
 
 
 def rename_template(session: Session, *, actor: str, msp_id: MspId, slug: str, name: str) -> Template:
-    """Change the name of a template. Its slug stays the same."""
+    """Change the name of a template. The slug of the template does not change."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     before = template.name
     template.name = require_name(name or slug)
@@ -86,7 +86,7 @@ def rename_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
 
 
 def delete_template(session: Session, *, actor: str, msp_id: MspId, slug: str) -> None:
-    """Delete a template. Raises InUse while tenants follow it."""
+    """Delete a template. Raises InUse while tenants follow the template."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     if count := len(repository.list_followers(session, template)):
         raise InUse(
@@ -212,7 +212,7 @@ def list_followers(
     only: Collection[TenantId] | None = None,
     held: HeldPermissions | None = None,
 ) -> Sequence[TemplateFollower]:
-    """List the followers of a template. `only` limits the list to these tenants.
+    """List the followers of a template. `only` limits the list to the tenants in `only`.
 
     `with_drift` compares each tenant with its version of the template. A tenant without a version has no drift. Raises
     PermissionMissing if the caller's permissions (`held`; None for all) do not allow reading the parts.

@@ -1,6 +1,7 @@
 """Validates the contents of a tenant file like input of the API, because even a signed file is not trusted.
 
-Rows of large tables are checked one by one during the import. All other rows are checked after the import.
+Rows of large tables are checked one by one during the import. Rows of all other tables are checked after the
+import.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -148,7 +148,8 @@ class _TableImporter:
         return old if table in self._kept else uuid5(self._tenant_id, str(old))
 
     def take(self, table: Table, *, tell: Callable[[int], None]) -> int:
-        """Insert the rows of a table. Returns their number. Inserts an authority after the authority that signed it."""
+        """Insert the rows of a table. Returns the number of inserted rows. Inserts an authority after the authority
+        that signed it."""
         shape = _TableShape.of(table)
         parents = [column for column, referred in shape.references.items() if referred == table.name]
         if table.name == _DEFERRED_TABLE:

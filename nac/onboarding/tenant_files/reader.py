@@ -33,7 +33,7 @@ _MAX_LINE_BYTES = 8 << 20
 # Maximum JSON values per row. In memory, an object, list or number needs several times its length in the file.
 _MAX_VALUES = 200_000
 _CHUNK_BYTES = 1 << 16
-# Maximum size of one read by zipfile. It reads the archive's list of entries at once, which has about 3 KB.
+# Maximum size of one read by zipfile. zipfile reads the archive's list of entries at once. This list has about 3 KB.
 _MAX_PIECE_BYTES = 1 << 17
 # Errors that zipfile raises for invalid data.
 _ZIP_ERRORS = (
@@ -59,7 +59,8 @@ class TableRow:
 class _BoundedFile:
     """A file that limits the size of reads.
 
-    Without it, zipfile would read as many bytes as the archive claims, and need several times as much memory.
+    Without the limit, zipfile would read as many bytes as the archive claims, and need several times as much
+    memory.
     """
 
     def __init__(self, source: IO[bytes]) -> None:
@@ -265,7 +266,8 @@ class TenantFile:
             raise TenantFileRefused("The number of rows differs from the manifest.", place=name)
 
     def _chunks(self, name: str, most: int) -> Iterator[bytes]:
-        """Yield the content of an entry in chunks. Raises TenantFileRefused if it has more than `most` bytes."""
+        """Yield the content of an entry in chunks. Raises TenantFileRefused if the entry has more than `most`
+        bytes."""
         left = most
         try:
             with self._archive.open(name) as entry:

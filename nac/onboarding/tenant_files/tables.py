@@ -33,7 +33,7 @@ def _collect(kind: type[_Role]) -> dict[str, _Role]:
 CONTENT_TABLES: Final[Mapping[str, FileContent]] = _collect(FileContent)
 LOG_TABLES: Final[Mapping[str, FileLog]] = _collect(FileLog)
 EXCLUDED_TABLES: Final[Mapping[str, FileExclusion]] = _collect(FileExclusion)
-# Exported columns of the tenant's row. The others belong to the installation.
+# Exported columns of the tenant's row. All other columns belong to the installation.
 TENANT_COLUMNS: Final = tuple(
     column.name for column in Tenant.__table__.columns if column.info.items() >= EXPORTED.items()
 )

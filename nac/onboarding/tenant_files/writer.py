@@ -193,7 +193,7 @@ def secret_place(table: str, column: str, row_id: object) -> str:
 def encode_signed_part(manifest: Mapping[str, Any]) -> bytes:
     """Return the content that the signature covers.
 
-    It contains the checksums of all entries, so the signature covers the whole file.
+    The signed content contains the checksums of all entries, so the signature covers the whole file.
     """
     rest = {name: value for name, value in manifest.items() if name != "signature"}
     return json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()

@@ -1,7 +1,8 @@
-"""Creates the tenant of a confirmed sign-up. Each step first checks whether it is done, so that a retry skips it.
+"""Creates the tenant of a confirmed sign-up. Each step first checks whether it is already completed, so that a
+retry skips it.
 
 All trials belong to one MSP of the platform, and the user who signs up administers only the tenant. With an MSP of
-their own, users could create more tenants, and each tenant takes a slot.
+their own, users could create more tenants, and each new tenant takes a slot.
 """
 
 from contextlib import suppress

@@ -49,7 +49,7 @@ def lock_sign_up(session: Session, sign_up_id: UUID) -> SignUp | None:
 
 
 def take_unfinished(session: Session, *, now: datetime, lease: timedelta, most: int) -> list[UUID]:
-    """Lease confirmed sign-ups without a tenant to the caller. Returns their ids."""
+    """Lease confirmed sign-ups without a tenant to the caller. Returns the ids of the leased sign-ups."""
     rows = session.scalars(
         select(SignUp)
         .where(SignUp.state == "provisioning", SignUp.due_at <= now)
@@ -104,7 +104,8 @@ def count_authentications(session: Session, tenant_id: TenantId, since: datetime
 
 
 def delete_sign_ups(session: Session, *, before: datetime) -> int:
-    """Delete sign-ups from before `before`, except sign-ups whose tenant is being created. Returns their number."""
+    """Delete sign-ups from before `before`, except sign-ups whose tenant is being created. Returns the number of
+    deleted sign-ups."""
     result = session.execute(delete(SignUp).where(SignUp.created_at < before, SignUp.state != "provisioning"))
     assert isinstance(result, CursorResult)
     return result.rowcount

@@ -1,7 +1,8 @@
 """Sign-up for a trial: a request, and the confirmation by a mailed link. Requires a session in PlatformScope.
 
-Responses do not reveal whether an address has an account. Users choose the password after they open the link.
-Otherwise an attacker could choose the password of an account that the owner of the address confirms.
+Responses do not reveal whether an address has an account. Users choose the password after they open the link. If
+users chose the password before, an attacker could choose the password of an account that the owner of the address
+confirms.
 """
 
 import hashlib
@@ -37,7 +38,7 @@ ACTOR = "system:trials"
 LINK_LIFETIME = timedelta(hours=24)
 # Maximum links that Admit mails to an address per day.
 MAX_LINKS = 3
-# Retention of sign-ups. It is short, because they contain addresses of people who may never confirm.
+# Retention of sign-ups. The retention is short, because sign-ups contain addresses of people who may never confirm.
 SIGN_UP_RETENTION = timedelta(days=30)
 _DAY = timedelta(days=1)
 # The limits for requests are higher than the limits for confirmations by this factor, because a request only costs a

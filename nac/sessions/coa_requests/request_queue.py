@@ -1,4 +1,5 @@
-"""Queue of requests to NASes about live sessions (RFC 5176). Each request is a row. The cell's agent sends them."""
+"""Queue of requests to NASes about live sessions (RFC 5176). Each request to a NAS is a row. The cell's agent sends
+the requests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -109,7 +110,8 @@ WHERE c.tenant_id = :tenant AND c.session_row = wanted.session_row AND c.state =
 def queue_disconnects(
     session: Session, *, tenant_id: TenantId, serials: Sequence[bytes], reason: str, asked_by: str = ""
 ) -> int:
-    """Queue Disconnect-Requests for live sessions of devices that used these certificates. Returns their number.
+    """Queue Disconnect-Requests for live sessions of devices that used these certificates. Returns the number of
+    requests.
 
     `reason` is a code of `REASONS`. Devices without an accounting Start have no session here; Admit rejects them when
     they next authenticate. The agent sends the requests after the cell has applied this transaction.
@@ -140,9 +142,10 @@ def queue_session_requests(
 ) -> Sequence[int]:
     """Queue a request for each session in `rows` that is live, to send at once. Returns the ids of the requests.
 
-    If a request with the same `reason` already waits, it is renewed. Change requests are never merged: the agent sends
-    them one after the other. `redecision` is the re-decision that causes the requests (nac.redecisions). `after` is a
-    transaction that the cell must apply before the agent sends them. Raises Conflict if the queue is full.
+    If a request with the same `reason` already waits for the session, Admit renews that request. Change requests
+    are never merged: the agent sends one change request after the other. `redecision` is the re-decision that
+    causes the requests (nac.redecisions). `after` is a transaction that the cell must apply before the agent sends
+    them. Raises Conflict if the queue is full.
     """
     waiting = session.scalar(
         select(func.count()).where(
@@ -167,7 +170,7 @@ def _insert_requests(session: Session, statement: TextClause, parameters: Mappin
 
 
 def withdraw_redecision(session: Session, *, tenant_id: TenantId, redecision: int, detail: str) -> int:
-    """Withdraw all requests of a re-decision that have no answer yet. Returns their number."""
+    """Withdraw all requests of a re-decision that have no answer yet. Returns the number of withdrawn requests."""
     result = session.execute(
         update(CoaRequest)
         .where(

@@ -50,7 +50,7 @@ def create_requests(
     nas: str = "",
     attributes: Sequence[Mapping[str, Any]] = (),
 ) -> Sequence[CoaRequest]:
-    """Queue a request for each matching live session. Returns the requests, including those that already waited.
+    """Queue a request for each matching live session. Returns the requests, including requests that already waited.
 
     `row` is the id of a session, `mac` is in any notation, and `nas` is the name of a registered NAS. `attributes` are
     for a change; each is a mapping with `attribute`, `value` and an optional `tag`.
@@ -124,7 +124,7 @@ def _require_sendable(session: Session, tenant_id: TenantId, attributes: Sequenc
 
 
 class CoaRequestFilter(TypedDict, total=False):
-    """Filter of requests. All values must match."""
+    """Filter of requests. All values of the filter must match."""
 
     states: Sequence[str]
     # Id of the session.
@@ -216,7 +216,7 @@ def retry_request(session: Session, *, actor: str, tenant_id: TenantId, request_
 
 
 def withdraw_request(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
-    """Withdraw a request. The agent then sends no more packets for it.
+    """Withdraw a request. The agent then sends no further packets for the request.
 
     Raises CoaRequestNotFound, or Conflict if the request has ended.
     """

@@ -1,7 +1,7 @@
-"""Recorded requests of a tenant, for replays. They can be millions.
+"""Recorded requests of a tenant, for replays. A tenant can have millions of recorded requests.
 
 PostgreSQL returns only the attributes that the replay needs. Equal requests then have equal bytes. Readers cache
-results by these bytes, and therefore decode JSON only a few thousand times.
+results by the bytes of the request, and therefore decode JSON only a few thousand times.
 """
 
 import re
@@ -55,7 +55,7 @@ class RecordedRow(NamedTuple):
     # Time in epoch microseconds, as digits.
     at: bytes
     number: bytes
-    # MAC address, or identity if there is no MAC address. It only distinguishes devices.
+    # MAC address, or identity without a MAC address. This value only distinguishes devices.
     device: bytes
     # Argument for `RecordedRequests.read`. Equal requests have equal bytes.
     rest: bytes
@@ -104,7 +104,7 @@ class RecordedRequests:
         self._recorded = lru_cache(maxsize=10_000)(_parse_outcome)
 
     def rows(self, session: Session) -> Iterator[RecordedRow]:
-        """Yield the rows. Only few of them are in memory at a time."""
+        """Yield the rows. Only a few rows are in memory at a time."""
         cursor = driver_connection(session).cursor()
         before = cursor.execute("SHOW statement_timeout").fetchone()
         assert before is not None
@@ -167,6 +167,6 @@ def to_microseconds(moment: datetime) -> int:
 
 
 def parse_reference(reference: str) -> tuple[datetime, int] | None:
-    """Parse the public id of a log row into time and row id. Returns None if it is invalid."""
+    """Parse the public id of a log row into time and row id. Returns None if the public id is invalid."""
     parts = _REFERENCE.fullmatch(reference)
     return (from_microseconds(int(parts[1])), int(parts[2])) if parts else None

@@ -26,7 +26,7 @@ _MAX_SERIALS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionFilter:
-    """Filter of decisions. All values must match; "" and None match every decision."""
+    """Filter of decisions. All values of the filter must match; "" and None match every decision."""
 
     # MAC address, 12 lower-case hexadecimal digits.
     mac: str = ""
@@ -164,7 +164,8 @@ def _user_clause(session: Session, tenant_id: TenantId, name: str) -> ColumnElem
 
 
 def _verdict_expression() -> ColumnElement[str]:
-    """Return the SQL expression for the verdict. Old rows store no verdict, so it uses other columns for them."""
+    """Return the SQL expression for the verdict. Old rows store no verdict, so the expression uses other columns
+    for old rows."""
     return case((AuthLog.verdict != "", AuthLog.verdict), (AuthLog.permitted, "permit"), else_="deny")
 
 

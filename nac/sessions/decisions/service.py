@@ -56,7 +56,7 @@ class LoggedDecision:
 
     @property
     def key(self) -> tuple[datetime, int]:
-        """Return the key of this decision. The next page begins after it."""
+        """Return the key of this decision. The next page begins after this key."""
         return self.log.at, self.log.id
 
     @property
@@ -66,7 +66,8 @@ class LoggedDecision:
 
     @property
     def verdict(self) -> str:
-        """Return the verdict of the policy: permit, quarantine or deny. Monitor mode does not enforce it."""
+        """Return the verdict of the policy: permit, quarantine or deny. Monitor mode does not enforce the
+        verdict."""
         return self.log.verdict or ("permit" if self.log.permitted else "deny")
 
     @property
@@ -90,7 +91,8 @@ class _CommonFilterOptions(TypedDict, total=False):
 
 
 class DecisionFilterOptions(_CommonFilterOptions, total=False):
-    """Filters of `search_decisions`: `mac` in any notation, `site` a slug, the others as in `DecisionFilter`."""
+    """Filters of `search_decisions`: `mac` in any notation, `site` a slug, all other filters as in
+    `DecisionFilter`."""
 
     mac: str
     site: str
@@ -108,7 +110,7 @@ def search_decisions(
 ) -> LogSearchResult[LoggedDecision]:
     """Search decisions, newest first by default, from `before` to `until`, within the time of one response.
 
-    A short page may have more after it.
+    A page with fewer decisions than requested may have a next page.
     """
     wanted = _build_filter(session, tenant_id, **given)
     found = search_log(
@@ -186,7 +188,7 @@ def _build_decisions(
 
 
 def _decode_facts(request: dict[str, Any] | str) -> _RequestFacts:
-    """Parse the stored request. Devices control its content, which some JSON parsers may reject."""
+    """Parse the stored request. Devices control the content of the request, which some JSON parsers may reject."""
     if isinstance(request, str):
         try:
             return _FACTS_DECODER.decode(request)

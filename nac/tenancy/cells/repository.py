@@ -47,7 +47,7 @@ def get_slot_of_tenant(session: Session, tenant_id: TenantId) -> Slot | None:
 
 
 def list_slots_held_for(session: Session, tenant_id: TenantId) -> Sequence[Slot]:
-    """Return the slot of the tenant. During a move, also return the slot of the other cell."""
+    """Return the slot of the tenant. During a move, also return the tenant's slot in the second cell."""
     return session.scalars(select(Slot).where(or_(Slot.tenant_id == tenant_id, Slot.reserved_for == tenant_id))).all()
 
 

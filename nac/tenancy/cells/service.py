@@ -21,7 +21,7 @@ from nac.kit.sealing import Seal
 from nac.models import Cell, Dictionary, SecretRotation, Slot
 from nac.tenancy.cells import repository
 
-# Scope of an agent without a registered cell. It has no rows, because ids start at 1.
+# Scope of an agent without a registered cell. This scope has no rows, because ids start at 1.
 UNREGISTERED_CELL = CellId(0)
 
 # 190 random bits. Only letters and digits: users can paste it into switches, and radiusd needs no quotes for it.
@@ -41,7 +41,7 @@ SHIPPING_LOCK = 0x41444D
 
 
 def register_cell(session: Session, *, name: str, host: str) -> CellId:
-    """Return the id of the cell with this name. Creates the cell if it is new.
+    """Return the id of the cell with this name. Creates the cell if no cell has this name.
 
     Raises CellTaken if an agent on another host reported within SILENT_SECONDS and has not left the cell. Needs role
     admit_cell and CellScope(UNREGISTERED_CELL).
@@ -64,8 +64,8 @@ def report_cell(
 ) -> None:
     """Store a report of the cell's agent on `host`. Needs database role admit_cell.
 
-    All journal records before `shipped_until` are in the database. None means that the agent does not know the time.
-    Raises CellTaken if an agent on another host now serves the cell.
+    All journal records from before `shipped_until` are in the database. None as `shipped_until` means that the
+    agent does not know the time. Raises CellTaken if an agent on another host now serves the cell.
     """
     reported = session.execute(
         update(Cell)
@@ -86,7 +86,7 @@ def report_cell(
 def leave_cell(session: Session, *, cell_id: CellId, host: str) -> None:
     """Release the cell when its agent stops.
 
-    Another host can then serve it immediately. Needs database role admit_cell.
+    Another host can then serve the cell immediately. Needs database role admit_cell.
     """
     session.execute(update(Cell).where(Cell.id == cell_id, Cell.host == host).values(host=""))
 
@@ -116,7 +116,8 @@ def upload_dictionary(session: Session, *, cell_id: CellId, content: bytes, serv
 
 
 def load_dictionary(session: Session, *, tenant_id: TenantId) -> bytes | None:
-    """Return the attribute dictionaries of the tenant's cell (JSON). None if the cell has not uploaded any."""
+    """Return the attribute dictionaries of the tenant's cell (JSON). None if the cell has not uploaded any
+    dictionaries."""
     content = session.scalar(
         select(Dictionary.content)
         .join(Cell, Cell.dictionary_sha256 == Dictionary.sha256)
@@ -158,8 +159,8 @@ def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: i
 def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: Seal) -> list[SlotNumber]:
     """Generate new secrets for retired slots with numbers below `count`. Needs database role admit_cell.
 
-    Call this before radiusd starts with these secrets. The slots stay retired until `mark_slots_free`, because radiusd
-    does not use the new secrets yet.
+    Call this function before radiusd starts with the new secrets. The slots stay retired until `mark_slots_free`,
+    because radiusd does not use the new secrets yet.
     """
     retired = [
         slot
@@ -299,7 +300,7 @@ def list_cells(session: Session) -> Sequence[Cell]:
 
 
 def get_current_xact(session: Session) -> str:
-    """Return the id of the current transaction. After the commit, pass it to `is_live`."""
+    """Return the id of the current transaction. After the commit, pass the id to `is_live`."""
     return repository.get_current_xact(session)
 
 
@@ -316,7 +317,7 @@ def wait_until_live(
 ) -> None:
     """Wait until the tenant's cell has applied transaction `xact`. Raises NotLiveYet after the timeout.
 
-    Call this after the commit. It opens its own short transactions.
+    Call this function after the commit. The function opens its own short transactions.
     """
     began = time.monotonic()
     nudged = False

@@ -59,7 +59,7 @@ def list_visible(
     statuses: Collection[str] = (),
     has_two_factors: bool,
 ) -> Sequence[Msp]:
-    """List MSPs that the scope can read. `only` selects MSPs by id; None means all.
+    """List MSPs that the scope can read. `only` selects MSPs by id; None means all MSPs.
 
     Without `has_two_factors`, the list excludes MSPs that require two factors.
     """

@@ -15,7 +15,7 @@ _MAX_OCTETS = 128
 
 
 def set_mab_password(nas: Nas, *, form: str | None, text: str | None, seal: Seal) -> None:
-    """Set the form and the text of the MAB password. None leaves the value unchanged. Raises InvalidInput."""
+    """Set the form and the text of the MAB password. None leaves a value unchanged. Raises InvalidInput."""
     if form is None and text is None:
         return
     form = require_mab_password_form(nas.mab_password if form is None else form)

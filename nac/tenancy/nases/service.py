@@ -40,8 +40,8 @@ class NasOptions(TypedDict, total=False):
     identifier: str | None
     address: str | None
     vendor: str
-    # Secret of this NAS instead of the tenant's secret. It requires `address`, and so does
-    # require_message_authenticator=False.
+    # Secret of this NAS instead of the tenant's secret. `secret` requires `address`.
+    # require_message_authenticator=False requires `address`, too.
     secret: str | None
     require_message_authenticator: bool
     # The NAS is behind NAT. Disconnect-Requests and CoA-Requests (RFC 5176) cannot reach it.
@@ -282,7 +282,8 @@ def describe(nas: Nas) -> dict[str, str | bool | None]:
 
 
 def describe_changed_secrets(secret: str | None, mab_password_text: str | None) -> dict[str, str]:
-    """Return the values for the audit log that show which secrets changed. They do not contain the secrets."""
+    """Return the values for the audit log that show which secrets changed. The values do not contain the
+    secrets."""
     given = {"secret": secret, "mab_password_text": mab_password_text}
     return {name: "another" for name, text in given.items() if text}
 

@@ -1,8 +1,8 @@
 """Rotations of a tenant's RADIUS secret, or of a NAS's own secret.
 
-After `start_rotation`, radiusd accepts the old and the new secret from every NAS. It answers with the secret that the
-request used (radius/module/secret_lookup.py). `finish_rotation` keeps only the new secret, `cancel_rotation` only the
-old. Use in PlatformScope or TenantScope, if a docstring names no other scope.
+After `start_rotation`, radiusd accepts the old and the new secret from every NAS. radiusd responds with the secret
+that the request used (radius/module/secret_lookup.py). `finish_rotation` keeps only the new secret,
+`cancel_rotation` only the old. Use in PlatformScope or TenantScope, if a docstring names no other scope.
 """
 
 import logging
@@ -122,7 +122,8 @@ def start_rotation(
 def finish_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, nas: str = "", leave_behind: bool = False
 ) -> RotationStatus:
-    """Keep only the new secret. Raises NasesLeftBehind if a NAS still uses the old secret; `leave_behind` allows it."""
+    """Keep only the new secret. Raises NasesLeftBehind if a NAS still uses the old secret; `leave_behind` finishes
+    the rotation regardless."""
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:
@@ -134,7 +135,8 @@ def finish_rotation(
 def cancel_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, nas: str = "", leave_behind: bool = False
 ) -> RotationStatus:
-    """Keep only the old secret. Raises NasesLeftBehind if a NAS uses the new secret; `leave_behind` allows it."""
+    """Keep only the old secret. Raises NasesLeftBehind if a NAS uses the new secret; `leave_behind` cancels the
+    rotation regardless."""
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:
@@ -227,7 +229,7 @@ def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
 def finish_expired(sealer: Sealer, *, engine: Engine | None = None) -> None:
     """Finish all rotations whose time window has ended.
 
-    Then only the new secrets work. Needs database role admit_worker.
+    After that, only the new secrets work. Needs database role admit_worker.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         over = repository.list_expired(session, most=_EXPIRY_BATCH_SIZE)

@@ -1,9 +1,10 @@
 """Move of a tenant to another cell, in states: prepared, switched, then finished or cancelled. Needs PlatformScope.
 
-Only one cell decides for a tenant at any time. Preparation configures a slot of the new cell with the tenant's secret.
-The switch moves the tenant to that slot in one transaction. The old cell then stops answering, so NASes that know both
-addresses use the new one automatically. The old slot stays reserved until the move is finished, for a quick return.
-The new cell ships the remaining records of the old cell (SQL function `hand_over_record`).
+Only one cell decides for a tenant at any time. Preparation configures a slot of the new cell with the tenant's
+secret. The switch moves the tenant to that slot in one transaction. The old cell then stops answering, so NASes
+that know the addresses of both cells use the new cell automatically. The old slot stays reserved until the move is
+finished, for a quick return. The new cell ships the remaining records of the old cell (SQL function
+`hand_over_record`).
 """
 
 from collections.abc import Mapping
@@ -75,7 +76,7 @@ class MoveStatus:
 
 
 def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str, sealer: Sealer) -> MoveStatus:
-    """Reserve a free slot in the cell, and give it the tenant's secret. This does not affect NASes."""
+    """Reserve a free slot in the cell, and give it the tenant's secret. The preparation does not affect NASes."""
     tenant = _enter_tenant(session, tenant_id)
     if tenant.status == "deleting":
         raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore the tenant first.")
@@ -116,7 +117,8 @@ def switch_move(
 ) -> MoveStatus:
     """Switch the tenant to the new cell. The new cell then decides, and the old cell stops answering.
 
-    Raises NotReadyYet. Raises CellSilent if the agent of the old cell does not report; `although_silent` allows it.
+    Raises NotReadyYet. Raises CellSilent if the agent of the old cell does not report; `although_silent` switches
+    the tenant regardless.
     """
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "prepared")
@@ -143,7 +145,7 @@ def switch_move(
 
 
 def finish_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveStatus:
-    """Return the old slot to its cell. Only another move can then return the tenant to the old cell."""
+    """Return the old slot to its cell. After that, only another move can return the tenant to the old cell."""
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "switched")
     _retire_slot(session, _lock_slots(session, move)[0])
@@ -151,7 +153,7 @@ def finish_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveSta
 
 
 def cancel_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveStatus:
-    """Cancel a move. If the tenant was already switched, it returns to its old cell immediately."""
+    """Cancel a move. If the tenant was already switched, the tenant returns to its old cell immediately."""
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "prepared", "switched")
     old, new = _lock_slots(session, move)
@@ -173,7 +175,7 @@ def require_move(session: Session, *, tenant_id: TenantId) -> MoveStatus:
 
 
 def lock_last_move(session: Session, *, tenant_id: TenantId) -> MoveStatus | None:
-    """Return the last move of the tenant, or None. Locks it until the transaction ends."""
+    """Return the last move of the tenant, or None. Locks the move until the transaction ends."""
     _enter_tenant(session, tenant_id)
     return _find_last_move(session, tenant_id)
 
@@ -209,7 +211,7 @@ def _require_open_move(session: Session, tenant_id: TenantId, *states: MoveState
 
 
 def _lock_slots(session: Session, move: TenantMove) -> tuple[Slot, Slot]:
-    """Return the old and the new slot. Locks them in the order of their ids."""
+    """Return the old and the new slot. Locks the slots in the order of their ids."""
     query = select(Slot).where(Slot.id.in_((move.from_slot_id, move.to_slot_id))).order_by(Slot.id)
     found = {
         slot.id: slot for slot in session.scalars(query.with_for_update().execution_options(populate_existing=True))

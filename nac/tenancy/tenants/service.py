@@ -1,4 +1,5 @@
-"""Tenants. Creation and purging need PlatformScope. Other functions work in any scope that can read the tenant."""
+"""Tenants. Creation and purging need PlatformScope. All functions except creation and purging work in any scope
+that can read the tenant."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -75,7 +76,8 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
 
 
 def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> AlreadyExists:
-    """Return an error with the tenant's state, if the caller's MSP owns the tenant. Other MSPs get no details.
+    """Return an error with the tenant's state, if the caller's MSP owns the tenant. Callers from other MSPs get
+    only the message that the slug exists.
 
     The MSP may not have received the response to an earlier request.
     """
@@ -178,7 +180,8 @@ _LEVEL_TITLES = {PermissionLevel.MSP: "The MSP of the tenant", PermissionLevel.P
 def delete_tenant(
     session: Session, *, actor: str, tenant_id: TenantId, purge_at: datetime | None = None, is_new: bool = False
 ) -> Tenant:
-    """Reject all requests of the tenant immediately. The worker purges its data (`purge_tenant`) after `purge_at`.
+    """Reject all requests of the tenant immediately. The worker purges the tenant's data (`purge_tenant`) after
+    `purge_at`.
 
     If the tenant is already being deleted, this has no effect; with `is_new` it raises Conflict.
     """

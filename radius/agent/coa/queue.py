@@ -211,12 +211,13 @@ class CoaResult(NamedTuple):
 
 
 class CoaQueue:
-    """Transactions of the queue. Each method raises AdmitError if the database does not respond."""
+    """Transactions of the queue. Each method of the queue raises AdmitError if the database does not respond."""
 
     def __init__(
         self, engine: Engine, cell_id: CellId, sealer: Sealer, ended: EndedCallback = lambda requests: None
     ) -> None:
-        """Create the queue. The queue calls `ended` with requests whose end is committed."""
+        """Create the queue. The queue calls `ended` with requests after the transaction that ended them is
+        committed."""
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer

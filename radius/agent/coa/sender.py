@@ -286,7 +286,7 @@ class CoaSender:
         if not flight.packet:
             identifier = self._identifier(flight)
             if identifier is None:
-                # All identifiers for this address are in use. The other requests end within seconds.
+                # All identifiers for this address are in use. The requests that use them end within seconds.
                 flight.due = now + RETRY_SECONDS
                 return False
             try:
@@ -306,7 +306,7 @@ class CoaSender:
             flight.trouble = ""
             self.counters["packets"] += 1
         except OSError as exc:
-            # Handle it as a lost packet.
+            # Handle the error as a lost packet.
             flight.trouble = exc.strerror or str(exc)
         flight.record_sent(time.monotonic(), self._pacing)
 

@@ -30,7 +30,7 @@ class Pacing:
 
 
 class CoaPeer(NamedTuple):
-    """Destination of a request. Admit accepts the response only from there."""
+    """Destination of a request. Admit accepts the response only from this destination."""
 
     family: socket.AddressFamily
     host: str
@@ -150,7 +150,7 @@ def make_result(
 
 
 def nas_reach(listen_address: str, reach: OutboundReach) -> OutboundReach:
-    """Networks that may contain a cell's NASes. Includes loopback if the cell listens there."""
+    """Networks that may contain a cell's NASes. Includes loopback if the cell listens on loopback."""
     if not ipaddress.ip_address(listen_address).is_loopback:
         return reach
     return replace(reach, allowed=(*reach.allowed, *_LOOPBACK))

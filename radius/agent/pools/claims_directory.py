@@ -29,7 +29,7 @@ class ClaimsDirectory:
     def begin(self) -> None:
         """Load the directory, and delete files from before the last boot.
 
-        Call it before radiusd starts or is taken over. Raises OSError.
+        Call this method before radiusd starts or is taken over. Raises OSError.
         """
         boot = self._boot_id.read_bytes()
         known = self._directory / _BOOT
@@ -41,11 +41,12 @@ class ClaimsDirectory:
             self._names[path.name.partition("_")[0]] = path.name
 
     def name(self, pool_id: str) -> str:
-        """Name of the pool's claim file; "" if it has none."""
+        """Name of the pool's claim file; "" if the pool has no claim file."""
         return self._names.get(pool_id, "")
 
     def is_lost(self, pool_id: str) -> bool:
-        """Whether the pool has no usable claim file. Then none of its ready addresses may be assigned."""
+        """Whether the pool has no usable claim file. If the claim file is lost, none of the pool's ready addresses
+        may be assigned."""
         name = self.name(pool_id)
         return not name or not (self._directory / name).exists()
 

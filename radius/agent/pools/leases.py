@@ -1,6 +1,7 @@
 """State of leases in PostgreSQL: assigned, held by a session, quarantined, ready again.
 
-Statements lock several rows in the order of their keys, or skip locked rows (SKIP LOCKED). So they never deadlock.
+Statements lock several rows in the order of their keys, or skip locked rows (SKIP LOCKED). So these statements
+never deadlock.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -166,7 +167,8 @@ _DELETE_DEPARTED = "SELECT clear_away_pools(%s)"
 def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
     """Make PostgreSQL use the sorted index in `pool_address_holders`, for the statements of the block.
 
-    PostgreSQL prefers a slower index if the statistics of `sessions` are missing, or from when all sessions had ended.
+    PostgreSQL prefers a slow index if the statistics of `sessions` are missing, or are from a time when all
+    sessions had ended.
     """
     cursor.execute("SET LOCAL enable_sort = off")
     yield
@@ -174,7 +176,8 @@ def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
 
 
 def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, assignments: Iterable[AddressAssignment]) -> int:
-    """Store assigned addresses. Returns how many of them another device had at that time, which is a fault."""
+    """Store assigned addresses. Returns how many assigned addresses another device had at that time. Such an
+    address is a fault."""
     latest: dict[tuple[str, int], AddressAssignment] = {}
     for each in assignments:
         key = each.pool_id, each.number
@@ -201,7 +204,8 @@ def list_unrecorded_claims(
 ) -> list[AddressAssignment]:
     """Return claims of the pool without a recorded decision.
 
-    Such claims exist if radiusd was killed before it wrote the record, or if the journal was full.
+    Claims without a recorded decision exist if radiusd was killed before it wrote the record, or if the journal was
+    full.
     """
     parameters = {
         "pool": pool_id,
@@ -257,7 +261,8 @@ def withdraw_stock(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], 
 
 
 def refill_stock(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
-    """Make up to `wanted` free addresses of the pool ready in the cell. Returns their number.
+    """Make up to `wanted` free addresses of the pool ready in the cell. Returns the number of addresses that are
+    now ready.
 
     `grant` is how far the journal is shipped (epoch microseconds). `grant` must be later than the creation of the
     pool's claim file.

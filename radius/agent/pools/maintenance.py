@@ -177,7 +177,8 @@ class PoolMaintenance:
         return [pool_id for pool_id in lost if not leases.has_stock(cursor, pool_id)]
 
     def _delete_departed(self, cursor: psycopg.Cursor, now: int, shipped: int) -> None:
-        """Delete addresses that left their pool, once the module knows it and all earlier claims are stored.
+        """Delete addresses that left their pool, once the module knows the new extent of the pool and all earlier
+        claims are stored.
 
         Until then, the module may have assigned such an address to the device that had it before.
         """

@@ -1,8 +1,8 @@
 """Decides when radiusd restarts to load the server certificates of new tenants.
 
-If radiusd has not loaded a certificate, it reads the file at each handshake. This costs 1.1 ms, a third more (`bench
-quick`, "new tenants"). A restart delays all tenants by 0.2 s. So radiusd restarts only for several new tenants, in a
-quiet moment.
+If radiusd has not loaded a certificate, it reads the file at each handshake. Reading the file costs 1.1 ms, a third
+more than a loaded certificate (`bench quick`, "new tenants"). A restart delays all tenants by 0.2 s. So radiusd
+restarts only for several new tenants, in a quiet moment.
 """
 
 import time
@@ -34,8 +34,9 @@ class CertificateReload:
     def is_due(self, loaded: SerialsBySlot, live: SerialsBySlot, *, is_hidden: bool = False) -> bool:
         """Whether to restart now.
 
-        `loaded` are the certificates that radiusd has loaded, `live` those that tenants present, as serials by slot.
-        `is_hidden`: some devices cannot get a new certificate before the restart, so do not wait.
+        `loaded` are the certificates that radiusd has loaded. `live` are the certificates that tenants present.
+        Both arguments contain serials by slot. `is_hidden`: some devices cannot get a new certificate before the
+        restart, so do not wait.
         """
         waiting = frozenset((slot, serial) for slot, serial in live.items() if loaded.get(slot) != serial)
         if waiting <= self._tried:

@@ -89,7 +89,7 @@ class ConfigurationSource:
         return slots
 
     def renew_retired(self, *, count: int) -> list[SlotNumber]:
-        """Create new secrets for slots whose tenant has left. Call `free` once radiusd uses these secrets."""
+        """Create new secrets for slots whose tenant has left. Call `free` once radiusd uses the new secrets."""
         with self._session() as session:
             return cells.renew_retired_slots(session, cell_id=self._cell_id, count=count, seal=self._sealer.seal)
 
@@ -143,7 +143,8 @@ class ConfigurationSource:
     def _chain(session: Session, tenant_id: TenantId, authority_id: UUID) -> list[bytes]:
         """Issuing authorities from `authority_id` upwards, without the root, which the device has.
 
-        Includes certificates that link a former root to its successor, for devices that trust only the former root.
+        The chain includes certificates that link a former root to its successor, for devices that trust only the
+        former root.
         """
         authority = CertificateAuthority
         query = select(
@@ -196,7 +197,7 @@ class ConfigurationSource:
         """Decrypt a RADIUS secret.
 
         If the configuration cannot contain the secret, adds its owner to `unusable`, and returns a random secret
-        instead. Nobody knows this secret, and it stays the same at each call.
+        instead. Nobody knows the random secret, and it stays the same at each call.
         """
         secret = self._sealer.open(sealed, context).decode("ascii", "replace")
         if RADIUS_SECRET.fullmatch(secret):

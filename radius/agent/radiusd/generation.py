@@ -1,4 +1,5 @@
-"""Generations of radiusd's configuration: rendered, checked, stored for a rollback, deleted after two newer ones."""
+"""Generations of radiusd's configuration. The agent renders and checks each generation, stores it for a rollback,
+and deletes it after two newer generations."""
 
 import hashlib
 import hmac
@@ -82,7 +83,7 @@ class Generations:
     def is_in_force(self, facts: GenerationFacts, slots: Sequence[SlotRow]) -> bool:
         """Whether a radiusd that runs this generation needs no restart for these slots.
 
-        A slot that no longer needs lookups may keep them until the next restart.
+        A slot that no longer needs secret lookups may keep the lookups until the next restart.
         """
         needed = {slot.number for slot in slots if slot.uses_secret_lookup}
         return needed <= set(facts.looked_up) and facts.fingerprint == self.fingerprint(slots, facts.looked_up)
@@ -202,9 +203,9 @@ class Generations:
             raise RenderError(f"{placeholder} is damaged: {exc}") from exc
 
     def create_checked(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
-        """Render a new generation as `make` does, and check it with radiusd.
+        """Render a new generation with the same arguments as `make`, and check it with radiusd.
 
-        If radiusd rejects it, deletes it and raises RadiusdError.
+        If radiusd rejects the generation, deletes it and raises RadiusdError.
         """
         generation = self.make(slots, serials, status_port=status_port)
         try:
@@ -215,7 +216,8 @@ class Generations:
         return generation
 
     def create_shadow(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> Generation:
-        """Render the same configuration for a test on free loopback ports. The journal of this test is not shipped."""
+        """Render the configuration of the generation again for a test on free loopback ports. The journal of this
+        test is not shipped."""
         settings = replace(self._settings, listen_address="127.0.0.1")
         status_port, *ports = free_ports("127.0.0.1", 1 + 2 * len(slots))
         moved = [slot.with_ports(ports[2 * place], ports[2 * place + 1]) for place, slot in enumerate(slots)]
@@ -254,8 +256,8 @@ class Generations:
     def complete(self, generation: Generation) -> None:
         """Replace missing keys with the placeholder, so that radiusd can start on this generation.
 
-        A key is missing if its tenant has left or has another certificate. The module selects the certificate to
-        present, so no device sees the placeholder.
+        A key is missing if the tenant of the slot has left or has another certificate. The module selects the
+        certificate to present, so no device sees the placeholder.
         """
         settings = msgspec.json.decode((generation.directory / "module.json").read_bytes(), type=ModuleSettings)
         for slot, serial in settings.baked_certificates.items():
@@ -286,7 +288,8 @@ class Generations:
             return False
 
     def newest(self) -> Generation | None:
-        """The newest complete generation. A cell starts with it while PostgreSQL does not respond."""
+        """The newest complete generation. A cell starts with the newest generation while PostgreSQL does not
+        respond."""
         for directory in sorted(self._paths.generations.iterdir(), reverse=True):
             generation = self.read(directory)
             if generation is not None:

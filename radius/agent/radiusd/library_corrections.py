@@ -28,9 +28,9 @@ class LibraryCorrection:
     after: bytes
 
 
-# Inside the tunnel, rlm_eap_ttls frees the previous attribute when it meets an unknown attribute. Then it uses the
-# freed one (diameter2vp in ttls.c of 3.2.7 to 3.2.9). Any device that may begin EAP-TTLS can crash radiusd or block a
-# thread forever. The corrected jump skips the free.
+# Inside the tunnel, rlm_eap_ttls frees the previous attribute when it meets an unknown attribute. Then rlm_eap_ttls
+# uses the freed attribute (diameter2vp in ttls.c of 3.2.7 to 3.2.9). Any device that may begin EAP-TTLS can crash
+# radiusd or block a thread forever. The corrected jump skips the free.
 CORRECTIONS = (
     LibraryCorrection(
         "rlm_eap_ttls.so",
@@ -55,7 +55,7 @@ def write_corrected_libraries(target: Path, source: Path = DISTRIBUTION_FOLDER) 
 
 
 def list_uncorrected_libraries(source: Path = DISTRIBUTION_FOLDER) -> tuple[str, ...]:
-    """Files without a correction for this build. Such a build may have the fault."""
+    """Files without a correction for this build. A build without a correction may have the fault."""
     return tuple(name for name in _FILES if not _correct_library(source / name))
 
 

@@ -28,7 +28,7 @@ _libc = ctypes.CDLL(None)
 class ProcessMemory:
     """Memory of a process.
 
-    `anonymous_bytes` belong only to this process. The kernel can drop the rest of `resident_bytes`.
+    `anonymous_bytes` belong only to this process. The kernel can drop all other parts of `resident_bytes`.
     """
 
     resident_bytes: int
@@ -50,7 +50,7 @@ def get_process_memory(pid: int) -> ProcessMemory | None:
 def proportional_bytes(pid: int) -> int:
     """PSS: resident memory, where a shared page counts in parts; 0 if unavailable.
 
-    Do not call it each second: the kernel reads all pages of the process.
+    Do not call this function each second: the kernel reads all pages of the process.
     """
     try:
         with _as_real_group():

@@ -1,6 +1,7 @@
 """Watches radiusd's memory, and restarts radiusd before the machine runs out of memory.
 
-Most growth comes from unfinished EAP conversations, which radiusd drops after 30 s. Lasting growth is a leak.
+Most memory growth comes from unfinished EAP conversations, which radiusd drops after 30 s. Lasting growth is a
+leak.
 """
 
 import logging

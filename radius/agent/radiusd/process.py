@@ -36,7 +36,7 @@ class RunningRadiusd:
 
 
 def start(config_directory: Path, log: Path) -> RunningRadiusd:
-    """Start radiusd with a rendered configuration. Appends its output to `log`."""
+    """Start radiusd with a rendered configuration. Appends the output of radiusd to `log`."""
     with open(log, "ab") as output:
         child = subprocess.Popen(
             [RADIUSD_PROGRAM, "-f", "-d", str(config_directory), "-n", "radiusd", "-l", "stdout"],
@@ -75,7 +75,8 @@ def minimal_environment() -> dict[str, str]:
 def child_group_id() -> int:
     """Group of child processes. The agent may have the master key's group as its effective group.
 
-    A child has this group as real, effective and saved group. So it can never get the master key's group (setregid(2)).
+    A child has this group as real, effective and saved group. So the child can never get the master key's group
+    (setregid(2)).
     """
     return os.getgid()
 
@@ -83,8 +84,8 @@ def child_group_id() -> int:
 def _schedule(pid: int) -> None:
     """Make radiusd a batch process before it has threads (sched(7)).
 
-    Then a thread that wakes up does not interrupt the running thread, which reads several packets in one turn. Saves 15
-    % CPU time of a MAB request under load; no effect on an idle core.
+    After that, a thread that wakes up does not interrupt the running thread, which reads several packets in one
+    turn. Saves 15 % CPU time of a MAB request under load; no effect on an idle core.
     """
     # A container may forbid the change; radiusd then runs with the normal scheduling policy.
     with suppress(OSError):
@@ -176,7 +177,7 @@ def stop(running: RunningRadiusd, seconds: float = STOP_SECONDS) -> None:
 
 
 def _reap(pid: int) -> None:
-    """Reap the process if it is a child of this agent. init reaps a radiusd that an earlier agent started."""
+    """Reap the process if it is a child of this agent. If an earlier agent started radiusd, init reaps it."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -192,7 +193,7 @@ def save_running(path: Path, running: RunningRadiusd) -> None:
 
 
 def load_running(path: Path) -> RunningRadiusd | None:
-    """The radiusd that an earlier agent started; None if it does not run."""
+    """The radiusd that an earlier agent started; None if this radiusd does not run."""
     try:
         stored = json.loads(path.read_text())
         running = RunningRadiusd(int(stored["pid"]), int(stored["start_ticks"]), Path(stored["config_directory"]))

@@ -34,7 +34,8 @@ _POLL_SECONDS = 0.1
 
 
 class Radiusd:
-    """Controls radiusd. Only one thread may use it, except for `lock`: it keeps `tick` apart from a replacement."""
+    """Controls radiusd. Only one thread may use this object. The exception is `lock`, which keeps `tick` apart from
+    a replacement."""
 
     def __init__(self, paths: CellPaths, generations: Generations) -> None:
         self._paths = paths
@@ -193,7 +194,7 @@ class Radiusd:
     def _wait_for_leaving(self) -> None:
         """Wait until the previously replaced radiusd has answered its packets.
 
-        Only then may the next replacement begin.
+        The next replacement may begin only after this wait.
         """
         while self._leaving is not None and not self._stopped and time.monotonic() < self._leaves_at:
             time.sleep(_POLL_SECONDS)
@@ -206,7 +207,8 @@ class Radiusd:
         stop_leftover_twins(self._paths, self.running)
 
     def renew(self, *, is_quiet: Callable[[float], bool]) -> str:
-        """Replace the process by a new one with the same configuration. Returns "", or why the old process stays.
+        """Replace the process by a new process with the same configuration. Returns "", or why the old process
+        stays.
 
         The current configuration has already worked, so neither a test nor the database is necessary.
         """

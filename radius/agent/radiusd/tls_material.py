@@ -53,7 +53,8 @@ class TlsMaterialStore:
         (self._paths.sessions / f"slot-{slot}").mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def place(self, material: TenantMaterial) -> None:
-        """Update the files of a slot. Each file is replaced by rename, so radiusd never reads an incomplete file."""
+        """Update the files of a slot. Each file of the slot is replaced by rename, so radiusd never reads an
+        incomplete file."""
         self.prepare_slot(material.slot)
         write_authorities(
             self._paths.authorities(material.slot),
@@ -72,7 +73,8 @@ class TlsMaterialStore:
             stale.unlink(missing_ok=True)
 
     def remove_old_server_keys(self, serials: Mapping[int, str]) -> None:
-        """Remove keys of certificates that are not presented any more; `serials` are the current ones by slot.
+        """Remove keys of certificates that are not presented any more; `serials` are the serials of the current
+        certificates by slot.
 
         A key is removed at the second call that finds it unused. At the first call, radiusd may not know the new
         certificate yet.

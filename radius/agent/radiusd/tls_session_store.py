@@ -1,6 +1,7 @@
-"""Stored TLS sessions for resumption: deletes old ones, limits their size, and warns if space runs out.
+"""Stored TLS sessions for resumption. Deletes old sessions, limits the size of all sessions, and warns if space
+runs out.
 
-The sessions are in /dev/shm (memory) if it exists. Other programs such as PostgreSQL share it.
+The sessions are in /dev/shm (memory) if it exists. Other programs such as PostgreSQL share /dev/shm.
 """
 
 import os
@@ -27,9 +28,9 @@ class TlsSessionStore:
         self._slots = slots
 
     def tidy(self) -> None:
-        """Clean up; call it every few seconds.
+        """Clean up the stored sessions. Call this method every few seconds.
 
-        A failure raises an alarm, because without stored sessions logins are slower.
+        A failure raises an alarm, because without stored sessions each reconnect needs a full handshake.
         """
         directory = self._paths.sessions
         try:

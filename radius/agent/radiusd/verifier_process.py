@@ -176,7 +176,8 @@ class VerifierProcess:
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        # Stop it by a signal. If only its standard input is closed, the verifier assumes that the agent was killed.
+        # Stop the verifier by a signal. If only its standard input is closed, the verifier assumes that the agent was
+        # killed.
         process.terminate()
         with suppress(BrokenPipeError):
             process.stdin.close()

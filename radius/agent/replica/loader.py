@@ -1,6 +1,7 @@
 """Queries for the rows of each tenant. Converts the rows to records and writes them to the cell's replica.
 
-All queries run in the caller's REPEATABLE READ transaction. Row-level security limits them to the cell's tenants.
+All queries run in the caller's REPEATABLE READ transaction. Row-level security limits the queries to the cell's
+tenants.
 """
 
 import logging
@@ -199,7 +200,8 @@ class ReplicaLoader:
     ) -> tuple[SecretRecord, ...]:
         """Secrets of a row for the replica, encrypted with the cell's key.
 
-        Empty if they cannot be decrypted. Logins continue, because radiusd's configuration has the current secret.
+        The result is empty if the secrets cannot be decrypted. Logins continue, because radiusd's configuration has
+        the current secret.
         """
         try:
             records = compiling.secret_records(row, self._reseal_cached)
@@ -211,7 +213,8 @@ class ReplicaLoader:
         return records
 
     def put_authorities(self, cursor: psycopg.Cursor, batch: WriteBatch) -> None:
-        """Write all authorities of the cell. There are few, and several tenants may trust authorities of one name."""
+        """Write all authorities of the cell. A cell has few authorities, and several tenants may trust authorities
+        of one name."""
         batch.clear_authorities()
         rows = [compiling.AuthorityRow(*row) for row in cursor.execute(_AUTHORITIES).fetchall()]
         for subject, record in compiling.authority_records(rows).items():
@@ -220,7 +223,7 @@ class ReplicaLoader:
             batch.put_issuer(tenant, subject, issuer)
 
     def load_tenant(self, connection: psycopg.Connection, batch: WriteBatch, tenant: TenantKey) -> int:
-        """Write all rows of a tenant into the batch. Returns their number.
+        """Write all rows of a tenant into the batch. Returns the number of rows.
 
         The batch must not contain rows of this tenant.
         """
@@ -431,7 +434,7 @@ class _NounLoader(NamedTuple):
     by_keys: str
     # Writes a row and returns its key, as in the change feed.
     put: Callable[[WriteBatch, int, Row], str]
-    # None for NASes: their keys in the replica differ from those in the change feed.
+    # None for NASes: their keys in the replica differ from their keys in the change feed.
     delete: Callable[[WriteBatch, int, str], None] | None
 
 

@@ -10,8 +10,8 @@ from nac.kit.clock import epoch_microseconds
 # Function from a pool's id to the name of its claim file; "" if the pool has none.
 ClaimsFileLookup = Callable[[str], str]
 
-# Order of ready addresses: first those that no device has had, then those released the longest ago. So a returning
-# device probably gets its former address.
+# Order of ready addresses: first addresses that no device has had, then addresses released the longest ago. So a
+# returning device probably gets its former address.
 POOLS = """
 SELECT p.id::text, p.kind, p.when_empty, coalesce(p.site_id::text, ''), p.name, coalesce(ready.numbers, '{}'),
     coalesce(ready.grants, '{}'), coalesce(ready.addresses, '{}')

@@ -49,7 +49,7 @@ def _disable_user(batch: WriteBatch, tenant: int, row: Row) -> None:
 def _disable_source(batch: WriteBatch, tenant: int, row: Row) -> None:
     """Write the source without settings, so that it rejects.
 
-    Without a record, the next source could admit another user of the same name.
+    Without a record of this source, the next source could admit another user of the same name.
     """
     batch.put_identity_source(tenant, IdentitySourceRecord(row[0], row[1], row[2], row[3], row[4], b"", b""))
 

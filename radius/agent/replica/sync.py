@@ -76,7 +76,8 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaSync:
-    """The writer of a cell's replica. One thread runs it. The thread continues while PostgreSQL does not respond."""
+    """The writer of a cell's replica. One thread runs the writer. The thread continues while PostgreSQL does not
+    respond."""
 
     def __init__(
         self,
@@ -147,7 +148,7 @@ class ReplicaSync:
                 stop.wait(backoff)
 
     def catch_up(self) -> bool:
-        """Apply changes. Returns whether there were any. Raises errors of the database and the replica."""
+        """Apply changes. Returns whether it applied any changes. Raises errors of the database and the replica."""
         began = epoch_microseconds()
         with session_scope(CellScope(self._cell_id), engine=self._snapshots) as session:
             cursor = driver_connection(session).cursor()
@@ -207,7 +208,7 @@ class ReplicaSync:
         return bool(self._position) and stored in (self._position, self._reported) and database == self._database
 
     def _read_changes(self, cursor: psycopg.Cursor) -> Changes | None:
-        """Changed keys by tenant and noun; None if there are too many."""
+        """Changed keys by tenant and noun; None if more keys changed than the limit."""
         parameters = {"last": self._position, "limit": MAX_CHANGES + 1}
         rows = cursor.execute(_CHANGES, parameters).fetchall()
         if len(rows) > MAX_CHANGES:
@@ -286,7 +287,7 @@ class ReplicaSync:
     ) -> tuple[dict[int, SlotRecord], set[str]]:
         """Update the slots. Loads tenants that have just arrived fully, because their rows may have changed long ago.
 
-        Returns the current slots and the ids of these tenants.
+        Returns the current slots and the ids of the tenants that have just arrived.
         """
         slots = self._mirror.read_slots(connection.cursor())
         known = {record.tenant_id: record.tenant for record in before.values()}
@@ -325,7 +326,8 @@ class ReplicaSync:
 
 
 def open_replica(directory: Path, alarms: Alarms) -> ReplicaWriter:
-    """Open the replica if all of it is readable. Otherwise create a new replica beside it and raise an alarm."""
+    """Open the replica if all of it is readable. If the replica is not readable, create a new replica beside it and
+    raise an alarm."""
     try:
         check_replica(directory)
         return ReplicaWriter(directory)

@@ -1,13 +1,13 @@
 """Sessions from accounting records: Start, Interim-Update and Stop in any order, each any number of times.
 
-Each record shows the start of its session: its time minus Acct-Session-Time. Records with the same NAS, session id and
-MAC address belong to one session if their starts differ by at most `SAME_START_SECONDS`. The record with the longest
-session time is the latest; it determines the end. The largest value of each counter is used, because counters only grow
-(RFC 2866 5.3). So neither the order of arrival nor repetition matters.
+Each record shows the start of its session: the time of the record minus Acct-Session-Time. Records with the same
+NAS, session id and MAC address belong to one session if their starts differ by at most `SAME_START_SECONDS`. The
+record with the longest session time is the latest; it determines the end. The largest value of each counter is
+used, because counters only grow (RFC 2866 5.3). So neither the order of arrival nor repetition matters.
 
-A record that began after a Stop and has larger values belongs to another session with the same id. `SessionUpdates`
-applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies the same rules to the stored
-sessions.
+A record that began after a Stop and has larger values than the Stop belongs to another session with the same id.
+`SessionUpdates` applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies the same rules
+to the stored sessions.
 """
 
 from bisect import bisect_left, bisect_right
@@ -90,7 +90,7 @@ class SessionUpdate:
         return self.progress > progress or (self.progress == progress and self.stopped and not stopped)
 
     def is_of(self, usage: ParsedAccounting, started_at: int, *, known: bool) -> bool:
-        """Whether a record belongs to this session. `known`: the record shows its session's start."""
+        """Whether a record belongs to this session. `known` means that the record shows its session's start."""
         ended_at = max(self.latest.event_at, self.started_at)
         if not known:
             is_near = self.start_unknown or self.started_at <= started_at + _SAME_START
@@ -122,7 +122,7 @@ def _exceeds(usage: ParsedAccounting, seconds: int | None, other: ParsedAccounti
 
 
 def _fill_missing(newer: ParsedAccounting, older: ParsedAccounting) -> bool:
-    """Copy values into `newer` that it lacks and `older` has, and the larger counters.
+    """Copy values that `newer` lacks from `older`. Also copy each counter that is larger in `older`.
 
     Returns whether a counter ran backwards.
     """

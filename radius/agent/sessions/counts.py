@@ -45,7 +45,7 @@ def name_key(identity: str) -> str:
 
 
 def count_keys(sessions: Iterable[SessionIdentity], tenants: frozenset[str]) -> list[tuple[str, str]]:
-    """Tenant and key of each count that these sessions change. Only for `tenants`."""
+    """Tenant and key of each count that these sessions change. Return only counts of `tenants`."""
     return [
         (tenant_id, key)
         for tenant_id, station, name in sessions

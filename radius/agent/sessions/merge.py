@@ -28,11 +28,11 @@ CREATE TEMPORARY TABLE shipped_stays (
 """
 SESSION_UPDATES_COPY = "COPY shipped_stays FROM STDIN (NULL '')"
 # `earliest` and `latest` are columns, because with row-level security PostgreSQL uses the index only for comparisons
-# with plain columns. Updates use the place (ctid) instead of the key. By the key, PostgreSQL would read the whole table
-# for each line if the table was almost empty at its last vacuum. Two updates of a batch may belong to one session. Then
-# one is merged, and the other is returned for another round. Usage counts for the hour in which it was reported. A
-# report of a later hour, or the end of the session, makes it final. A NAS restart ends sessions. A record from before
-# the restart does not make such a session live again.
+# with plain columns. Updates use the place (ctid) instead of the key. By the key, PostgreSQL would read the whole
+# table for each line if the table was almost empty at its last vacuum. Two updates of a batch may belong to one
+# session. Then the statement merges the first update, and returns the second update for another round. Usage counts
+# for the hour in which it was reported. A report of a later hour, or the end of the session, makes this usage final.
+# A NAS restart ends sessions. A record from before the restart does not make such a session live again.
 SESSION_UPDATES_MERGE = """
 WITH stay AS MATERIALIZED (
     SELECT
@@ -250,7 +250,7 @@ class MergeResult:
 
 
 def merge_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> MergeResult:
-    """Write the sessions of a batch. The caller has already stored the restarts of this batch."""
+    """Write the sessions of a batch. The caller must store the restarts of this batch before this call."""
     begun: list[StartedSession] = []
     doubtful: set[SessionKey] = set()
     waiting: list[int] = []
@@ -281,8 +281,8 @@ _END_REFUSED = "SELECT end_refused_sessions(%s::uuid[], %s::macaddr[], %s::text[
 def end_refused_sessions(cursor: psycopg.Cursor, begun: Sequence[StartedSession]) -> None:
     """End sessions whose device was blocked, or whose certificate was revoked, before they began.
 
-    At the time of the block there was no session to end. Runs in the transaction that stores the sessions, so it
-    happens exactly once.
+    When the device was blocked or the certificate was revoked, Admit knew of no session to end. Runs in the
+    transaction that stores the sessions, so it happens exactly once.
     """
     if begun:
         cursor.execute(_END_REFUSED, tuple(map(list, zip(*begun, strict=True))))
@@ -321,11 +321,11 @@ _END_SUPERSEDED = end_statement(
 
 
 def end_superseded_sessions(cursor: psycopg.Cursor, keys: Collection[SessionKey]) -> list[SessionIdentity]:
-    """End sessions whose Stop was lost: their NAS began another session of the same device with the same id.
+    """End sessions whose Stop was lost. Their NAS began another session of the same device with the same id.
 
-    Usually the NAS restarted without reporting it. The order of records does not matter: if the first session reports
-    after the second one began, both sessions continue, and an ended session becomes live again. Skips sessions without
-    Acct-Session-Id, because several may have none.
+    Usually the NAS restarted without reporting the restart. The order of records does not matter: if the first
+    session reports after the second session began, both sessions continue, and an ended session becomes live again.
+    Skips sessions without Acct-Session-Id, because several sessions may have no id.
     """
     if not keys:
         return []
@@ -337,9 +337,10 @@ _RECALL = "SELECT recall_sessions(%s::uuid[], %s::text[], %s::text[], %s::text[]
 
 
 def recall_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> None:
-    """Move sessions that a batch may update back from the history. Session maintenance later moves them there again.
+    """Move sessions that a batch may update back from the history. Session maintenance later moves the sessions
+    back to the history.
 
-    Only quarantined records need this: for other records, maintenance uses the time of the journal.
+    Only sessions of quarantined records must move: for other records, maintenance uses the time of the journal.
     """
     near = timedelta(seconds=SAME_START_SECONDS)
     updates = []

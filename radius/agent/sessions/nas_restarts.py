@@ -89,7 +89,7 @@ DELETE FROM nas_restarts WHERE tenant_id = ANY (%s::uuid[]) AND ended_session IS
 
 
 def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
-    """Store the restarts of a batch, which separate later sessions from earlier ones.
+    """Store the restarts of a batch, which separate sessions after a restart from sessions before it.
 
     Returns whether the batch has any.
     """
@@ -100,9 +100,9 @@ def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
 
 
 def end_sessions(cursor: psycopg.Cursor, tenants: Sequence[str]) -> tuple[list[SessionIdentity], bool]:
-    """End some sessions from before the restarts.
+    """End a bounded number of sessions from before the restarts.
 
-    Returns tenant, MAC address and name of each, and whether more may follow.
+    Returns tenant, MAC address and name of each ended session, and whether further sessions may follow.
     """
     parameters = {"tenants": tenants, "nases": MAX_NASES, "sessions": MAX_SESSIONS}
     ended = cursor.execute(RESTARTS_END.encode(), parameters).fetchall()

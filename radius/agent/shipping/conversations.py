@@ -1,6 +1,6 @@
 """EAP conversations that end after the server certificate, because the device does not answer.
 
-radiusd does not log them, so the agent does.
+radiusd does not log such conversations, so the agent logs them.
 """
 
 import msgspec

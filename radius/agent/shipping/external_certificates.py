@@ -52,7 +52,7 @@ class SeenCertificate(NamedTuple):
 class ExternalCertificates:
     """External certificates of one journal batch.
 
-    Each is written once, in the order of keys: several cells write such rows.
+    Each certificate is written once, in the order of keys: several cells write rows of external certificates.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class ExternalCertificates:
 
 
 def _read_certificate(record: AuthRecord) -> SeenCertificate:
-    """Parse the certificate. Raises one of the errors in UNREADABLE."""
+    """Parse the certificate. Raises one of the errors in UNREADABLE if the certificate cannot be parsed."""
     certificate = x509.load_der_x509_certificate(record.external_certificate)
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return SeenCertificate(

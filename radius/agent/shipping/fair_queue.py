@@ -1,4 +1,5 @@
-"""Limited queue of live events of all tenants. If it is full, the tenant with the most data loses its oldest events."""
+"""Limited queue of live events of all tenants. If the queue is full, the tenant with the most data loses its oldest
+events."""
 
 from collections import Counter, deque
 from collections.abc import Iterator

@@ -1,8 +1,9 @@
 """Sends shipped records as live events over Redis, while clients watch (they read by nac.logs.events.live_stream).
 
-Shippers pass on committed records and continue at once. A separate thread creates and sends the events. If the queue
-between them is full, the tenant with the most data loses its oldest events. Redis may hang, fail or lose data: then
-events are left out and counted. Watchers detect gaps by the numbers in the entries.
+Shippers pass on records after the commit and continue at once. A separate thread creates and sends the events. If
+the queue between the shipper and this thread is full, the tenant with the most data loses its oldest events. Redis
+may hang, fail or lose data: then events are left out and counted. Watchers detect gaps by the numbers in the
+entries.
 """
 
 import logging
@@ -69,7 +70,8 @@ class LiveItem(NamedTuple):
 
 
 class LiveBatch:
-    """Records of one shipped batch that become live events. `note` collects them, `take_numbers` assigns ids.
+    """Records of one shipped batch that become live events. `note` collects the records, `take_numbers` assigns
+    ids.
 
     Stores bytes instead of objects. Parsing the sent records again costs less time than the garbage collection of
     thousands of objects.
@@ -89,12 +91,13 @@ class LiveBatch:
         self._kept: FairQueue[tuple[int, str, bytes, bool]] = FairQueue(most=MAX_WAITING, most_bytes=MAX_WAITING_BYTES)
 
     def note(self, place: int, tenant_id: str, payload: bytes, *, cleaned: bool) -> None:
-        """Collect a record. `place` is the position of its row in the batch."""
+        """Collect a record. `place` is the position of the record's row in the batch."""
         self.noted[tenant_id] += 1
         self._kept.put(tenant_id, len(payload), (place, tenant_id, payload, cleaned))
 
     def take_numbers(self, cursor: psycopg.Cursor) -> dict[int, int]:
-        """Reserve ids for rows that become events, because event ids contain them. Returns ids by place."""
+        """Reserve ids for rows that become events, because event ids contain them. Returns the ids by position of
+        the row in the batch."""
         if not self._kept:
             return {}
         row = cursor.execute(_RESERVE_NUMBERS, (self._sequence, len(self._kept))).fetchone()
@@ -278,7 +281,7 @@ class LiveFeed:
     def _send(self) -> None:
         """Send the entries.
 
-        After a failure they are sent again: watchers recognize repeated entries by their numbers.
+        After a failure, the agent sends the entries again: watchers recognize repeated entries by their numbers.
         """
         with self._client.pipeline(transaction=False) as pipeline:
             for each in self._unsent:
@@ -301,7 +304,7 @@ class LiveFeed:
             log.info("Redis responds: live events resume")
 
     def _refuse(self, refused: _StreamEntry, why: object) -> None:
-        """Skip the stream that Redis rejects. All other streams continue."""
+        """Skip the stream that Redis rejects. All streams that Redis accepts continue."""
         self.counters["left_out"] += refused.events
         self.counters["failures"] += 1
         if refused.key not in self._refused:

@@ -1,7 +1,7 @@
 """Sends live events about alarms, devices and certificates.
 
-Reads them from PostgreSQL, because other processes write them, too. Runs only while clients watch. Like all live
-events, these may be left out.
+Reads alarms, devices and certificates from PostgreSQL, because other processes write them, too. Runs only while
+clients watch. Like all live events, events of this kind may be left out.
 """
 
 import logging

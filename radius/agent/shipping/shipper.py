@@ -94,7 +94,7 @@ def list_cell_tenants(cursor: psycopg.Cursor, cell_id: CellId) -> frozenset[str]
 class _PositionMoved(Exception):
     """The stored position has changed. Not an error.
 
-    Another process has shipped, or an earlier commit of this process succeeded without a response.
+    Another process has shipped the batch, or an earlier commit of this process succeeded without a response.
     """
 
 
@@ -153,7 +153,7 @@ class Shipper:
         self._reader.close()
 
     def step(self) -> int:
-        """Ship one batch. Returns the number of processed records; 0 if there were none.
+        """Ship one batch. Returns the number of processed records; 0 if no records were left.
 
         Raises database errors that are not data faults.
         """
@@ -203,7 +203,7 @@ class Shipper:
     def _store(self, batch: RecordBatch, refused: tuple[RejectedRecord, ...] = ()) -> int:
         """Store a batch.
 
-        Returns the time of its last record; 0 if it is empty. `refused` records go into quarantine.
+        Returns the time of the batch's last record; 0 if the batch is empty. `refused` records go into quarantine.
         """
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()

@@ -1,7 +1,7 @@
 """Sightings of MAC addresses: when and where a device was seen, whether it was admitted, and its evidence.
 
-The worker creates endpoints from them. A sighting is written once a minute for each address (accounting: each half
-hour), or when the verdict or evidence changes. So frequent devices cost only a dictionary lookup.
+The worker creates endpoints from the sightings. A sighting is written once a minute for each address (accounting:
+each half hour), or when the verdict or evidence changes. So frequent devices cost only a dictionary lookup.
 """
 
 import time
@@ -81,7 +81,7 @@ class FullWorkQueues:
 
 
 class RecentSightings:
-    """Last write for each MAC address. Only `remember` changes it, after the commit."""
+    """Last write for each MAC address. Only `remember` changes these times, after the commit."""
 
     def __init__(self, quiet_microseconds: int) -> None:
         self._quiet = quiet_microseconds

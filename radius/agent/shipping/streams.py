@@ -1,4 +1,4 @@
-"""The two streams of the journal, and how each turns a batch of records into rows."""
+"""The two streams of the journal, and how each stream converts a batch of records into rows."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,7 +46,8 @@ class StrayRecord(ValueError):
 
 
 class StreamBatch(Protocol):
-    """One batch: records are added, then written. Changes of the stream's state take effect only after the commit."""
+    """One batch of records: the caller adds records, then writes the batch. Changes of the stream's state take
+    effect only after the commit."""
 
     def take(self, payload: memoryview) -> int:
         """Add a record and return its time.

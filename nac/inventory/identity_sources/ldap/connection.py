@@ -90,7 +90,8 @@ class LdapConnection:
     async def search(
         self, base: str, filter_: bytes, attributes: Sequence[str], *, size_limit: int, seconds: int
     ) -> tuple[list[LdapEntry], LdapResult]:
-        """Return at most `size_limit` entries, without referrals. Raises DirectoryRefused if the server sends more."""
+        """Return at most `size_limit` entries, without referrals. Raises DirectoryRefused if the server sends more
+        entries than allowed."""
         number = self._next()
         await self._send(
             messages.search_request(number, base, filter_, attributes, size_limit=size_limit, seconds=seconds)

@@ -68,8 +68,8 @@ class LdapMessage:
 def bind_request(number: int, name: str, password: bytes) -> bytes:
     """Return a simple bind request (RFC 4511 4.2).
 
-    Raises ValueError for an empty password, which would prove nothing (RFC 4513 5.1.2). Also raises it for a password
-    with NUL, because a server may ignore the text after it.
+    Raises ValueError for an empty password, which would prove nothing (RFC 4513 5.1.2). A password with NUL also
+    raises ValueError, because a server may ignore the text after NUL.
     """
     if not name or not password or b"\0" in password:
         raise ValueError("a bind needs a name and a password")
