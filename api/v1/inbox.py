@@ -1,4 +1,4 @@
-"""Inbox: discovered endpoints, and their classification."""
+"""Inbox: discovered endpoints, and the classification of endpoints."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -34,7 +34,7 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *E
 
 
 class DiscoveredEndpoint(BaseModel):
-    """A discovered endpoint with data for its classification."""
+    """A discovered endpoint with data for the classification."""
 
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     random: bool = Field(description="Whether the MAC address is random (IEEE 802c).")
