@@ -56,7 +56,8 @@ def _read(reader: EnvironmentReader) -> Settings:
     var_dir = reader.folder(
         "VAR_DIR",
         Path("/nonexistent"),
-        about="Folder for all data, keys and logs. To choose another folder, set it in your shell for each command.",
+        about="Folder for all data, keys and logs. To choose another folder, set `ADMIT_VAR_DIR` in your shell for "
+        "each command.",
         default_text="`var` in the clone",
     )
     cell_name = reader.text(
@@ -64,7 +65,7 @@ def _read(reader: EnvironmentReader) -> Settings:
         "cell-1",
         r"[a-z0-9][a-z0-9-]{0,62}",
         "lower-case letters, digits and hyphens",
-        about="Name of the cell. Each cell of the platform needs its own name.",
+        about="Name of the cell. Each cell of the platform needs a unique name.",
     )
     api_port = reader.number(
         "API_PORT", 8460, 1, 65532, about="First of four TCP ports: API and portal, public, enrolment, mailbox."
@@ -89,7 +90,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             "DATABASE_URL",
             "postgresql",
             about="URL of PostgreSQL as `admit_app` (API, worker) or `admit_public` (public, enrolment)."
-            " If all processes run on one machine, Admit sets this URL and the next three when it starts.",
+            " If all processes run on one machine, Admit sets this URL and the next three URLs when Admit starts.",
         ),
         database_owner_url=reader.url(
             "DATABASE_OWNER_URL", "postgresql", about="URL of PostgreSQL as `admit_owner`, for migrations."
@@ -105,13 +106,13 @@ def _read(reader: EnvironmentReader) -> Settings:
             "redis",
             "rediss",
             "unix",
-            about="URL of Redis. If all processes run on one machine, Admit sets it when it starts."
+            about="URL of Redis. If all processes run on one machine, Admit sets the URL when Admit starts."
             " Without Redis, the agent sends no live events.",
         ),
         master_key_file=reader.folder(
             "MASTER_KEY_FILE",
             var_dir / "keys" / "master.key",
-            about="File with the key that decrypts stored secrets and private keys. Back it up.",
+            about="File with the key that decrypts stored secrets and private keys. Back up this file.",
         ),
         listen_address=listen_address,
         radius_host=reader.text(
@@ -138,7 +139,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             1024,
             65535,
             about="First UDP port of the cell. Each tenant uses two ports: authentication, then accounting."
-            " After these ports, the verifier uses two more.",
+            " After the ports of the tenants, the verifier uses two more ports.",
         ),
         cell_dir=reader.folder(
             "CELL_DIR",
@@ -151,7 +152,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             0,
             0,
             1 << 50,
-            about="Memory limit of radiusd. If radiusd exceeds it, the agent replaces the process."
+            about="Memory limit of radiusd. If radiusd exceeds the limit, the agent replaces the process."
             " 0: half of the memory of the machine or container.",
         ),
         # Measured on 2 cores with 40,000 packets/s at one tenant. With this limit, p99 of another tenant is 4.6 ms,
@@ -172,7 +173,7 @@ def _read(reader: EnvironmentReader) -> Settings:
                 "50ms",
                 "50ms|always",
                 "'50ms' or 'always'",
-                about="When the cell syncs its journals to disk: every 50 ms, or after each record.",
+                about="When the cell syncs the journals to disk: every 50 ms, or after each record.",
             ),
         ),
         journal_max_bytes=reader.number(
@@ -180,7 +181,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             4 << 30,
             1 << 20,
             1 << 50,
-            about="Size limit of each journal of the cell. The cell has one for authentication and one for accounting.",
+            about="Size limit of each journal of the cell. The cell has one journal for authentication and one "
+            "journal for accounting.",
         ),
         # The limit of radiusd for reject_delay is 10 s. radiusd ignores fractions of a second.
         reject_delay_seconds=reader.number(
@@ -188,15 +190,15 @@ def _read(reader: EnvironmentReader) -> Settings:
         ),
         outbound_reach=reader.reach(
             "OUTBOUND_NETWORKS",
-            about="Networks to which Admit may connect for tenants. With `!`: networks to which it must not connect."
-            " They override the default rules. See [outbound connections](outbound-connections.md).",
+            about="Networks to which Admit may connect for tenants. With `!`: networks to which Admit must not connect."
+            " These networks override the default rules. See [outbound connections](outbound-connections.md).",
         ),
         api_port=api_port,
         portal_url=reader.url(
             "PORTAL_URL",
             "http",
             "https",
-            about="URL at which browsers reach `ADMIT_API_PORT`. Set it before anyone adds a passkey."
+            about="URL at which browsers reach `ADMIT_API_PORT`. Set the URL before anyone adds a passkey."
             " See [sign-in](../how-to/sign-in.md).",
             default_text="`http://<ADMIT_LISTEN_ADDRESS>:<ADMIT_API_PORT>`; `localhost` for a loopback address",
         ).rstrip("/")
@@ -205,8 +207,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             "PUBLIC_URL",
             "http",
             "https",
-            about="URL at which devices reach the public port. Certificates contain this URL, so set it before the"
-            " first device enrols.",
+            about="URL at which devices reach the public port. Certificates contain this URL, so set the URL before "
+            "the first device enrols.",
             default_text="`http://<ADMIT_LISTEN_ADDRESS>:<ADMIT_API_PORT + 1>`",
         ).rstrip("/")
         or f"http://{url_host(listen_address)}:{api_port + 1}",
@@ -220,7 +222,7 @@ def _read(reader: EnvironmentReader) -> Settings:
         enrolment_certificate_file=reader.folder(
             "ENROLMENT_CERTIFICATE_FILE",
             own / "enrolment.pem",
-            about="PEM file with the certificate of the enrolment port and its chain.",
+            about="PEM file with the certificate of the enrolment port and the chain of the certificate.",
         ),
         enrolment_key_file=reader.folder(
             "ENROLMENT_KEY_FILE",
@@ -305,7 +307,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             ),
         ),
         pkcs11_module=reader.file(
-            "PKCS11_MODULE", about="Library of the PKCS#11 token. Set all three PKCS#11 settings, or none."
+            "PKCS11_MODULE",
+            about="Library of the PKCS#11 token. Set all three PKCS#11 settings, or no PKCS#11 setting.",
         ),
         pkcs11_token=reader.text(
             "PKCS11_TOKEN",
@@ -315,14 +318,15 @@ def _read(reader: EnvironmentReader) -> Settings:
             about="Label of the PKCS#11 token.",
         ),
         pkcs11_pin_file=reader.file(
-            "PKCS11_PIN_FILE", about="File with the user PIN of the PKCS#11 token in its first line."
+            "PKCS11_PIN_FILE", about="File whose first line is the user PIN of the PKCS#11 token."
         ),
         database_max_bytes=reader.number(
             "DATABASE_MAX_BYTES",
             0,
             0,
             1 << 50,
-            about="Size limit of the database. If the database reaches 95 % of it, Admit enforces the size limits of"
+            about="Size limit of the database. If the database reaches 95 % of the limit, Admit enforces the size "
+            "limits of"
             " tenants' logs without the notice of a week. 0: no limit.",
         ),
         retention_window=reader.window(
@@ -363,7 +367,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             "",
             r"[!-~]{1,200}",
             "printable characters",
-            about="User name at the mail server. It requires `ADMIT_MAIL_PASSWORD_FILE` and TLS.",
+            about="User name at the mail server. A user name requires `ADMIT_MAIL_PASSWORD_FILE` and TLS.",
         ),
         mail_password_file=reader.file("MAIL_PASSWORD_FILE", about="File with the password of `ADMIT_MAIL_USER`."),
         mail_from=reader.text(
@@ -404,7 +408,9 @@ def _read_trials(reader: EnvironmentReader, *, is_tried_out: bool) -> TrialSetti
     return TrialSettings(
         offered=offered == "yes",
         days=reader.number("TRIAL_DAYS", 14, 1, 365, about="Days until a trial ends."),
-        grace_days=reader.number("TRIAL_GRACE_DAYS", 14, 1, 365, about="Days from the end of a trial to its deletion."),
+        grace_days=reader.number(
+            "TRIAL_GRACE_DAYS", 14, 1, 365, about="Days from the end of a trial to the deletion of the trial."
+        ),
         endpoints=reader.number(
             "TRIAL_ENDPOINTS", 100, 1, 10_000_000, about="Limit of approved and blocked devices of a trial."
         ),
@@ -413,7 +419,8 @@ def _read_trials(reader: EnvironmentReader, *, is_tried_out: bool) -> TrialSetti
             20_000,
             1,
             1_000_000_000,
-            about="Limit of authentications of a trial per day. Above it, Admit sends a warning by mail. If the trial"
+            about="Limit of authentications of a trial per day. Above the limit, Admit sends a warning by mail. If "
+            "the trial"
             " is above the limit again a day later, Admit suspends it.",
         ),
         a_day_of_address=reader.number(
