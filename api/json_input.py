@@ -94,7 +94,7 @@ class BodyRule(NamedTuple):
 
 
 def accept_body(*, most_bytes: int, media_type: str = "", example: str = "") -> dict[str, Any]:
-    """Value of a route's `openapi_extra`: the maximum size of the body, and the media type of a body that is not JSON."""
+    """Value of a route's `openapi_extra`: the maximum size of the body, and the media type if not JSON."""
     extra: dict[str, Any] = {_MAX_BYTES_KEY: most_bytes}
     if media_type:
         schema = {"type": "string", "format": "binary"}

@@ -1,6 +1,6 @@
-"""Paths of this checkout. The first `up` decides them and stores them in `var/layout.json`.
+"""Paths of this checkout. The first `up` decides the paths and stores the paths in `var/layout.json`.
 
-Every command reads this file.
+Every command reads `var/layout.json`.
 
 Admit has three layouts:
 * The caller is not root: everything runs as the caller, below `var/`.

@@ -91,7 +91,7 @@ Edit `var/admit.env`, then run `./admit up`:
 
 * `./admit up` restarts all processes if a value has changed. Until then, the old values apply.
 * `./admit up` rewrites the file. The new file has your values, but not your comments.
-* Variables of your shell override the file, and `./admit up` saves the values of these variables to the file.
+* Variables of your shell override the file, and `./admit up` saves values of the shell to the file.
 * `./admit up` always sets `ADMIT_MASTER_KEY_FILE`, `ADMIT_REDIS_URL` and the database URLs itself.
 * Each process checks all settings when it starts, and reports every invalid value at once.
 * If a name begins with `ADMIT_` and does not exist, Admit reports an error with the closest name.

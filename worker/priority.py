@@ -38,7 +38,7 @@ def lower_connection_priority(engine: Engine) -> Engine:
 
 
 def _request_lower_priority(connection: psycopg.Connection) -> None:
-    """Request that PostgreSQL lowers the priority of PostgreSQL, if PostgreSQL runs as another user.
+    """Make PostgreSQL lower the priority of its processes, if PostgreSQL runs as another user.
 
     `admit up` must have created the function (migrations/machine.sql).
     """

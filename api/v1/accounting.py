@@ -64,7 +64,7 @@ class Usage(BaseModel):
 
 
 class UsageReport(BaseModel):
-    items: list[Usage] = Field(description="Totals, largest first.")
+    items: list[Usage] = Field(description="Totals, largest total first.")
     as_of: datetime = Field(description="Time up to which reports are included. Totals of large tenants can be older.")
 
 

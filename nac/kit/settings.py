@@ -420,8 +420,7 @@ def _read_trials(reader: EnvironmentReader, *, is_tried_out: bool) -> TrialSetti
             1,
             1_000_000_000,
             about="Limit of authentications of a trial per day. Above the limit, Admit sends a warning by mail. If "
-            "the trial"
-            " is above the limit again a day later, Admit suspends it.",
+            "the trial is above the limit again a day later, Admit suspends the trial.",
         ),
         a_day_of_address=reader.number(
             "TRIAL_SIGN_UPS_OF_ADDRESS", 5, 1, 1_000_000, about="Limit of sign-ups from one source address per day."
