@@ -117,9 +117,10 @@ def list_certificates(
     profile: Annotated[str, Query(max_length=100, description="Certificate profile, such as eap-client-device.")] = "",
     name: Annotated[str, Query(max_length=200, description="Beginning of the common name.")] = "",
     endpoint: Annotated[
-        str | None, Query(max_length=40, description="MAC address of the device that holds it.")
+        str | None, Query(max_length=40, description="MAC address of the device that holds the certificate.")
     ] = None,
-    user: Annotated[str | None, Query(max_length=256, description="Name of the user who holds it.")] = None,
+    user: Annotated[str | None, Query(max_length=256, description="Name of the user who holds the certificate.")] = "
+    "None,
 ) -> Page[Certificate]:
     """List certificates, except those of self-tests.
 

@@ -85,7 +85,7 @@ def list_coa_requests(
     user: User = "",
     nas: Annotated[str, Query(max_length=253, description="Name of the NAS.")] = "",
     reason: Annotated[CoaReason | None, Query(description="Reason of the request.")] = None,
-    redecision: Annotated[RowNumber | None, Query(description="Id of the re-decision that caused it.")] = None,
+    redecision: Annotated[RowNumber | None, Query(description="Id of the re-decision that caused the request.")] = None,
 ) -> Page[CoaRequest]:
     """List requests to NASes, pending and finished.
 

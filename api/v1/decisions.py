@@ -54,9 +54,9 @@ class Decision(BaseModel):
         description="User-Name as sent, if the name differs from `user`: an outer identity or a name with a "
         'realm. "" otherwise.',
     )
-    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    nas: str = Field(description="Name of the NAS; NAS-Identifier or address of an unregistered NAS.")
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
-    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    site: str | None = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
     method: str = Field(
         examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
     )
@@ -119,7 +119,7 @@ def list_decisions(
 ) -> LogPage[Decision]:
     """List authentication decisions.
 
-    With `mac`, Admit searches the whole log at once. With other filters, it searches page by page: a page can have
+    With `mac`, Admit searches the whole log at once. With other filters, Admit searches page by page: a page can have
     fewer items than `limit` and still have a `next`.
     """
     stretch = build_log_range(paging, since, until)

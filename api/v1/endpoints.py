@@ -134,7 +134,7 @@ def list_endpoints(
     status: Annotated[list[Status] | None, Query(description="Status.")] = None,
     group: Annotated[str, Query(max_length=200, description="Name of the group.")] = "",
 ) -> Page[Endpoint]:
-    """List endpoints, including discovered ones.
+    """List endpoints, including discovered endpoints.
 
     A page can have fewer items than `limit` and still have a `next`.
     """

@@ -72,7 +72,7 @@ class FeedDetail(Feed):
     replays: bool = Field(description="Whether a replay of past events is running.")
     paused_because: str = Field(description='Reason of the pause; "" if not paused.')
     failing_since: datetime | None = Field(description="Time since when deliveries fail.")
-    failure: str = Field(description='Error of the last attempt; "" if it succeeded.')
+    failure: str = Field(description='Error of the last attempt; "" if the attempt succeeded.')
     attempts: int = Field(description="Number of attempts since the last success.")
     next_attempt_at: datetime | None = Field(description="Time of the next attempt; null unless the feed fails.")
     at_once: int | None = Field(

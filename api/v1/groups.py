@@ -209,7 +209,7 @@ def update_user_group(access: ChangesUsers, group: _Key, body: UserGroupUpdate) 
 def delete_user_group(access: ChangesUsers, group: _Key) -> None:
     """Delete a group of users.
 
-    Its members stay. A group in a policy cannot be deleted.
+    The members of the group stay. A group in a policy cannot be deleted.
     """
     with access.change() as change:
         row = USER_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=group, lock=True)

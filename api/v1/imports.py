@@ -87,7 +87,8 @@ class ImportOptions:
         wrong: Annotated[
             service.OnMistake,
             Query(
-                description="Handling of invalid lines: store nothing (refuse), or skip and report them (leave-out)."
+                description="Handling of invalid lines: store nothing (refuse), or skip and report the invalid lines "
+                "(leave-out)."
             ),
         ] = "refuse",
     ) -> None:

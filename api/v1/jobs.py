@@ -46,7 +46,7 @@ class Job(ObservedModel):
     )
     title: str = Field(description="Title.")
     state: State = Field(description="State.")
-    is_cancelled: bool = Field(description="Whether the job is cancelled. A running job stops at its next step.")
+    is_cancelled: bool = Field(description="Whether the job is cancelled. A running job stops at the next step.")
     done: int = Field(description="Completed part of `total`.")
     total: int = Field(description="Total amount of work; 0 if unknown.")
     result: dict[str, Any] | None = Field(description="Result; null until the job is done.")
@@ -56,7 +56,7 @@ class Job(ObservedModel):
     asked_by: str = Field(description="Actor who started the job, such as token:setup.")
     request_id: str | None = Field(examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request.")
     created_at: datetime = Field(description="Creation time.")
-    started_at: datetime | None = Field(description="Start time; null while it waits.")
+    started_at: datetime | None = Field(description="Start time; null while the job waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
 
     def observed_fields(self) -> set[str]:

@@ -131,7 +131,7 @@ class RedecisionPreviewInput(Input):
 
     model_config = body_example({"policy": "office", "version": 2})
 
-    policy: Slug | None = Field(None, description="Slug of the policy; null for the tenant's only one.")
+    policy: Slug | None = Field(None, description="Slug of the policy; null for the tenant's only policy.")
     version: RowNumber | None = Field(None, description="Number of the version; null for the newest.")
     draft: dict[str, Any] | None = Field(None, description="Policy document; null for a stored version.")
     in_force: bool = Field(

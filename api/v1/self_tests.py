@@ -46,8 +46,8 @@ class SelfTestCheck(BaseModel):
 class SelfTest(BaseModel):
     id: UUID = Field(description="Permanent id.")
     state: SelfTestState = Field(description="State.")
-    passed: bool | None = Field(description="Whether everything is as expected; null until it is done.")
-    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    passed: bool | None = Field(description="Whether all results are as expected; null until the self-test is done.")
+    asked_by: str = Field(description="Actor who started the self-test, such as token:setup.")
     created_at: datetime = Field(description="Creation time.")
     started_at: datetime | None = Field(description="Start time; null while it waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")

@@ -42,7 +42,7 @@ class Session(BaseModel):
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     user: str = Field(description='User name; null or "" if unknown.')
     nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
-    nas_id: UUID | None = Field(description="Id of the NAS; null if it is not registered.")
+    nas_id: UUID | None = Field(description="Id of the NAS; null for an unregistered NAS.")
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
     site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
     address: str | None = Field(description="IPv4 address of the device.")
