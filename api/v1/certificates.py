@@ -119,8 +119,9 @@ def list_certificates(
     endpoint: Annotated[
         str | None, Query(max_length=40, description="MAC address of the device that holds the certificate.")
     ] = None,
-    user: Annotated[str | None, Query(max_length=256, description="Name of the user who holds the certificate.")] = "
-    "None,
+    user: Annotated[
+        str | None, Query(max_length=256, description="Name of the user who holds the certificate.")
+    ] = None,
 ) -> Page[Certificate]:
     """List certificates, except those of self-tests.
 

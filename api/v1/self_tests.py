@@ -49,7 +49,7 @@ class SelfTest(BaseModel):
     passed: bool | None = Field(description="Whether all results are as expected; null until the self-test is done.")
     asked_by: str = Field(description="Actor who started the self-test, such as token:setup.")
     created_at: datetime = Field(description="Creation time.")
-    started_at: datetime | None = Field(description="Start time; null while it waits.")
+    started_at: datetime | None = Field(description="Start time; null while the self-test waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
     error: str = Field(description='Error that prevented the test; "" if none.')
     checks: list[SelfTestCheck] = Field(description="Checks, in order.")

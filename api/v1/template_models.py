@@ -39,7 +39,7 @@ class TemplateUpdate(Input):
 class TemplateVersion(BaseModel):
     number: int = Field(description="Number of the version, from 1.")
     comment: str = Field(description='Comment; "" if none.')
-    created_by: str = Field(description="Actor who created it.")
+    created_by: str = Field(description="Actor who created the version.")
     created_at: datetime = Field(description="Creation time.")
 
 

@@ -35,7 +35,7 @@ class Token(ObservedModel):
     revoked_at: datetime | None = Field(description="Time of revocation.")
     last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
     last_used_from: str | None = Field(examples=["192.0.2.77"], description="IP address of the last use.")
-    created_by: str = Field(description="Actor who created it.")
+    created_by: str = Field(description="Actor who created the token.")
     maker: str | None = Field(
         description="E-mail address of the person who created the token; null for a token of the command line or the "
         "platform."
