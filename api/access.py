@@ -1,6 +1,8 @@
-"""Dependencies that authenticate the caller and check permissions. Every route of the API uses one of them.
+"""Dependencies that authenticate the caller and check permissions.
 
-Without any permission at a tenant or MSP, callers get the same error as for an unknown one.
+Every route of the API uses one of these dependencies.
+
+Without any permission at a tenant or MSP, callers get the error for an unknown tenant or MSP.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterator
@@ -54,7 +56,7 @@ class RouteDeclaration:
     """Permissions and effects of a route.
 
     `leads_to` are its possible effects. Every request needs `permission` and `always`; some requests need permissions
-    of `also` (`Access.require`). docs/reference/permissions.md and the escalation tests derive from this.
+    of `also` (`Access.require`). docs/reference/permissions.md and the escalation tests derive from these declarations.
     """
 
     def __init__(
@@ -294,7 +296,7 @@ class UnresolvedMspAccess:
     def _needs_second_factor(self, session: Session, msp: MspRef | None) -> bool:
         """Whether this MSP requires a second factor.
 
-        The check of the path could not do this, because the body names the MSP.
+        The check of the path cannot find the MSP, because the body names the MSP.
         """
         signed_in = self.asked.signed_in
         if signed_in is None or signed_in.has_two_factors:
@@ -329,7 +331,7 @@ class ChangesPlatform(RequiresChangePermission):
 
 
 class RequiresSelf:
-    """Dependency of routes about the caller's own account. They need no permission."""
+    """Dependency of routes about the caller's own account. These routes need no permission."""
 
     async def __call__(self, asked: _CallerDependency) -> Caller:
         if asked.request.method != "GET":

@@ -47,7 +47,7 @@ def get_guess_limiter(request: Request) -> GuessLimiter:
 
 
 def get_owner_shares(request: Request) -> WeakValueDictionary[object, Semaphore]:
-    """Return the semaphores by owner. An owner has a semaphore while its requests run or wait."""
+    """Return the semaphores by owner. An owner has a semaphore while requests of the owner run or wait."""
     shares: WeakValueDictionary[object, Semaphore] = request.app.state.shares
     return shares
 

@@ -37,7 +37,7 @@ class TooMuchAtOnce(AdmitError):
 
 
 class BodyMemoryLimit:
-    """Counts bytes of bodies in memory, with a limit for each source and one for all. Not thread-safe."""
+    """Counts bytes of bodies in memory, with a limit for each source and a limit for all sources. Not thread-safe."""
 
     def __init__(self, *, of_source: int, in_all: int) -> None:
         self._of_source, self._in_all = of_source, in_all
@@ -123,7 +123,7 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 def allow_empty_body(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
     """Yield the routes. In a POST, no body means `{}` if no field is required.
 
-    A PATCH or PUT without a body is an error, because it is probably a mistake.
+    A PATCH or PUT without a body is an error, because the missing body is probably a mistake.
     """
     for route in routes:
         if isinstance(route, APIRoute) and route.body_field is not None and "POST" in (route.methods or ()):

@@ -67,7 +67,8 @@ def require_credential(scope: Mapping[str, Any]) -> None:
 class Caller:
     """The caller of a request, and the tenant or MSP in its path.
 
-    One transaction reads them. It sees only the credential and its owner.
+    One transaction reads the caller, tenant and MSP. The transaction sees only the credential and the credential's
+    owner.
     """
 
     principal: Principal
@@ -119,9 +120,9 @@ class Caller:
     def read_msps(self, permission: Permission) -> Iterator[tuple[Session, frozenset[MspId] | None]]:
         """Open a transaction that sees the MSPs at which the caller has the permission.
 
-        Yields it with their ids; None for all.
+        Yields the transaction and the ids of the MSPs; None for all MSPs.
 
-        Raises SecondFactorNeeded if the platform requires one.
+        Raises SecondFactorNeeded if the platform requires a second factor.
         """
         only = self.principal.msps(permission)
         if only is None:
@@ -135,7 +136,7 @@ class Caller:
 
 
 def authenticate_caller(request: Request, response: Response, shown: HTTPAuthorizationCredentials | None) -> Caller:
-    """Authenticate by token, or by cookie without one.
+    """Authenticate by token; without a token, by cookie.
 
     Raises NotSignedIn, TokenRefused, SignInOver, CrossSite and CsrfTokenMissing.
     """
@@ -219,9 +220,9 @@ def require_caller(
 
 
 async def authenticate_before_body(scope: Asgi) -> None:
-    """Check the credential, unless it was valid recently: the route checks it anyway.
+    """Check the credential, unless the credential was valid recently: the route checks the credential anyway.
 
-    Reading a large body costs more than rejecting its caller. Raises ConnectionsInUse, and the errors of
+    Reading a large body costs more than rejecting the caller. Raises ConnectionsInUse, and the errors of
     `authenticate_caller`.
     """
     require_credential(scope)

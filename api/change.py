@@ -1,4 +1,4 @@
-"""Changes: their response headers, and idempotency."""
+"""Changes: response headers and idempotency."""
 
 import hashlib
 import re
@@ -109,7 +109,7 @@ async def compute_request_digest(
 
 @dataclass(slots=True)
 class Change:
-    """An open transaction and its response."""
+    """An open transaction and the response."""
 
     session: Session
     request: Request
@@ -135,9 +135,9 @@ class Change:
             idempotency.record_created_id(self.session, self.named, made_id)
 
     def require_match(self, current: BaseModel | None) -> None:
-        """Compare `If-Match` with the locked state; None if it does not exist.
+        """Compare `If-Match` with the locked state; None if the object does not exist.
 
-        Raises HasChanged if they differ (RFC 9110 13.1.1).
+        Raises HasChanged if the ETags differ (RFC 9110 13.1.1).
         """
         self.compared = True
         tags = _read_etags(self.request, "if-match")

@@ -21,7 +21,7 @@ _tests_lock = Lock()
 
 
 class ConcurrencySlot:
-    """A counted connection or request of a source. It counts until `leave` is called."""
+    """A counted connection or request of a source. The connection or request counts until `leave` is called."""
 
     def __init__(self, give_back: Callable[[], None]) -> None:
         self._release_slot: Callable[[], None] | None = give_back

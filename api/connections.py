@@ -1,8 +1,8 @@
 """HTTP/1.1 with limits: time and bytes of a request, and connections of a source.
 
-uvicorn limits none of these. Endless headers would fill the memory, idle connections would stay open forever, and one
-address could take all connections. Applications do not see requests rejected here; the responses are problem details
-(RFC 9457).
+uvicorn has none of these limits. Endless headers would fill the memory, idle connections would stay open forever, and
+one address could take all connections. Applications do not see requests rejected here; the responses are problem
+details (RFC 9457).
 """
 
 from asyncio import BaseTransport, TimerHandle, Transport

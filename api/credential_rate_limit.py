@@ -1,6 +1,6 @@
 """Rate limits of the API for a credential, its owner or an address.
 
-Each process has its own buckets and limits, so no Redis is needed. Headers follow
+Each process has separate buckets and limits, so no Redis is needed. Headers follow
 draft-ietf-httpapi-ratelimit-headers-10.
 """
 
@@ -85,7 +85,7 @@ class BucketKey:
 
 @dataclass(frozen=True, slots=True)
 class KnownCredential:
-    """A valid credential and its owner. An owner may have many."""
+    """A valid credential, with the owner. An owner may have many."""
 
     public_id: str
     # Tenant, MSP or platform of a token; the person of a sign-in.
@@ -93,7 +93,7 @@ class KnownCredential:
 
 
 class RequestCredential:
-    """Credential of a request, and the tokens it took from buckets."""
+    """Credential of a request, and the tokens that the request took from buckets."""
 
     def __init__(self, credential: int | None, owners: RateBuckets | None) -> None:
         self.credential = credential
@@ -105,7 +105,7 @@ class RequestCredential:
         self._owners = owners
 
     def take(self, *buckets: BucketKey) -> BucketKey | None:
-        """Take a token from each bucket. If one is empty, take none and return it."""
+        """Take a token from each bucket. If a bucket is empty, take no token and return the empty bucket."""
         empty = [bucket for bucket in buckets if bucket.of.left(bucket.key) < 1]
         if empty:
             return max(empty, key=lambda bucket: bucket.of.wait(bucket.of.left(bucket.key) - 1))
@@ -142,21 +142,22 @@ def record_credential(scope: Scope, public_id: str, owner: object) -> None:
 
 
 def get_known_owner(scope: Scope) -> object | None:
-    """Owner of the request's credential; None if it was not valid before."""
+    """Owner of the request's credential; None if the credential was not valid before."""
     shown: RequestCredential | None = scope.get("admit.shown")
     return None if shown is None or shown.known is None else shown.known.owner
 
 
 def has_known_credential(scope: Scope) -> bool:
-    """Whether the credential was valid at its last check."""
+    """Whether the credential was valid at the last check."""
     return get_known_owner(scope) is not None
 
 
 class CredentialRateLimit:
     """Middleware that rejects requests over a limit with 429; 0 means no limit.
 
-    A valid credential has its own bucket, and its owner has one for all credentials. Other requests count for their
-    address. Invalid credentials count separately, so that they do not block valid ones from the same address.
+    A valid credential has a bucket, and the owner of credentials has one bucket for all credentials. Other requests
+    count for their address. Invalid credentials count separately, so that invalid credentials do not block valid
+    credentials from the same address.
     """
 
     def __init__(
@@ -235,9 +236,9 @@ class CredentialRateLimit:
 
 
 def hash_credential(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
-    """Return the hash of the request's token or sign-in cookie; None if it has neither.
+    """Return the hash of the request's token or sign-in cookie; None without token and cookie.
 
-    Matches what api.access reads: it ignores other Authorization schemes, and the cookie if there is a token.
+    Like api.access, ignores other Authorization schemes, and ignores the cookie if the request has a token.
     """
     authorization = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, shown = authorization.decode("latin-1").partition(" ")

@@ -24,7 +24,7 @@ _NO_TENANT_ID = TenantId(UUID(int=0))
 
 
 def require_tenant_by_slug(slug: str) -> TenantId:
-    """Return the id of the tenant. Raises EnrolmentAddressNotFound if it does not exist or is not active."""
+    """Return the id of the tenant. Raises EnrolmentAddressNotFound if the tenant does not exist or is not active."""
     with session_scope(PlatformScope()) as session:
         return enrolment.require_tenant(session, slug=slug)
 
@@ -49,7 +49,7 @@ def client_address(request: Request) -> str:
 def redeem_secret(
     request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
 ) -> Iterator[tuple[Session, EnrolmentSecret]]:
-    """Open a transaction that uses the secret once. It rolls back if the block raises an error.
+    """Open a transaction that uses the secret once. The transaction rolls back if the block raises an error.
 
     Send the certificate after the block. Raises SecretRefused or TooManyGuesses.
     """
@@ -76,7 +76,7 @@ def hold_secret(
 def view_secret(
     request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
 ) -> Iterator[tuple[Session, EnrolmentSecret]]:
-    """Open a transaction that checks the secret, but does not use it."""
+    """Open a transaction that checks the secret, but does not count a use of the secret."""
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
             session,

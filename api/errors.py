@@ -36,7 +36,7 @@ _MAX_INLINE_MISTAKES = 10
 def build_problem(
     *, status: int, code: str, title: str, detail: str, headers: Mapping[str, str] | None = None, **members: object
 ) -> JSONResponse:
-    """Problem response. `members` are extensions (RFC 9457 3.2); empty ones are omitted."""
+    """Problem response. `members` are extensions (RFC 9457 3.2); empty members are omitted."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
     body |= {name: value for name, value in members.items() if value}
     return JSONResponse(body, status, headers, media_type="application/problem+json")
@@ -57,11 +57,11 @@ def render_error(exc: AdmitError) -> JSONResponse:
 
 
 def redact_error(request: Request, exc: AdmitError) -> AdmitError:
-    """Return the error as the caller may see it.
+    """Return the error without details that the caller may not see.
 
     Callers without authentication see only the title of an internal error.
 
-    Its details name databases, files and key stores and go to the log.
+    The details of an internal error name databases, files and key stores, and go to the log.
     """
     if exc.status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return exc
@@ -133,7 +133,7 @@ async def handle_http_error(request: Request, exc: Exception) -> JSONResponse:
 
 
 async def handle_unexpected_error(request: Request, exc: Exception) -> JSONResponse:
-    """Internal error. The framework logs the traceback; callers do not see it."""
+    """Internal error. The framework logs the traceback; callers do not see the traceback."""
     return build_problem(
         status=500, code="internal-error", title="Internal error.", detail="The error is in the server's log."
     )

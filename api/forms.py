@@ -1,7 +1,7 @@
 """Reads HTML forms with python-multipart: urlencoded, or multipart with files (RFC 7578).
 
-Anyone can send a form, so its size and time are limited (`api.bodies`). A route parses it in its own
-thread, not in the event loop.
+Anyone can send a form, so `api.bodies` limits the size of a form and the time to send a form. A route parses the form
+in the route's thread, not in the event loop.
 """
 
 import logging
@@ -41,7 +41,10 @@ def read_fields(request: Request, body: bytes) -> dict[str, str]:
 
 
 def read_form(content_type: str, body: bytes) -> dict[str, bytes]:
-    """Last value of each field, and the content of files, by name, without empty ones. Raises FormUnreadable."""
+    """Last value of each field, and the content of files, by name, without empty fields and files.
+
+    Raises FormUnreadable.
+    """
     media_type, options = parse_options_header(content_type.encode("latin-1", "replace"))
     kind, boundary = media_type.decode("latin-1"), options.get(b"boundary")
     if kind not in (_URLENCODED, _MULTIPART):

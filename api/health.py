@@ -95,7 +95,7 @@ def _check_readiness(request: Request) -> Ready:
 
 
 def connect_redis(url: str) -> redis.Redis:
-    """Return a Redis client, which connects at its first command."""
+    """Return a Redis client, which connects at the first command."""
     return redis.Redis.from_url(
         url, socket_timeout=_REDIS_TIMEOUT_SECONDS, socket_connect_timeout=_REDIS_TIMEOUT_SECONDS
     )

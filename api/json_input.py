@@ -1,7 +1,7 @@
 """Reads and checks request bodies before routes see them: size, time, nesting and media type.
 
 A route accepts JSON of at most 1 MiB, or 16 KiB without authentication. `openapi_extra` declares other limits and media
-types. The body of a route with authentication is read only after its caller is authenticated.
+types. The body of a route with authentication is read only after the caller is authenticated.
 """
 
 import json
@@ -94,7 +94,7 @@ class BodyRule(NamedTuple):
 
 
 def accept_body(*, most_bytes: int, media_type: str = "", example: str = "") -> dict[str, Any]:
-    """Value of a route's `openapi_extra`: the maximum size of the body, and its media type if it is not JSON."""
+    """Value of a route's `openapi_extra`: the maximum size of the body, and the media type if not JSON."""
     extra: dict[str, Any] = {_MAX_BYTES_KEY: most_bytes}
     if media_type:
         schema = {"type": "string", "format": "binary"}
@@ -133,7 +133,7 @@ class JsonInput:
     ) -> None:
         """Requests to `routes` without a body parameter must have no body.
 
-        `on_page` renders errors of `pages` for their path. `authenticate` raises if the caller of a route with
+        `on_page` renders errors of the paths `pages`. `authenticate` raises if the caller of a route with
         `needs_caller` is unknown.
         """
         self._app = app
@@ -171,7 +171,7 @@ class JsonInput:
         return self._on_page(exc, path) if self._pages.routes_of(path) else render_error(exc)
 
     async def _body(self, scope: Scope, receive: Receive, held: ExitStack) -> bytes:
-        """Read the body. It counts as memory in use until `held` closes."""
+        """Read the body. The body counts as memory in use until `held` closes."""
         found = self._index.routes_of(scope["path"])
         asked = [route for route in found if scope["method"] in (route.methods or ())]
         is_open = not any(id(route) in self._caller_route_ids for route in asked)

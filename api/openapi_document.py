@@ -164,7 +164,7 @@ def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 @router.get("/openapi.json")
 def get_openapi_document(request: Request) -> Response:
-    """Serve the document. It is built once because it has about a megabyte."""
+    """Serve the document. The document is built once, because the document has about a megabyte."""
     document = _get_document(request.app)
     packs = "gzip" in request.headers.get("accept-encoding", "")
     etag = f'"{document.tag}-gzip"' if packs else f'"{document.tag}"'

@@ -1,4 +1,4 @@
-"""Transactions of a person about their own account; they see only that account."""
+"""Transactions of a person about the person's account. These transactions see only that account."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

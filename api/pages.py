@@ -55,9 +55,9 @@ def render_page(
     script: str = "",
     **values: object,
 ) -> HTMLResponse:
-    """Page from a template of `api/templates` and its values. `headers` override those of all pages.
+    """Page from a template of `api/templates` and its values. `headers` override the headers that all pages have.
 
-    `script` is the path of a script of this origin; it may send requests to this origin. Raises
+    `script` is the path of a script of this origin; the script may send requests to this origin. Raises
     jinja2.TemplateNotFound, and jinja2.UndefinedError if a value is missing.
     """
     content = _ENVIRONMENT.get_template(template).render(values, script=script)
@@ -79,7 +79,7 @@ def describe_error(exc: AdmitError) -> str:
 def omit_operations(remedy: str) -> str:
     """Return the remedy.
 
-    It is "" if the remedy names an operation or a path of the API, which readers of a page do not use.
+    The result is "" if the remedy names an operation or a path of the API, which readers of a page do not use.
     """
     is_of_api = any(step.operation_id for step in remedy.steps) if isinstance(remedy, Advice) else "/v1/" in remedy
     return "" if is_of_api else strip_steps(remedy)

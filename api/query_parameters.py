@@ -1,4 +1,4 @@
-"""Rejects unknown query parameters, and repeated ones that take a single value.
+"""Rejects unknown query parameters, and repeated parameters that take a single value.
 
 Otherwise a misspelt filter would return everything, and two parts of the code could use different values of a
 repeated parameter.
@@ -37,7 +37,7 @@ def require_known_query(request: Request) -> None:
 
 
 def list_parameters(route: Any) -> Mapping[str, bool]:  # noqa: ANN401 -- a route of FastAPI
-    """Return the names of the query parameters, each with whether it accepts several values."""
+    """Return the names of the query parameters, each with whether the parameter accepts several values."""
     if route.operation_id not in _known_parameters:
         _known_parameters[route.operation_id] = dict(sorted(_walk_parameters(route.dependant)))
     return _known_parameters[route.operation_id]
@@ -51,7 +51,7 @@ def _walk_parameters(dependant: Dependant) -> Iterator[tuple[str, bool]]:
 
 
 def _is_list(annotation: object) -> bool:
-    """Whether the type is `list[...]` or a union with one."""
+    """Whether the type is `list[...]` or a union with a list."""
     return get_origin(annotation) is list or any(map(_is_list, get_args(annotation)))
 
 
@@ -66,7 +66,7 @@ def _find_mistakes(request: Request, known: Mapping[str, bool]) -> Iterator[dict
 
 
 def suggest_name(name: str, known: tuple[str, ...]) -> str:
-    """Remedy for an unknown name: the closest known one, or all."""
+    """Remedy for an unknown name: the closest known name, or all known names."""
     if not known:
         return "Omit the parameter."
     found = get_close_matches(name, known, n=1)

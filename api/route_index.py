@@ -1,7 +1,7 @@
 """Index of routes by path, which avoids trying hundreds of routes one by one.
 
-It is the first route of an application. A literal segment has precedence over a parameter (OpenAPI 3.1 4.8.8.2). Paths
-outside the index go to the following routes.
+The index is the first route of an application. A literal segment has precedence over a parameter (OpenAPI 3.1 4.8.8.2).
+Paths outside the index go to the following routes.
 """
 
 import re
@@ -74,7 +74,7 @@ class RouteIndex(BaseRoute):
 
 
 def list_allowed_methods(scope: Scope) -> set[str]:
-    """Methods of all routes of the path (RFC 9110 15.5.6); empty if there are none."""
+    """Methods of all routes of the path (RFC 9110 15.5.6); empty without a route."""
     path, routes = scope["path"], scope["app"].router.routes
     indexed = [route for index in routes if isinstance(index, RouteIndex) for route in index.routes_of(path)]
     of_path: list[Any] = [*indexed] or [route for route in iter_route_contexts(routes) if _matches_path(route, path)]

@@ -1,7 +1,7 @@
 """Routers of nouns, and functions that add existing routes to applications.
 
-FastAPI's include_router would create each route again for each application, with its dependencies and models. That
-would double the start-up time.
+FastAPI's include_router would create each route again for each application, with its dependencies and models. The
+additional routes would double the start-up time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route, compile_path
 
 
 class NounRouter(APIRouter):
-    """Routes of a noun under /v1. Their operations have one tag, which /openapi.json describes."""
+    """Routes of a noun under /v1. All operations of a noun have one tag, which /openapi.json describes."""
 
     def __init__(
         self, *, tag: str, description: str, prefix: str = "", dependencies: Sequence[Depends] | None = None

@@ -1,7 +1,7 @@
 """Transactions of a sign-in.
 
-Each attempt is counted in its own transaction before the check. No transaction is open while a password is checked,
-because that is slow.
+A separate transaction counts each attempt before the check. No transaction is open while a password is checked, because
+that is slow.
 """
 
 import secrets
@@ -187,7 +187,10 @@ class SignInFlow:
             links.require_valid_link(session, text=text)
 
     def set_password(self, token: str, password: str) -> None:
-        """Set the password with a link. Ends all sign-ins and makes this a known browser. Raises LinkRefused."""
+        """Set the password with a link. Ends all sign-ins and makes the browser of the request a known browser.
+
+        Raises LinkRefused.
+        """
         text = _parse_link(token)
         attempt = attempts.address_attempt(address=self.address)
         self.count(attempt)
@@ -334,7 +337,7 @@ class SignInFlow:
         return sign_ons.open_secret(row, unseal=self._signing.sealer.open)
 
     def finish(self, email: str, text: SignInText) -> CompletedSignIn:
-        """Set the cookies. Call this after the commit."""
+        """Set the cookies. Call the function after the commit."""
         cookies.set_session_cookie(self._request, self._response, text)
         self._remember_device(email)
         return CompletedSignIn(text.csrf_token())
@@ -347,7 +350,7 @@ class SignInFlow:
             cookies.set_cookie(self._request, self._response, cookies.DEVICE_COOKIE, value, good_for=_DEVICE_LIFETIME)
 
     def _read_known_device_id(self, email: str) -> bytes | None:
-        """Return the id of this browser if the person has signed in with it before; otherwise None."""
+        """Return the id of this browser if the person has used this browser to sign in before; otherwise None."""
         value = cookies.read_cookie(self._request, cookies.DEVICE_COOKIE)
         if not value:
             return None
@@ -400,7 +403,7 @@ def _find_passkey_owner(credential: dict[str, Any]) -> UUID | None:
 
 
 def require_active_person(session: Session, person_id: UUID) -> Person:
-    """Return the person if active. Call this in a PersonScope. Raises SignInRefused."""
+    """Return the person if active. Call the function in a PersonScope. Raises SignInRefused."""
     person = people.get(session, person_id)
     if person is None or person.status != "active":
         raise SignInRefused(remedy="Start again.")

@@ -43,7 +43,7 @@ _CHALLENGE_LIFETIME = timedelta(minutes=10)
 
 
 def callback_url(settings: Settings, sign_on_id: UUID) -> str:
-    """Callback URL. Each provider has its own, which prevents mix-up attacks (RFC 9700 4.4)."""
+    """Callback URL. Each provider has a different callback URL, which prevents mix-up attacks (RFC 9700 4.4)."""
     return f"{settings.portal_url}/v1/sign-on/{sign_on_id}/callback"
 
 
@@ -71,7 +71,7 @@ def begin_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, *, to: s
 def _render_confirmation(request: Request, row: SignOn) -> Response:
     """Ask the person to confirm the sign-in.
 
-    Otherwise any site could sign its visitors in with a provider of its own.
+    Otherwise any site could sign visitors in with a provider of that site.
     """
     provider = urlsplit(sign_ons.parse_settings(row).issuer).netloc
     again = f"{request.url.path}?{request.url.query}"
@@ -90,7 +90,7 @@ class ProviderCallback:
 
 
 def finish_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, back: ProviderCallback) -> Response:
-    """Sign the person in. On an error, show it or redirect to `on_error` with its code."""
+    """Sign the person in. On an error, show the error, or redirect to `on_error` with the code of the error."""
     on_error = ""
     try:
         shown = _require_challenge(request, desk, sign_on_id, back.state)
@@ -150,7 +150,10 @@ def _complete_sign_in(
 
 
 def _handle_failure(request: Request, exc: AdmitError, on_error: str) -> Response:
-    """Redirect to `on_error` with `error`. Without it, a page for browsers and a problem for programs."""
+    """Redirect to `on_error` with `error`.
+
+    Without `on_error`, return a page for browsers and a problem (RFC 9457) for programs.
+    """
     if isinstance(exc, ProviderUnavailable):
         # Anyone can start a sign-on, so resolved names and open ports go only to the log.
         _log.warning("single sign-on %s, request %s: %s", request.url.path, request_id_of(request), exc)
@@ -175,7 +178,7 @@ def _handle_failure(request: Request, exc: AdmitError, on_error: str) -> Respons
 def _require_same_person(request: Request, person_id: UUID) -> None:
     """Raise AnotherIsSignedIn if this browser is signed in as another person.
 
-    Otherwise any site could replace the sign-in with one of its own provider.
+    Otherwise any site could replace the sign-in with a sign-in by a provider of that site.
     """
     text = SignInText.parse(cookies.read_cookie(request, cookies.SESSION_COOKIE))
     if text is None:

@@ -1,4 +1,4 @@
-"""Cache of results that took long to compute. Each result has the time at which it was computed.
+"""Cache of results that took long to compute. Each result has the time of the computation.
 
 The cache belongs to this process, like the buckets of api.credential_rate_limit. Fast results are not cached.
 """
@@ -44,7 +44,10 @@ class SlowResultCache(Generic[Value]):
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> CachedResult[Value]:
-        """Cached result, or a new one. Only one caller computes it; others wait or get the previous result."""
+        """Cached result, or a new result.
+
+        Only one caller computes a result; other callers wait or get the previous result.
+        """
         with self._lock:
             kept, others = self._kept.get(key), self._making.get(key)
             if kept is not None:

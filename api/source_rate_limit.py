@@ -37,7 +37,7 @@ class SourceTokenBuckets:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, source: str) -> float:
-        """Take a token. Returns 0.0, or the seconds until one is available."""
+        """Take a token. Returns 0.0, or the seconds until a token is available."""
         now = self._clock()
         left, at = self._buckets.get(source, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._per_second)

@@ -1,7 +1,7 @@
 """Limits running requests, so that a request does not wait longer for a thread than for a database connection.
 
-A thread holds a connection or waits for one, so more threads would not help. If all threads are blocked, for example
-by a locked table, later requests fail before they start.
+A thread holds a connection or waits for a connection, so more threads would not help. If all threads are blocked, for
+example by a locked table, later requests fail without a start.
 """
 
 from asyncio import Semaphore, get_running_loop, timeout
@@ -85,7 +85,10 @@ def _limit_waiting_since(began: float, request: Request) -> AbstractContextManag
 
 
 def release_share(request: Request) -> None:
-    """Stop counting this request for its owner. Call this in a thread that will wait without a connection."""
+    """Stop counting this request for the owner of the request.
+
+    Call the function in a thread that will wait without a connection.
+    """
     share: _OwnerShare | None = request.scope.get(_SHARE_KEY)
     if share is not None:
         share.loop.call_soon_threadsafe(share.leave)
@@ -104,9 +107,10 @@ class LimitedRoute:
     ) -> None:
         """`whose` is the group of routes with one limit.
 
-        `refused` renders the error if the limit is reached; None raises it.
+        `refused` renders the error if the limit is reached; None raises the error.
 
-        A body of up to `most_octets` bytes is read before the request counts as running; 0 if it was read already.
+        A body of up to `most_octets` bytes is read before the request counts as running; 0 if the body was read
+        already.
         """
         self._app = app
         self._whose = whose

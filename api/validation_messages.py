@@ -73,7 +73,7 @@ def describe_mistakes(
 
 
 def _error_location(error: Mapping[str, Any]) -> tuple[str | int, ...]:
-    """Location of the error; for a discriminator, that of its field."""
+    """Location of the error; for a discriminator, the location of the discriminator's field."""
     loc = tuple(error["loc"])
     return (*loc, error["ctx"]["discriminator"].strip("'")) if error["type"].startswith("union_tag") else loc
 
@@ -132,7 +132,7 @@ def _list_fields_at(expects: object, keys: Sequence[str | int]) -> list[str]:
 
 
 def _walk_types(expects: object) -> Iterator[object]:
-    """Types that it can be."""
+    """Types that the value can have."""
     origin = get_origin(expects)
     if origin is Annotated:
         yield from _walk_types(get_args(expects)[0])

@@ -50,7 +50,7 @@ def find_account(name: str) -> Account:
 
 
 def find_group(name: str) -> int | None:
-    """Return the id of a group; None if it does not exist."""
+    """Return the id of a group; None if the group does not exist."""
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
@@ -66,7 +66,7 @@ def require_group(name: str) -> int:
 
 
 def require_account(process: str) -> Account:
-    """Return the system user of a process. Creates it and its groups if missing."""
+    """Return the system user of a process. Creates the user and the user's groups if missing."""
     rights = RIGHTS[process]
     groups = {require_group(name): name for name in rights.groups}
     try:
@@ -91,7 +91,10 @@ def _create(command: list[str], name: str) -> None:
 
 
 def may_run(account: Account, var: Path) -> bool:
-    """Whether processes of `account` can load the code and enter `var`. They cannot if these are below /root."""
+    """Whether processes of `account` can load the code and enter `var`.
+
+    Processes cannot if the code or `var` is below /root.
+    """
     command = [sys.executable, "-P", "-c", _PROBE, str(var)]
     try:
         probe = subprocess.run(command, cwd="/", env={}, capture_output=True, check=False, **account.run_as())

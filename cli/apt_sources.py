@@ -15,7 +15,10 @@ _OWN_FIELDS = {"types", "uris", "suites", "components", "enabled", "x-repolib-na
 
 @dataclass(frozen=True, slots=True)
 class AptSource:
-    """An apt source. `options` are its other deb822 fields in order, such as Signed-By or Architectures."""
+    """An apt source.
+
+    `options` are the other deb822 fields of the source in order, such as Signed-By or Architectures.
+    """
 
     uris: tuple[str, ...]
     suites: tuple[str, ...]
@@ -92,7 +95,7 @@ def _stanzas(text: str) -> Iterable[list[tuple[str, str]]]:
 
 
 def derive_backports(sources: Iterable[AptSource], codename: str) -> str | None:
-    """Return a source for `<codename>-backports` as deb822 text; None if the machine already has one.
+    """Return a source for `<codename>-backports` as deb822 text; None if the machine already has this source.
 
     The text has the mirror, key and options of the machine's source of `codename`.
     """

@@ -49,7 +49,7 @@ def database_url(layout: Layout, role: str, password: str) -> str:
 
 
 def superuser_url(layout: Layout, database: str = DATABASE) -> str:
-    """Return the superuser's URL. It works for the system user that runs `up`, by peer authentication."""
+    """Return the superuser's URL. The URL works for the system user that runs `up`, by peer authentication."""
     return f"postgresql://{SUPERUSER}@/{database}?host={layout.postgres_run}"
 
 
@@ -82,7 +82,7 @@ def create(layout: Layout) -> None:
 
 
 def configure(layout: Layout) -> None:
-    """Write the settings of the cluster. PostgreSQL reads them at its next start."""
+    """Write the settings of the cluster. PostgreSQL reads the settings at the next start."""
     # Imported here because it loads the database libraries, which `status` does not need.
     from nac.kit.db.server_settings import compute_server_settings
 
@@ -101,7 +101,7 @@ def configure(layout: Layout) -> None:
 
 
 def connection_problem(layout: Layout) -> str:
-    """Return why the cluster accepts no connections; "" if it accepts them."""
+    """Return why the cluster accepts no connections; "" if the cluster accepts connections."""
     command = [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.postgres_run}", "--timeout=3"]
     # An existing role, because PostgreSQL logs attempts with unknown ones.
     completed = subprocess.run([*command, f"--username={SUPERUSER}", "--dbname=postgres"], check=False, cwd="/")

@@ -27,7 +27,7 @@ def parse(text: str, *, place: str) -> dict[str, str]:
 
 
 def read(path: Path) -> dict[str, str]:
-    """Return the values of the file; empty if it does not exist."""
+    """Return the values of the file; empty if the file does not exist."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -43,5 +43,5 @@ def write(path: Path, values: Mapping[str, str]) -> None:
 
 
 def with_process_environment(values: Mapping[str, str]) -> dict[str, str]:
-    """Return `values`, with the ADMIT_* variables of the caller instead of values of the same name."""
+    """Return `values`, with the ADMIT_* variables of the caller instead of values with the name of such a variable."""
     return dict(values) | {name: value for name, value in os.environ.items() if name.startswith("ADMIT_")}

@@ -1,4 +1,7 @@
-"""The ADMIT_* environment variables. `up` writes them to admit.env, and all other commands load them."""
+"""The ADMIT_* environment variables.
+
+`up` writes the variables to admit.env, and all other commands load the variables.
+"""
 
 import os
 from collections.abc import Collection, Mapping

@@ -2,8 +2,9 @@
 
 The exit status is 2 for invalid input (options, names, files), as in click, and 1 for all other errors.
 
-With --json, standard output also has an object: `error` (a code for programs), `place`, `message` and `remedy`. If
-there are several mistakes, `mistakes` is a list of such objects. Errors of click about options have this form too.
+With --json, standard output also has an object: `error` (a code for programs), `place`, `message` and `remedy`. If a
+command has several mistakes, `mistakes` is a list of objects with these keys. Errors of click about options have these
+keys too.
 """
 
 import json
@@ -72,7 +73,7 @@ def describe_error(exc: AdmitError) -> str:
 
 
 def _parameter_name(exc: click.UsageError) -> str:
-    """Return the name of an option or argument as people type it."""
+    """Return the name of an option or argument as people type the name."""
     match exc:
         case click.NoSuchOption() | click.BadOptionUsage():
             return exc.option_name

@@ -1,6 +1,6 @@
-"""Owners of the folders below `var/`. `up` sets them while no process of the installation runs.
+"""Owners of the folders below `var/`. `up` sets the owners while no process of the installation runs.
 
-Earlier versions of Admit had one system user for all processes. `up` gives its files to the current users.
+Earlier versions of Admit had one system user for all processes. `up` gives the files of that user to the current users.
 """
 
 import os
@@ -23,7 +23,7 @@ _KEPT_FROM_GROUP = ("tenants",)
 
 
 def set_up_folders(layout: Layout, settings: Settings) -> None:
-    """Create every folder that a process writes to, with its owner and mode."""
+    """Create every folder to which a process writes, with owner and mode."""
     make_folder(layout.keys, owner=None, mode=_mode(layout, 0o711))
     make_folder(layout.log, owner=None, mode=0o750)
     if layout.is_separated:
@@ -54,7 +54,10 @@ def give_master_key(layout: Layout) -> None:
 
 
 def ensure_operator_key(layout: Layout) -> None:
-    """Create the operator key if it is missing or damaged, and set its owner: only the operator and the API read it."""
+    """Create the operator key if the key is missing or damaged, and set the owner.
+
+    Only the operator and the API read the key.
+    """
     file = layout.operator_key
     try:
         operator_tokens.read_key(file)
@@ -79,7 +82,7 @@ def _assign_folder(folder: Path, owner: Account | None, *, mode: int = 0o700) ->
 def _hand_over_sessions(layout: Layout, sessions: Path) -> None:
     """Make the agent's user the owner of stored TLS sessions.
 
-    The agent rejects the folder of another user, because it could contain forged sessions.
+    The agent rejects the folder of another user, because that folder could contain forged sessions.
     """
     before, owner = layout.database_account, layout.account("agent")
     if before and owner and sessions.exists() and sessions.lstat().st_uid == before.uid:
@@ -87,7 +90,7 @@ def _hand_over_sessions(layout: Layout, sessions: Path) -> None:
 
 
 def _set_up_sockets(layout: Layout) -> None:
-    """Set up the folders of sockets. A socket inherits the group of its folder."""
+    """Set up the folders of sockets. A socket inherits the group of the folder."""
     for folder, process in ((layout.postgres_run, "postgres"), (layout.redis_run, "redis")):
         owner = layout.account(process)
         if owner and layout.is_separated:
@@ -112,7 +115,7 @@ def _named(settings: Settings) -> tuple[Path, ...]:
 
 
 def _set_up_exports(layout: Layout, folder: Path) -> None:
-    """Set up the folder of exports. The worker writes it, and the API reads it."""
+    """Set up the folder of exports. The worker writes to the folder, and the API reads the folder."""
     worker, api = layout.account("worker"), layout.account("api")
     if worker is None or api is None:
         make_folder(folder, owner=None, mode=0o750)
@@ -127,7 +130,7 @@ def _set_up_exports(layout: Layout, folder: Path) -> None:
 
 
 def _hand_over_named_files(layout: Layout, settings: Settings) -> None:
-    """Change the owner of files named in the settings, if they belong to the single user of earlier versions."""
+    """Change the owner of files named in the settings, if the files belong to the single user of earlier versions."""
     before = layout.database_account
     if not layout.is_separated or before is None:
         return

@@ -30,7 +30,7 @@ def read_password_file(path: Path) -> str:
 
 
 def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:
-    """Create `path`, or set its owner (None: the caller) and mode. Rejects a link."""
+    """Create the file `path`, or set owner (None: the caller) and mode of the file. Rejects a link."""
     path.mkdir(mode=mode & 0o777, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

@@ -1,4 +1,4 @@
-"""Health checks of the processes. They use no database driver, so that `status` is fast.
+"""Health checks of the processes. The checks use no database driver, so that `status` is fast.
 
 A check returns "" if the process is healthy, otherwise a short text for people.
 """
@@ -51,7 +51,10 @@ def find_problem(name: str, layout: Layout, settings: Settings, *, started_at: f
 
 
 def read_platform_alarms(settings: Settings) -> list[dict[str, str]]:
-    """Return the alarms that the worker last reported; empty if Redis does not respond. Redis has its own check."""
+    """Return the alarms that the worker last reported; empty if Redis does not respond.
+
+    A separate check covers Redis.
+    """
     try:
         alarms = json.loads(_ask_redis(settings, f"GET {ALARMS_KEY}"))
     except (OSError, ValueError):
@@ -166,7 +169,7 @@ def _check_readiness(connection: http.client.HTTPConnection) -> str:
 
 
 def read_cell_status(cell_dir: Path) -> dict[str, Any]:
-    """Return the last status that the agent wrote about its cell (`radius.agent.status`); empty if none."""
+    """Return the last status that the agent wrote about the agent's cell (`radius.agent.status`); empty if none."""
     try:
         status = json.loads((cell_dir / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

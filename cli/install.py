@@ -39,7 +39,10 @@ _APT_OPTIONS = ("--option", "DPkg::Lock::Timeout=300")
 def ensure_packages(
     progress: Progress, *, install: bool, log: Path, packages: Sequence[Package] = REQUIRED_PACKAGES
 ) -> None:
-    """Install the missing packages. If `install` is False or root is unavailable, raise Refused with their names."""
+    """Install the missing packages.
+
+    If `install` is False or root is unavailable, raise Refused with the names of the packages.
+    """
     versions = installed_versions(packages)
     missing = list_missing(versions, packages)
     if missing:
@@ -71,7 +74,7 @@ def _summary(versions: dict[str, str]) -> str:
 
 
 def _freeradius_names(packages: Sequence[Package]) -> list[str]:
-    """Return the FreeRADIUS packages of `packages`. They need the same version."""
+    """Return the FreeRADIUS packages of `packages`. All FreeRADIUS packages need one version."""
     return [*(package.name for package in packages if package.freeradius), *FREERADIUS_COMPANIONS]
 
 
@@ -99,7 +102,7 @@ def _install(
 
 
 def _choose_freeradius(installed: str = "") -> str:
-    """Return the installed version if it is available and supported, otherwise the newest supported version."""
+    """Return the installed version if available and supported, otherwise the newest supported version."""
     # Lines such as "freeradius | 3.2.7+dfsg-1~bpo12+1 | source", newest first.
     listed = subprocess.run(["apt-cache", "madison", "freeradius"], capture_output=True, text=True, check=True).stdout
     versions = [line.split("|")[1].strip() for line in listed.splitlines() if line.count("|") == 2]
@@ -169,7 +172,7 @@ def _write_as_root(path: Path, text: str, mode: str, log: Path | None = None) ->
 
 
 def _as_root(command: list[str], log: Path | None = None, *, text: str = "") -> None:
-    """Run a command as root, with sudo if needed. Output goes to `log`, and its end into the error."""
+    """Run a command as root, with sudo if needed. Output goes to `log`. An error contains the end of the output."""
     whole = command if is_root() else ["sudo", *command]
     done = subprocess.run(whole, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if log:

@@ -1,13 +1,13 @@
-"""Paths of this checkout. The first `up` decides them and stores them in `var/layout.json`.
+"""Paths of this checkout. The first `up` decides the paths and stores the paths in `var/layout.json`.
 
-Every command reads this file.
+Every command reads `var/layout.json`.
 
-There are three layouts:
+Admit has three layouts:
 * The caller is not root: everything runs as the caller, below `var/`.
 * Root, and system users can reach the checkout: each process runs as its own system user (`cli.rights`), below `var/`.
-Root's supervisor starts them.
-* Root, and the checkout is closed to others (below /root, a `mktemp -d`): only PostgreSQL has a system user, because it
-does not run as root. Its data is in /var/lib/admit/<hash>. The other processes run as root.
+  Root's supervisor starts the processes.
+* Root, and the checkout is closed to others (below /root, a `mktemp -d`): only PostgreSQL has a system user, because
+  PostgreSQL does not run as root. The data of PostgreSQL is in /var/lib/admit/<hash>. The other processes run as root.
 """
 
 import hashlib
@@ -129,7 +129,7 @@ def find_layout() -> Layout | None:
 
 
 def find_arrangement() -> Layout | None:
-    """Return the stored layout, even if `up` has not started a process; None if there is none."""
+    """Return the stored layout, even if `up` has not started a process; None without a stored layout."""
     var = var_dir()
     try:
         stored = json.loads((var / "layout.json").read_text(encoding="utf-8"))
@@ -179,7 +179,7 @@ def require_writable(var: Path) -> None:
 
 
 def make_layout() -> Layout:
-    """Decide the layout, or read the stored one, and create its folders."""
+    """Decide the layout, or read the stored layout, and create the folders of the layout."""
     require_writable(var_dir())
     layout = find_arrangement()
     if layout is None:
@@ -225,7 +225,7 @@ def _set_aside_orphan(layout: Layout) -> None:
 
 
 def _make_folders(layout: Layout) -> None:
-    """Create the folders that `up` needs first.
+    """Create the folders that `up` needs before any process starts.
 
     `cli.file_ownership` sets up the other folders when no old process runs.
     """
@@ -246,9 +246,9 @@ def _make_folders(layout: Layout) -> None:
 
 
 def _make_run_folder(layout: Layout) -> None:
-    """Create the folder for sockets. If it belongs to root, accounts of the processes can enter it.
+    """Create the folder for sockets. If the folder belongs to root, accounts of the processes can enter the folder.
 
-    Each socket has its own mode.
+    Each socket has a separate mode.
     """
     layout.run.mkdir(mode=0o700, exist_ok=True)
     status = layout.run.lstat()

@@ -231,7 +231,7 @@ def _allowed_lines(source: SourceFile) -> set[tuple[int, str]]:
 
 
 def check_class_names(sources: Iterable[SourceFile]) -> list[Finding]:
-    """Return public classes of one package with the same name, each with the other files.
+    """Return public classes that share a name within one package, each with the other files of that name.
 
     A package is a folder such as nac/policies or api/v1 with its subfolders, or the files directly in cli.
     """

@@ -15,7 +15,7 @@ from cli.remote.local_api import connect
 
 
 class _ListedGroup(click.Group):
-    """Group that lists its commands without loading them."""
+    """Group that lists commands without loading the commands."""
 
     def short_helps(self) -> Mapping[str, str]:
         raise NotImplementedError
@@ -29,7 +29,7 @@ class _ListedGroup(click.Group):
 
 
 class NounGroup(_ListedGroup):
-    """Commands of a noun: its short commands, its groups, and the commands of its module."""
+    """Commands of a noun: short commands, groups, and the commands of the noun's module."""
 
     def __init__(self, noun: str, *, has_module: bool) -> None:
         catalog = load_catalog()

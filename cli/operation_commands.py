@@ -73,7 +73,7 @@ def render_advice(text: str) -> str:
 
 
 def render_alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
-    """Alarm of a status file or of the worker, with its next steps as commands in the text."""
+    """Alarm of a status file or of the worker, with the next steps as commands in the text."""
     row = {name: value for name, value in alarm.items() if name != "next_steps"}
     steps = [NextStep(**each) for each in alarm.get("next_steps", ())]
     if step := _PLATFORM_ALARM_STEPS.get(alarm["code"]):
@@ -82,7 +82,7 @@ def render_alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def render_step(step: NextStep) -> str:
-    """Command line of the step, or only its options if it repeats the failed command."""
+    """Command line of the step, or only the options if the step repeats the failed command."""
     usage, key_parameter = _find_usage(step)
     left = dict(step.parameters)
     words = [_fill(word, left) for word in usage.split()]
@@ -95,7 +95,7 @@ def render_step(step: NextStep) -> str:
 
 
 def _find_usage(step: NextStep) -> tuple[str, str]:
-    """Usage, and the parameter by which it was chosen."""
+    """Usage, and the parameter that selected the usage."""
     for name, value in step.parameters.items():
         for key in (f"{step.operation_id}.{name}={value}", f"{step.operation_id}.{name}"):
             if key in COMMANDS:
@@ -115,6 +115,9 @@ def _read_usage(operation_id: str) -> str:
 
 
 def _fill(word: str, parameters: dict[str, str]) -> str:
-    """The word, or the value of the parameter that it names in capitals, which is removed from `parameters`."""
+    """The word, or the value of the parameter that the word names in capitals.
+
+    Removes the parameter from `parameters`.
+    """
     value = parameters.pop(word.lower().replace("-", "_"), "") if word.isupper() else ""
     return shlex.quote(value) if value else word

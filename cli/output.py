@@ -63,7 +63,7 @@ def _as_json(value: Mapping[str, object]) -> str:
 def escape_unprintable(text: str) -> str:
     """Return the text without control characters.
 
-    Devices choose some texts, and could otherwise control the terminal.
+    Devices choose parts of the text, and could otherwise control the terminal.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 

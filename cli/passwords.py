@@ -22,7 +22,7 @@ class Passwords:
 
     @classmethod
     def load_or_create(cls, path: Path) -> Self:
-        """Read the seed, or create it.
+        """Read the seed, or create a seed.
 
         Raises Refused if the file is damaged, because new passwords would lock out running processes.
         """

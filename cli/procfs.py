@@ -1,4 +1,4 @@
-"""Finds the processes of this checkout in /proc (proc(5)), and their memory."""
+"""Finds the processes of this checkout in /proc (proc(5)), and the memory of each process."""
 
 import os
 import signal
@@ -57,10 +57,10 @@ def list_processes() -> list[Process]:
 def find_strays(var: Path, folders: Iterable[Path]) -> list[Process]:
     """Return the processes of the installation `var`.
 
-    Their environment contains its path, or their working folder is in `folders`.
+    The environment of such a process contains the path `var`, or the working folder of the process is in `folders`.
 
     The path is not sufficient: the environment must also have a variable of supervisord or `up`. Excludes the caller
-    and its parents.
+    and the caller's parents.
     """
     spared = _ancestors()
     marks = (b"ADMIT_VAR_DIR=" + os.fsencode(var), b"SUPERVISOR_PROCESS_NAME=", b"ADMIT_SUPERVISOR=")
@@ -143,7 +143,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def memory_kilobytes(root: int) -> int:
-    """Return the proportional memory (PSS) of a process and its descendants in kB. Shared pages count once."""
+    """Return the proportional memory (PSS) in kB of a process with all descendants. Shared pages count once."""
     children: dict[int, list[int]] = {}
     for process in list_processes():
         children.setdefault(process.parent, []).append(process.pid)

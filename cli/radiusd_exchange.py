@@ -24,7 +24,7 @@ _SILENT_AGENT = timedelta(seconds=10)
 
 
 class NotInForceYet(Unavailable):
-    """The change is stored, but radiusd does not use it yet. Admit retries automatically."""
+    """The change is stored, but radiusd does not use the change yet. Admit retries automatically."""
 
 
 def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, timeout_seconds: float) -> None:

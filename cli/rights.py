@@ -1,7 +1,7 @@
 """Rights of each process: system user, database roles, Redis and master key.
 
 `up` sets up accounts, folders, environments and Redis only from this table. See docs/internals/processes.md.
-tests/whole/test_rights.py compares it with running processes.
+tests/whole/test_rights.py compares the table with running processes.
 """
 
 from collections.abc import Mapping

@@ -47,7 +47,7 @@ class StartResult:
 
 
 def start(layout: Layout, choices: dict[str, str], progress: Progress) -> StartResult:
-    """Start every process and wait until it is healthy.
+    """Start every process and wait until all processes are healthy.
 
     Processes that run with the current settings are not restarted.
     """
@@ -129,7 +129,7 @@ def _start_others(layout: Layout, settings: Settings, progress: Progress) -> Non
 
 
 def _bring_up(name: str, layout: Layout, settings: Settings, progress: Progress) -> None:
-    """Start `name` if it is not running, and wait until it is healthy."""
+    """Start the process `name` if the process is not running, and wait until the process is healthy."""
     running = Supervisor(layout)
     running.ensure_started(name)
     deadline = time.monotonic() + _PATIENCE_SECONDS

@@ -1,4 +1,4 @@
-"""Control of supervisord, which runs all processes: its configuration, its start, and XML-RPC on a unix socket."""
+"""Control of supervisord, which runs all processes: configuration, start, and XML-RPC on a unix socket."""
 
 import http.client
 import os
@@ -106,7 +106,7 @@ stdout_logfile_backups=3
 
 
 def _with_effective_group(account: Account, group: str) -> tuple[str, ...]:
-    """Return the command with setpriv(1), which sets only the effective group id. supervisord's `user` cannot do this.
+    """Return the command with setpriv(1), which sets only the effective group id. supervisord has no setting for that.
 
     If real and effective ids differ, other processes of the same user cannot read environment or memory of the
     process (prctl(2)).
@@ -120,7 +120,7 @@ def _with_effective_group(account: Account, group: str) -> tuple[str, ...]:
 def start(layout: Layout, configuration: Path, environment: Mapping[str, str]) -> None:
     """Start supervisord in the background.
 
-    Its children inherit `environment`, by which `down` recognises processes of this checkout.
+    Children of supervisord inherit `environment`, by which `down` recognises processes of this checkout.
     """
     started = subprocess.run(
         [sys.executable, "-P", "-m", "supervisor.supervisord", "-c", str(configuration)],
@@ -173,7 +173,7 @@ class _Transport(xmlrpc.client.Transport):
 class Supervisor:
     """Connection to a running supervisord.
 
-    Calls raise OSError if it does not respond, and Refused without permission.
+    Calls raise OSError if supervisord does not respond, and Refused without permission.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -212,7 +212,7 @@ class Supervisor:
         }
 
     def ensure_started(self, name: str) -> None:
-        """Start a process if it is not running, even during its pause before a restart."""
+        """Start a process if the process is not running, even during the pause before a restart."""
         state = self.states()[name].state
         if state in ("RUNNING", "STARTING"):
             return
@@ -226,7 +226,7 @@ class Supervisor:
                 raise Refused(f"Cannot start {name}: {fault.faultString}") from fault
 
     def _ask_to_stop(self, name: str) -> bool:
-        """Request that the process stops. Returns False if it is not running."""
+        """Request that the process stops. Returns False if the process is not running."""
         try:
             return bool(self._call("stopProcess", name, False))
         except xmlrpc.client.Fault:

@@ -1,6 +1,6 @@
 """Benchmarks: `quick` compares the running product with its peers; `cell` and `peers` measure parts.
 
-The exit status is 0 after a complete measurement, even if it missed targets, and 1 if a measurement failed.
+The exit status is 0 after a complete measurement, even if the product missed targets, and 1 if a measurement failed.
 """
 
 import argparse

@@ -1,6 +1,8 @@
-"""A cell's radiusd without PostgreSQL and agent. It uses the module, a journal, and a replica that the bench writes.
+"""A cell's radiusd without PostgreSQL and agent.
 
-It shows the cost of radiusd: the maximum rate of a cell, and the cost of its slots.
+The bench uses the module, a journal, and a replica that the bench writes.
+
+The bench shows the cost of radiusd: the maximum rate of a cell, and the cost of the cell's slots.
 """
 
 import json

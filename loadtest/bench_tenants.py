@@ -1,6 +1,6 @@
 """Tenants of the bench in the running installation. The services of Admit create them.
 
-The bench deletes them afterwards.
+The bench deletes the tenants afterwards.
 """
 
 import time
@@ -61,7 +61,7 @@ class ProvisionedTenant:
 
 
 class BenchTenants:
-    """Creates tenants. At the end of the `with`, deletes all of them with their logs."""
+    """Creates tenants. At the end of the `with`, deletes all tenants of the bench with the logs of the tenants."""
 
     def __init__(self, installation: Installation, folder: Path, tell: Callable[[str], None]) -> None:
         """`folder` is the folder for the client certificates."""
@@ -125,7 +125,7 @@ class BenchTenants:
     def bake(self, made: Sequence[ProvisionedTenant]) -> None:
         """Wait until radiusd has loaded the server certificates of the tenants, as for all tenants except new ones.
 
-        radiusd loads them at its start. To start it again, add a NAS with its own secret: the agent then exchanges
+        radiusd loads them at its start. To start radiusd again, add a NAS with its own secret: the agent then exchanges
         radiusd.
         """
         with session_scope(TenantScope(made[0].tenant_id), engine=self._engine) as session:

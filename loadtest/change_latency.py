@@ -1,4 +1,4 @@
-"""Target P11: time from a change until the cell uses it, under load."""
+"""Target P11: time from a change until the cell uses the change, under load."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _MAX_SECONDS = 10
 
 
 class _Probe:
-    """A request that accepts both verdicts. Reports when it was sent and the result."""
+    """A request that accepts both verdicts. Reports the time of sending and the result."""
 
     kind = "probe"
     code = ACCESS_REQUEST
@@ -59,7 +59,7 @@ def seconds_until_decided(
 ) -> float:
     """Return the seconds from `start` to the first request with the response code `wanted`, under load from `others`.
 
-    Raises BenchError if it takes too long or another request gets a wrong response.
+    Raises BenchError if the change takes too long or another request gets a wrong response.
     """
     decided: list[float] = []
 

@@ -31,7 +31,7 @@ FULL, RESUMED, FALLEN_BACK = "eap-tls-full", "eap-tls-resumed", "eap-tls-not-res
 
 
 class Supplicant:
-    """A device: its identity, its certificate, and the TLS session to resume. It has one conversation at a time."""
+    """A device: identity, certificate, and the TLS session to resume. A device has one conversation at a time."""
 
     def __init__(
         self, context: ssl.SSLContext, identity: str, attributes: bytes = b"", *, server_certificate: bytes = b""
@@ -57,8 +57,8 @@ def client_context(
 ) -> ssl.SSLContext:
     """Return a context for `Supplicant`, with the certificate chain and key in these PEM files.
 
-    Without `trusted` (PEM text), it does not verify the server's chain. TLS still verifies that the server has the
-    key of its certificate.
+    Without `trusted` (PEM text), the context does not verify the server's chain. TLS still verifies that the server has
+    the key of the server's certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -90,7 +90,8 @@ class EapTls:
     ) -> None:
         """`vlan` is the expected VLAN in the Access-Accept: "" for none, None for any.
 
-        With `keep_session`, the supplicant stores the TLS session for a later `resume`. This takes 0.15 ms.
+        With `keep_session`, the supplicant stores the TLS session for a later `resume`. Storing the session takes 0.15
+        ms.
         """
         self.target = target
         self.kind = FULL
@@ -200,7 +201,7 @@ class EapTls:
 class EapTlsSource:
     """Source of conversations of several supplicants in turn.
 
-    Each repeats one full handshake and `reconnects` resumptions.
+    Each supplicant repeats one full handshake and `reconnects` resumptions.
     """
 
     def __init__(self, devices: Iterable[tuple[Target, Supplicant, str | None]], *, reconnects: int = 0) -> None:

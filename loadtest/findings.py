@@ -1,4 +1,4 @@
-"""Targets and their measured values, including missed targets."""
+"""Targets with measured values, including missed targets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The running installation as a system under test: its addresses, CPU time, and stored rows."""
+"""The running installation as a system under test: addresses, CPU time, and stored rows."""
 
 import json
 import time
@@ -26,7 +26,7 @@ REQUIRED_SETTINGS = ("DATABASE_URL", "DATABASE_OWNER_URL", "MASTER_KEY_FILE")
 
 
 class Installation:
-    """The installation that `./admit up` started. Close it, or use it in a `with`."""
+    """The installation that `./admit up` started. Close the installation, or use the installation in a `with`."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -116,7 +116,7 @@ class Installation:
 
 
 class StoredRows:
-    """Counts the answered requests of a bench, and checks that each of them became one row."""
+    """Counts the answered requests of a bench, and checks that each answered request became one row."""
 
     def __init__(self, installation: Installation, tenants: Collection[TenantId]) -> None:
         self._installation = installation
@@ -135,7 +135,7 @@ class StoredRows:
     def verify(self) -> dict[str, tuple[int, int]]:
         """Return (rows, answered requests) by stream.
 
-        Raises BenchError if they differ by more than the unanswered requests.
+        Raises BenchError if the numbers differ by more than the unanswered requests.
         """
         found = {}
         with session_scope(PlatformScope(), engine=self._installation.owner) as session:

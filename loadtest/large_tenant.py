@@ -1,4 +1,4 @@
-"""Creates a tenant file with many endpoints from a small one, to measure its import.
+"""Creates a tenant file with many endpoints from a small tenant file, to measure the import.
 
 python -m loadtest.large_tenant small.zip large.zip 500000
 """

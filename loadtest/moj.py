@@ -45,7 +45,10 @@ LogLine = Callable[[str], None]
 
 
 def run_moj(works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine) -> tuple[Results, list[Finding]]:
-    """Start the installation, measure, and remove it. Raises BenchError if a result is missing or unreliable."""
+    """Start the installation, measure, and remove the installation.
+
+    Raises BenchError if a result is missing or unreliable.
+    """
     chosen = [each for work in works for each in _WORKS.get(work, ())]
     if not chosen:
         raise BenchError(f"The data set does not support {', '.join(works)}. Choose mab or tls.")

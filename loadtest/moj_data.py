@@ -1,6 +1,6 @@
 """The data set of the load test of NACS by the British Ministry of Justice in 2021, converted to a tenant of Admit.
 
-It has 1,750 sites with 10 NASes each, and 2,750 policies that sites share. A site has 5 policies in order of
+The data set has 1,750 sites with 10 NASes each, and 2,750 policies that sites share. A site has 5 policies in order of
 priority, and a fallback with one response. A policy has 5 rules, all of which must match, and 5 responses.
 
 A policy of NACS corresponds to a rule of Admit. So each site gets one policy of Admit with five rules and the
@@ -25,7 +25,10 @@ _MACS = 0x02_4D_00_00_00_00
 
 @dataclass(frozen=True, slots=True)
 class MojNas:
-    """A switch and its known device. The port of the switch determines which policy of the site matches."""
+    """A switch, and the known device at the switch.
+
+    The port of the switch determines which policy of the site matches.
+    """
 
     identifier: str
     address: str
@@ -111,7 +114,10 @@ _UNKNOWN = {"all": [_is("method", "equals", "mab"), _is("endpoint.known", "equal
 
 
 def _rule(policy: int) -> dict[str, object]:
-    """Return a rule of Admit for the policy. Its distinct comparison comes last, which is the most expensive case."""
+    """Return a rule of Admit for the policy.
+
+    The distinct comparison of the rule comes last, which is the most expensive case.
+    """
     rules = [
         _is("method", "one_of", ["mab", "eap-tls"]),
         _is("nas.port_type", "equals", "Ethernet"),

@@ -62,7 +62,7 @@ def load_data_set(installation: Installation, made: ProvisionedTenant, sites: Se
 def insert_sites(session: Session, tenant_id: TenantId, sites: Sequence[MojSite]) -> list[UUID]:
     """Insert the sites in bulk and return their ids.
 
-    The services would take minutes, which this bench does not measure.
+    With the services, the insertion would take minutes, which this bench does not measure.
     """
     tenant = {"tenant_id": tenant_id}
     # A plan for empty tables would make checks of foreign keys slow, as in loadtest.bench_tenants.

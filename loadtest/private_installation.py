@@ -19,7 +19,7 @@ _PATIENCE_SECONDS = 300
 
 
 class PrivateInstallation:
-    """Runs during a `with`. At its end, all processes end and all files are deleted."""
+    """Runs during a `with`. At the end of the `with`, all processes end and all files are deleted."""
 
     def __init__(self, *, slots: int = 8, **settings: str) -> None:
         """`settings` are values by the names of their environment variables, without ADMIT_."""
@@ -46,7 +46,7 @@ class PrivateInstallation:
 
     @contextmanager
     def without(self, name: str) -> Iterator[None]:
-        """Stop a process of the installation as an administrator does, and start it again after the block."""
+        """Stop a process of the installation as an administrator does, and start the process again after the block."""
         self._supervise("stop", name)
         try:
             yield

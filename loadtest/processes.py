@@ -36,7 +36,7 @@ def find_account(name: str) -> str | None:
 
 
 def chown_tree(path: Path, owner: str | None) -> None:
-    """Make an account the owner of a folder and its content. Symbolic links stay unchanged."""
+    """Make an account the owner of a folder and the folder's content. Symbolic links stay unchanged."""
     if owner is None:
         return
     entry = pwd.getpwnam(owner)
@@ -141,7 +141,8 @@ class ProcessTree:
 def cpu_seconds(tree: ProcessTree) -> float:
     """Return user and system time of the tree, including children that have ended.
 
-    The source is /proc/<pid>/stat (proc(5)), fields 14 to 17. Its ticks are 10 ms, so measure over seconds.
+    The source is /proc/<pid>/stat (proc(5)), fields 14 to 17. The ticks of this file are 10 ms, so measure over
+    seconds.
     """
     children: dict[int, list[int]] = {}
     times: dict[int, int] = {}
@@ -175,7 +176,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def run_in_processes(works: Sequence[Callable[[], RunResult]]) -> RunResult:
-    """Run each work in another process at the same time, and add up the results. One work runs in this process.
+    """Run each work in another process at the same time, and add up the results. The first work runs in this process.
 
     One Python process would limit the rate of expensive work, such as TLS handshakes. Raises BenchError on failure.
     """

@@ -1,4 +1,4 @@
-"""`./admit bench quick`: a private installation and its peers do the same work in turns."""
+"""`./admit bench quick`: a private installation and the peers do the same work in turns."""
 
 import os
 import tempfile

@@ -5,9 +5,8 @@
     run = client.run(source, seconds=5, window=64)                # many; counts in run.tallies, run.faults()
 
 An *exchange* is an object with the members of `Exchange`: in `loadtest/workloads.py` for MAB, PAP and accounting, and
-in `loadtest/eap_tls_client.py` for EAP-TLS. A *source* is a function that returns the next exchange, or None if it
-has none. Costs about 0.02 ms per MAB request: the server is
-the bottleneck, not the generator.
+in `loadtest/eap_tls_client.py` for EAP-TLS. A *source* is a function that returns the next exchange, or None without a
+next exchange. Costs about 0.02 ms per MAB request: the server is the bottleneck, not the generator.
 """
 
 import os
@@ -116,7 +115,7 @@ class _Lane:
 
 
 class RadiusClient:
-    """Sends exchanges to servers. Not thread-safe. Close it, or use it in a `with`."""
+    """Sends exchanges to servers. Not thread-safe. Close the client, or use the client in a `with`."""
 
     def __init__(self, *, timeout_seconds: float = TIMEOUT_SECONDS, tries: int = TRIES) -> None:
         self._timeout_seconds = timeout_seconds
@@ -144,7 +143,7 @@ class RadiusClient:
         self._epoll.close()
 
     def ask(self, exchange: Exchange) -> RunResult:
-        """Run one exchange to its end. Raises UnexpectedReply with the difference from the expected result."""
+        """Run one exchange to the end. Raises UnexpectedReply with the difference from the expected result."""
         run = self.run(_once(exchange), count=1, window=1)
         if run.faults():
             place = f"{exchange.target.host}, ports {exchange.target.auth_port} and {exchange.target.acct_port}"

@@ -34,7 +34,10 @@ ExpectedSupplicant = tuple[Target, Supplicant, str | None]
 def make_supplicants(
     target: Target, clients: Sequence[ClientFiles], server_certificate: bytes, vlan: str
 ) -> list[ExpectedSupplicant]:
-    """Return supplicants. To save time, they compare the server's certificate (DER) and do not verify its chain."""
+    """Return supplicants.
+
+    To save time, the supplicants compare the server's certificate (DER) and do not verify the chain.
+    """
     return [
         (
             target,
@@ -132,8 +135,8 @@ def mab_work(system: SystemUnderTest, seconds: float) -> RunResult:
 def paced_mab_work(system: SystemUnderTest, seconds: float) -> RunResult:
     """Run MAB at the same rate on every system.
 
-    The cost of a packet depends on the load: a saturated system reads several packets per wake-up, and an idle one
-    wakes up for each.
+    The cost of a packet depends on the load: a saturated system reads several packets per wake-up, and an idle system
+    wakes up for each packet.
     """
     with RadiusClient() as client:
         requests = cycle(system.mab_exchanges).__next__
@@ -206,7 +209,7 @@ def _cpu(system: SystemUnderTest) -> dict[str, float]:
 def rehearse(system: SystemUnderTest, works: Sequence[str]) -> None:
     """Check the responses of a system before the measurement: correct VLANs, and a reject for an unknown device.
 
-    This also warms up the system. Raises BenchError with unexpected responses.
+    The check also warms up the system. Raises BenchError with unexpected responses.
     """
     for run in _rehearsals(system, works):
         if run.faults():

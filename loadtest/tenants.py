@@ -1,4 +1,4 @@
-"""Tenants of a bench: their devices, their policy with 20 rules, and the VLAN of each device."""
+"""Tenants of a bench: devices, a policy with 20 rules, and the VLAN of each device."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def _vlan(group: str) -> str:
 def make_tenants(sizes: Sequence[int] = TENANT_SIZES) -> list[BenchTenant]:
     """Return the tenants, which are equal in each call so that runs are comparable.
 
-    Groups have equal sizes, so on average half of the rules are evaluated before one matches.
+    Groups have equal sizes, so on average, Admit evaluates half of the rules before a rule matches.
     """
     random = Random(20)
     numbers = iter(random.sample(range(1 << 32), sum(sizes)))

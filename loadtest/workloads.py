@@ -17,14 +17,17 @@ _STATUS_NAMES = {START: "start", STOP: "stop", INTERIM: "interim"}
 
 
 class BenchNas(NamedTuple):
-    """A switch, with the attributes that it sends about itself."""
+    """A switch, with the attributes that describe the switch in requests."""
 
     identifier: str = "bench-switch"
     address: str = "10.0.0.1"
     port: int = 50101
 
     def attributes(self) -> bytes:
-        """Return 7 encoded attributes. A request has 12, with those of the device and Message-Authenticator."""
+        """Return 7 encoded attributes.
+
+        A request has 12 attributes, with the attributes of the device and Message-Authenticator.
+        """
         return (
             encode_attribute(packet.FRAMED_MTU, 1500)
             + encode_attribute(packet.CALLED_STATION_ID, "00-1A-1E-00-00-01")
@@ -117,7 +120,7 @@ class StatusServer:
 
 
 class BenchDevice(NamedTuple):
-    """A device that a tenant knows: its target, its MAC address, its expected VLAN and its switch."""
+    """A device that a tenant knows: target, MAC address, expected VLAN and switch."""
 
     target: Target
     mac: str
@@ -183,11 +186,11 @@ class AcknowledgedRecord(NamedTuple):
 class AccountingSource:
     """Source of sessions with Start, Interim-Updates, Stop and rising counters.
 
-    Some hundreds are open at a time, as at a real NAS.
+    A few hundred sessions are open at a time, as at a real NAS.
 
     `acknowledged` lists each acknowledged record, which must be in the database exactly once. A record without a
-    response is not in the list and ends its session, because the server may have stored it or not. After `close`, no
-    session starts. When all open sessions have ended, the source returns None.
+    response is not in the list and ends its session, because the server may or may not have stored the record. After
+    `close`, no session starts. When all open sessions have ended, the source returns None.
     """
 
     def __init__(

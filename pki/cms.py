@@ -1,6 +1,7 @@
 """The part of Cryptographic Message Syntax (RFC 5652) that enrolment needs: SignedData by one signer, with attributes.
 
-`pki.cms_envelopes` has the envelopes. Reading a message proves nothing: call `verify_signature` before you trust it.
+`pki.cms_envelopes` has the envelopes. Reading a message proves nothing: call `verify_signature` before you trust the
+message.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +61,7 @@ def translate_parse_errors(what: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class SignedAttribute:
-    """An attribute's value: its tag, and its content in DER."""
+    """An attribute's value: the tag, and the content in DER."""
 
     tag: int
     content: bytes
@@ -112,7 +113,7 @@ def read_signed(data: bytes) -> SignedMessage:
 
 
 def decode_content(data: bytes, kind: x509.ObjectIdentifier, structure: type[_Content]) -> _Content:
-    """Decode the content of a ContentInfo of the given `kind`. Use it inside `translate_parse_errors`."""
+    """Decode the content of a ContentInfo of the given `kind`. Call the function inside `translate_parse_errors`."""
     info = decode_der(structures.ContentInfo, convert_to_der(data))
     if info.content_type != kind:
         raise ValueError(f"the content type is not {kind.dotted_string}")
@@ -258,7 +259,7 @@ _MAX_DEPTH = 32
 
 
 def convert_to_der(data: bytes) -> bytes:
-    """Convert BER to DER: write each length in its shortest definite form, and each octet string in one piece.
+    """Convert BER to DER: write each length in the shortest definite form, and each octet string in one piece.
 
     Keeps the order of members and the contents of all other primitive elements. Raises DerDamaged.
     """
@@ -269,7 +270,7 @@ def convert_to_der(data: bytes) -> bytes:
 
 
 def _convert(data: bytes, at: int, depth: int) -> tuple[bytes, int]:
-    """Convert the element at `at`. Returns it and the position after it."""
+    """Convert the element at `at`. Returns the converted element and the position after the element."""
     if depth == 0:
         raise DerDamaged(f"elements are nested more than {_MAX_DEPTH} deep")
     members = []

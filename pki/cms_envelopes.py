@@ -1,8 +1,8 @@
 """EnvelopedData (RFC 5652 6) for an RSA key, with content encrypted by AES in CBC mode. DES and 3DES are rejected.
 
-An envelope does not prove its content. An attacker may send changed copies and observe the responses (Bleichenbacher
-1998, Vaudenay 2002). So every failure after the choice of the recipient raises the same error. A wrong content key is
-used like a correct one.
+An envelope does not prove the origin of the content. An attacker may send changed copies and observe the responses
+(Bleichenbacher 1998, Vaudenay 2002). So every failure after the choice of the recipient raises the same error. A wrong
+content key is used like a correct content key.
 """
 
 import secrets
@@ -114,7 +114,7 @@ def open_envelope(envelope: Envelope, recipient: Recipient, key: rsa.RSAPrivateK
 
 
 def _decrypt_content_key(recipient: Recipient, key: rsa.RSAPrivateKey, length: int) -> bytes:
-    """Decrypt the content key. If that fails, returns a random key of the same length (RFC 3218 2.3.2)."""
+    """Decrypt the content key. If the decryption fails, returns a random key of the same length (RFC 3218 2.3.2)."""
     stand_in = secrets.token_bytes(length)
     try:
         content_key = key.decrypt(recipient.encrypted_key, padding.PKCS1v15())

@@ -1,7 +1,7 @@
 """Certificate revocation lists (RFC 5280 5).
 
-Each list is complete: it covers all certificates and reasons of one authority. So it has no IssuingDistributionPoint
-(5.2.5), which marks partial lists.
+Each list is complete: it covers all certificates and reasons of one authority. So a list has no
+IssuingDistributionPoint (5.2.5), which marks partial lists.
 """
 
 from collections.abc import Iterable
@@ -80,7 +80,7 @@ def _check_issuer(authority: x509.Certificate) -> None:
 
 
 def _check_signature(crl: bytes, issuer: x509.Certificate) -> None:
-    """Verify the signature that was just made: a faulty one would fail at customers, or reveal the key."""
+    """Verify the new signature: a faulty signature would fail at customers, or reveal the key."""
     try:
         loaded = x509.load_der_x509_crl(crl)
         good = loaded.is_signature_valid(require_acceptable(issuer.public_key()))

@@ -46,7 +46,7 @@ class Element(NamedTuple):
 
 
 def read_element(data: bytes, at: int = 0) -> tuple[Element, int]:
-    """Read the element at `at`. Returns it and the position after it.
+    """Read the element at `at`. Returns the element and the position after the element.
 
     Supports tags of one byte and definite lengths, as X.509 uses them.
     """
@@ -108,7 +108,7 @@ def bit_string(content: bytes) -> bytes:
 
 
 def object_identifier(text: str) -> bytes:
-    """OBJECT IDENTIFIER from its dotted form (X.690 8.19)."""
+    """OBJECT IDENTIFIER from the dotted form (X.690 8.19)."""
     first, second, *arcs = map(int, text.split("."))
     content = b""
     for arc in (40 * first + second, *arcs):
@@ -132,13 +132,13 @@ def time(moment: datetime) -> bytes:
 
 
 def extension(identifier: str, value: bytes, *, critical: bool = False) -> bytes:
-    """Extension of RFC 5280 4.1. `value` is its content in DER."""
+    """Extension of RFC 5280 4.1. `value` is the content of the extension in DER."""
     flag = encode(BOOLEAN, b"\xff") if critical else b""
     return sequence(object_identifier(identifier), flag, encode(OCTET_STRING, value))
 
 
 def decode_oid(content: bytes) -> str:
-    """Decode an object identifier to its dotted form (X.690 8.19), with the limits of other parsers."""
+    """Decode an object identifier to the dotted form (X.690 8.19), with the limits of other parsers."""
     if len(content) > _MAX_OID_OCTETS:
         raise DerDamaged(f"an object identifier of {len(content)} octets")
     arcs: list[int] = []

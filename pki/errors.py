@@ -1,4 +1,4 @@
-"""Errors about certificates and requests. The domain (nac) converts them to its own errors."""
+"""Errors about certificates and requests. The domain (nac) converts these errors to errors of the domain."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ class PkiError(Exception):
 
 
 class ProfileErrors(PkiError):
-    """A certificate profile is invalid. `mistakes` contains each mistake with its place."""
+    """A certificate profile is invalid. `mistakes` contains each mistake with the path in the profile."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -27,7 +27,7 @@ class KeyNotAllowed(PkiError):
 
 
 class RequestNotAllowed(PkiError):
-    """A certificate signing request is unreadable, or not signed with its own key."""
+    """A certificate signing request is unreadable, or not signed with the key of the request."""
 
 
 class IssuerNotAllowed(PkiError):
@@ -35,7 +35,7 @@ class IssuerNotAllowed(PkiError):
 
 
 class ValidityNotAllowed(PkiError):
-    """A validity period is empty, too long, or outlives its issuer."""
+    """A validity period is empty, too long, or ends after the issuer."""
 
 
 class OcspRequestMalformed(PkiError):
@@ -47,7 +47,7 @@ class BundleNotAllowed(PkiError):
 
 
 class TokenRefused(PkiError):
-    """A PKCS#11 token, its module or its PIN cannot be used as configured."""
+    """A PKCS#11 token, the module of the token or the PIN cannot be used as configured."""
 
 
 class TokenUnavailable(PkiError):
@@ -71,7 +71,7 @@ class SignatureRefused(PkiError):
 
 
 class EnvelopeRefused(PkiError):
-    """An envelope cannot be decrypted. The error is the same for each cause, so that it reveals nothing."""
+    """An envelope cannot be decrypted. The error is the same for each cause, so that the error reveals nothing."""
 
 
 class UploadNotReadable(PkiError):

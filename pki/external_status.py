@@ -140,7 +140,7 @@ def _key_bits(authority: x509.Certificate) -> bytes:
 
 
 def read_ocsp(data: bytes, authority: x509.Certificate, serial: bytes, *, now: datetime) -> OcspStatus:
-    """Read the status of a certificate from a response of its authority or of a delegated responder.
+    """Read the status of a certificate from a response of the issuing authority or of a delegated responder.
 
     Raises StatusNotUsable.
     """
@@ -175,7 +175,7 @@ def _read_single_response(single: ocsp.OCSPSingleResponse, now: datetime) -> Ocs
 def _responder_keys(
     response: ocsp.OCSPResponse, authority: x509.Certificate, now: datetime
 ) -> Iterator[PublicKeyTypes]:
-    """Keys of the authority and of its delegated responders (RFC 6960 4.2.2.2)."""
+    """Keys of the authority and of delegated responders (RFC 6960 4.2.2.2)."""
     yield authority.public_key()
     for certificate in response.certificates:
         if _is_delegated(certificate, authority, now):

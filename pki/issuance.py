@@ -22,7 +22,7 @@ _TLS_USAGES = frozenset(("client-auth", "server-auth"))
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An authority's certificate and its private key."""
+    """An authority's certificate and private key."""
 
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)
@@ -35,7 +35,7 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class IssuerLocations:
-    """URLs of an issuer: its certificate, OCSP responder and CRL (RFC 5280 4.2.1.13, 4.2.2.1)."""
+    """URLs of an issuer: certificate, OCSP responder and CRL (RFC 5280 4.2.1.13, 4.2.2.1)."""
 
     # "" for a missing URL.
     certificate: str
@@ -45,7 +45,7 @@ class IssuerLocations:
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """Validity in whole seconds, UTC. Begin and end belong to it (RFC 5280 4.1.2.5)."""
+    """Validity in whole seconds, UTC. The validity includes begin and end (RFC 5280 4.1.2.5)."""
 
     not_before: datetime
     not_after: datetime
@@ -62,7 +62,7 @@ def plan_validity(
     """Plan the validity of a certificate: as requested, by default as in the profile.
 
     Shortens a default end to the end of the issuer. Rejects a requested end after the issuer's end, because the
-    requester would rely on it.
+    requester would rely on the requested end.
     """
     begin = _whole_second(not_before or now - profile.backdate, "not_before")
     # The last second belongs to the validity (RFC 5280), so a year ends one second earlier.
@@ -100,7 +100,7 @@ def issue(
 ) -> x509.Certificate:
     """Issue a certificate, valid as in `plan_validity`.
 
-    `locations` are URLs of the issuer. Without them the certificate names no status services. Raises errors of
+    `locations` are URLs of the issuer. Without `locations`, the certificate names no status services. Raises errors of
     pki.errors for forbidden values.
     """
     _check_issuer(profile, issuer.certificate, now)
@@ -122,7 +122,8 @@ def add_locations(
 ) -> x509.CertificateBuilder:
     """Add the issuer's URLs. `of_itself`: include the status services.
 
-    An OCSP signer's certificate names no status services, because its status is never checked (RFC 6960 4.2.2.2.1).
+    An OCSP signer's certificate names no status services, because nothing checks the status of an OCSP signer (RFC 6960
+    4.2.2.2.1).
     """
     access = [(AuthorityInformationAccessOID.CA_ISSUERS, locations.certificate)]
     if of_itself:
@@ -136,7 +137,7 @@ def add_locations(
 
 
 def read_locations(certificate: x509.Certificate) -> IssuerLocations | None:
-    """Read the issuer's URLs in a certificate; "" for a missing one.
+    """Read the issuer's URLs in a certificate; "" for a missing URL.
 
     Returns None if the certificate has no such URL.
     """
@@ -207,7 +208,7 @@ def _certificate_builder(
 
 
 def check_sans(profile: CertificateProfile, sans: Iterable[San]) -> tuple[San, ...]:
-    """Return the names, if the profile allows all of them and none that it requires is missing."""
+    """Return the names, if the profile allows all names and no required name is missing."""
     checked = tuple(sans)
     for item in checked:
         if item.kind not in profile.allowed_names:
@@ -262,7 +263,7 @@ def _key_identifier(certificate: x509.Certificate) -> x509.SubjectKeyIdentifier:
 def key_identifier(certificate: x509.Certificate) -> bytes:
     """Subject key identifier (RFC 5280 4.2.1.2).
 
-    If an old authority has none, computes it by the first method there.
+    If an old authority has no identifier, computes the identifier by the first method of that section.
     """
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
@@ -271,9 +272,9 @@ def key_identifier(certificate: x509.Certificate) -> bytes:
 
 
 def _check_signature(certificate: x509.Certificate, issuer: x509.Certificate) -> None:
-    """Verify the signature that was just made.
+    """Verify the new signature.
 
-    A faulty one would fail at devices, and a faulty ECDSA signature may reveal the key.
+    A faulty signature would fail at devices, and a faulty ECDSA signature may reveal the key.
     """
     try:
         certificate.verify_directly_issued_by(issuer)

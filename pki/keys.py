@@ -41,7 +41,7 @@ def generate_key(kind: KeyKind = "ecdsa-p256") -> PrivateKey:
 
 
 def require_acceptable(key: PublicKeyTypes) -> PublicKey:
-    """Return the key, if a certificate may have it: ECDSA on a NIST curve, or RSA of 2,048 to 4,096 bits."""
+    """Return the key, if a certificate may have this key: ECDSA on a NIST curve, or RSA of 2,048 to 4,096 bits."""
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _ACCEPTED_CURVES):
         return key
     if isinstance(key, rsa.RSAPublicKey):
@@ -61,7 +61,7 @@ def signature_hash(key: PrivateKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SH
 
 
 def key_pem(key: PrivateKey) -> bytes:
-    """Unencrypted PKCS#8 PEM, for files that only their owner can read."""
+    """Unencrypted PKCS#8 PEM, for files that only the owner of the file can read."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
@@ -83,7 +83,7 @@ def load_encrypted_key(data: bytes, passphrase: str) -> PrivateKey:
 def load_key(data: bytes, *, made_here: bool = False) -> PrivateKey:
     """Load an unencrypted private key from DER or PEM.
 
-    `made_here`: Admit created the key (`generate_key`) and has stored it encrypted. Skips the check of RSA primes,
+    `made_here`: Admit created the key (`generate_key`) and has stored the encrypted key. Skips the check of RSA primes,
     which takes 70 ms.
     """
     load = load_pem_private_key if data.startswith(b"-----BEGIN") else load_der_private_key

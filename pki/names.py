@@ -38,7 +38,10 @@ _REFUSED_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 @dataclass(frozen=True, slots=True)
 class San:
-    """A subject alternative name. Create it with `parse_san` or `build_san`, because these check it."""
+    """A subject alternative name.
+
+    Create a name with `parse_san` or `build_san`, because these functions check the name.
+    """
 
     kind: SanKind
     value: str
@@ -50,7 +53,7 @@ class San:
 def clean_text(value: str, *, what: str, limit: int) -> str:
     """Return `value` in Unicode's composed form (NFC).
 
-    Raises NameNotAllowed if it is not 1 to `limit` printable characters, or begins or ends with a blank.
+    Raises NameNotAllowed if the value is not 1 to `limit` printable characters, or begins or ends with a blank.
     """
     value = unicodedata.normalize("NFC", value)
     if not value or value != value.strip():
@@ -64,7 +67,7 @@ def clean_text(value: str, *, what: str, limit: int) -> str:
 
 
 def subject_name(common_name: str, *, organisation: str = "", serial_number: str = "") -> x509.Name:
-    """Subject of O, serialNumber and CN, each in its own relative name, from general to specific."""
+    """Subject of O, serialNumber and CN, each in a separate relative name, from general to specific."""
     attributes = []
     if organisation:
         checked = clean_text(organisation, what="organisation", limit=_ORGANISATION_LIMIT)

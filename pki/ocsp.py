@@ -132,7 +132,7 @@ def _read_single(element: der.Element) -> CertId:
 
 
 def _read_hash_algorithm(algorithm: der.Element, *lengths: int) -> tuple[str, bytes]:
-    """Name of the hash algorithm, and its AlgorithmIdentifier.
+    """Name of the hash algorithm, and the AlgorithmIdentifier.
 
     The algorithm's parameters may be NULL or missing (RFC 4055 2.1), and stay unchanged.
     """
@@ -222,7 +222,7 @@ class IssuerHashes:
 
 @dataclass(frozen=True, slots=True)
 class OcspSigner:
-    """An authority's certificate for OCSP responses (delegated, RFC 6960 2.6), and its key."""
+    """An authority's certificate for OCSP responses (delegated, RFC 6960 2.6), and the key of the certificate."""
 
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)

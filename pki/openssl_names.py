@@ -1,4 +1,4 @@
-"""Distinguished names in OpenSSL's one-line form (X509_NAME_oneline), and their hash (X509_NAME_hash).
+"""Distinguished names in OpenSSL's one-line form (X509_NAME_oneline), and hashes of names (X509_NAME_hash).
 
 radiusd reports subjects and issuers in the one-line form. OpenSSL in radiusd finds authorities in a `ca_path` directory
 by the hash.
@@ -120,7 +120,7 @@ def _relative_names(name: bytes) -> list[list[_NameAttribute]]:
 
 
 def _displayed_octets(value: der.Element) -> bytes:
-    """Bytes of a value as OpenSSL displays them.
+    """Bytes of a value as OpenSSL displays the bytes.
 
     For a BIT STRING (x500UniqueIdentifier), the octet that counts unused bits is omitted.
     """

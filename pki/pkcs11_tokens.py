@@ -1,6 +1,6 @@
 """Private keys in a PKCS#11 token (OASIS PKCS#11 v2.40).
 
-The token creates the keys and never exports them. The keys are used like local keys, and identified by CKA_ID. After a
+The token creates the keys and never exports a key. The keys are used like local keys, and identified by CKA_ID. After a
 fork, or when the token was unavailable, a new session is opened. So no restart is necessary when a token returns. Needs
 the package extra `pkcs11`.
 """
@@ -26,7 +26,7 @@ _RSA_BITS = {"rsa-2048": 2048, "rsa-3072": 3072}
 
 
 class Pkcs11Token:
-    """A token, accessed through its PKCS#11 module. Thread-safe: it runs one operation at a time."""
+    """A token, accessed through a PKCS#11 module. Thread-safe: the token runs one operation at a time."""
 
     def __init__(self, module: Path, label: str, pin: str) -> None:
         self._module = module
@@ -64,7 +64,7 @@ class Pkcs11Token:
         return self._run(make)
 
     def key(self, key_id: bytes) -> PrivateKey:
-        """Return the key with this id. Raises TokenRefused if the token does not have it."""
+        """Return the key with this id. Raises TokenRefused if the token does not have the key."""
         return self._run(lambda session: self._wrap(session, key_id))
 
     def sign(self, key_id: bytes, data: bytes, mechanism: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Certificate profiles: checks a JSON-like form and converts it to a `CertificateProfile`.
+"""Certificate profiles: checks a JSON-like form and converts the form to a `CertificateProfile`.
 
 Form of a profile. The fields `backdate_minutes`, `path_length`, `allowed_names`, `required_names`, `ocsp_no_check` and
 the limits of a tenant's choice (`validity_days_most`, `keys`) are optional:
@@ -9,7 +9,7 @@ the limits of a tenant's choice (`validity_days_most`, `keys`) are optional:
      "validity_days_most": 1826, "keys": ["ecdsa-p256", "rsa-2048"]}
 
 A tenant's own choice has the form {"validity_days": 90, "key": "rsa-2048"}. Either field may be missing.
-`adjust_profile` applies it.
+`adjust_profile` applies the override.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ class _ProfileReader:
         self._mistakes.append(f"{self._name}.{field}: {why}")
 
     def _take(self, field: str, default: _T) -> _T:
-        """Return the field if it exists and has the type of `default`; otherwise `default`."""
+        """Return the field if the field exists and has the type of `default`; otherwise `default`."""
         value = self._left.pop(field, default)
         # isinstance accepts a bool as an int, but a profile must not.
         if type(value) is not type(default):

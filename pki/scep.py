@@ -53,7 +53,7 @@ CAPABILITIES = ("AES", "POSTPKIOperation", "Renewal", "SCEPStandard", "SHA-256",
 
 @dataclass(frozen=True, slots=True)
 class ScepRequest:
-    """A parsed pkiMessage. Call `require_proven` before you use its content."""
+    """A parsed pkiMessage. Call `require_proven` before you use the content of the message."""
 
     message_type: MessageType
     transaction_id: str
@@ -82,7 +82,7 @@ class ScepResponder:
 
 
 def read_request(data: bytes) -> ScepRequest:
-    """Parse a request. Raises CmsDamaged if it lacks the values that a response must repeat."""
+    """Parse a request. Raises CmsDamaged if the request lacks the values that a response must repeat."""
     signed = cms.read_signed(data)
     message_type = _MESSAGE_TYPES.get(_read_text(signed, _MESSAGE_TYPE))
     if message_type is None:
@@ -112,7 +112,7 @@ def _read_text(signed: cms.SignedMessage, oid: str) -> str:
 
 
 def read_challenge(request: bytes) -> str:
-    """Return the challengePassword (RFC 2985 5.4.1) of a PKCS#10 request in DER; "" if it has none.
+    """Return the challengePassword (RFC 2985 5.4.1) of a PKCS#10 request in DER; "" if absent.
 
     Raises CmsDamaged.
     """
@@ -132,8 +132,8 @@ def build_success(
 ) -> bytes:
     """Build a CertRep that contains only the certificate, encrypted for the request's signer (RFC 8894 3.3.2).
 
-    `cipher` is that of the request, because the client supports it. The authorities come with GetCACert only: some
-    clients take the first certificate of a message as their own.
+    `cipher` is the cipher of the request, because the client supports this cipher. The authorities come with GetCACert
+    only: some clients take the first certificate of a message as the client's certificate.
     """
     envelope = seal_envelope(cms.certificates_only([certificate]), request.signer, cipher)
     return _build_reply(request, responder, envelope, {_PKI_STATUS: _encode_text(_SUCCESS)})

@@ -89,7 +89,7 @@ def sign_content(key: PrivateKey, content: bytes) -> bytes:
 
 
 def encode_signed(key: PrivateKey, content: bytes, *more: bytes) -> bytes:
-    """Sign `content`, and encode the content with its signature.
+    """Sign `content`, and encode the content with the signature.
 
     The parts in `more` follow the signature and are not signed.
     """

@@ -20,7 +20,10 @@ class SigningRequest:
 
 
 def read_signing_request(data: bytes) -> SigningRequest:
-    """Parse a request from PEM or DER, and verify its signature. Raises RequestNotAllowed or KeyNotAllowed."""
+    """Parse a request from PEM or DER, and verify the request's signature.
+
+    Raises RequestNotAllowed or KeyNotAllowed.
+    """
     if len(data) > _MAX_BYTES:
         raise RequestNotAllowed(f"The request has {len(data)} bytes; the maximum is {_MAX_BYTES}.")
     try:

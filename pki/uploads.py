@@ -1,4 +1,4 @@
-"""Uploaded authorities: parses common file formats, and checks certificates before they are trusted."""
+"""Uploaded authorities: parses common file formats, and checks certificates before Admit trusts the certificates."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -78,7 +78,7 @@ def _load_der(data: bytes) -> list[x509.Certificate]:
 
 
 def _require_readable(certificate: x509.Certificate, number: int) -> None:
-    """Read all parts of a certificate, because `cryptography` parses each part only when it is read."""
+    """Read all parts of a certificate, because `cryptography` parses a part only at the first read of the part."""
     try:
         subject_line(certificate)
         issuer_line(certificate)
@@ -90,7 +90,7 @@ def _require_readable(certificate: x509.Certificate, number: int) -> None:
 
 
 def is_root(certificate: x509.Certificate) -> bool:
-    """Whether the certificate is self-signed. Accepts a weak signature, because nothing relies on it."""
+    """Whether the certificate is self-signed. Accepts a weak signature, because nothing relies on the signature."""
     if subject_line(certificate) != issuer_line(certificate):
         return False
     return is_signed_with(certificate, _public_key(certificate)) or (
@@ -130,7 +130,10 @@ def compute_key_identifier(certificate: x509.Certificate) -> bytes:
 
 
 def list_mistakes(certificate: x509.Certificate, *, now: datetime) -> Iterable[str]:
-    """Reasons not to trust this authority for device certificates, as sentences. Empty if it can be trusted."""
+    """Reasons not to trust this authority for device certificates, as sentences.
+
+    Empty if the authority can be trusted.
+    """
     extensions = {extension.oid: extension for extension in certificate.extensions}
     constraints = extensions.get(ExtensionOID.BASIC_CONSTRAINTS)
     if constraints is None or not constraints.value.ca:

@@ -1,6 +1,6 @@
 """Runs the worker and its scheduler until SIGTERM: `python -m worker`.
 
-Does not use Celery's command line, because loading it takes a sixth of the start time.
+Does not use Celery's command line, because loading the command line takes a sixth of the start time.
 """
 
 import argparse

@@ -1,4 +1,7 @@
-"""Restarts Celery's scheduler process (beat) if it dies. Celery itself does not, so no job would start any more."""
+"""Restarts Celery's scheduler process (beat) if beat dies.
+
+Celery itself does not restart beat, so no job would start any more.
+"""
 
 import ctypes
 import logging
@@ -16,12 +19,12 @@ _log = logging.getLogger(__name__)
 
 @signals.beat_embedded_init.connect
 def _stop_with_worker(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    """End beat if the worker is killed. Otherwise it would continue beside the beat of the next worker."""
+    """End beat if the worker is killed. Otherwise this beat would continue beside the beat of the next worker."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class BeatRestarter(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
-    """Restarts beat after it has died, for example by the OOM killer or on a full disk."""
+    """Restarts a dead beat, for example by the OOM killer or on a full disk."""
 
     requires = ("celery.worker.components:Timer", "celery.worker.components:Beat")
 

@@ -10,7 +10,7 @@ from nac.kit.errors import DatabaseUnavailable
 
 
 def drop_outage_traceback(record: logging.LogRecord) -> bool:
-    """Remove the traceback of a job that failed because of the database, so that it takes one line.
+    """Remove the traceback of a job that failed because of the database, so that the log entry takes one line.
 
     Several jobs fail each second. The tracebacks would displace all other lines within minutes.
     """

@@ -1,4 +1,4 @@
-"""Local mail server, if no other mail server is set. Listens on loopback, stores each mail and forwards none."""
+"""Local mail server, if no other mail server is set. Listens on loopback, stores each mail and forwards no mail."""
 
 import asyncio
 import logging

@@ -12,7 +12,7 @@ NICENESS = 10
 
 
 def lower_priority() -> None:
-    """Lower the priority of this process and its children."""
+    """Lower the priority of this process and of child processes."""
     os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
@@ -38,7 +38,7 @@ def lower_connection_priority(engine: Engine) -> Engine:
 
 
 def _request_lower_priority(connection: psycopg.Connection) -> None:
-    """Let PostgreSQL lower its own priority, if it runs as another user.
+    """Make PostgreSQL lower the priority of its processes, if PostgreSQL runs as another user.
 
     `admit up` must have created the function (migrations/machine.sql).
     """

@@ -1,4 +1,4 @@
-"""Schedule of Celery's beat: when it sends each task."""
+"""Schedule of Celery's beat: when beat sends each task."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Base classes of tasks, with their queue, time limits and retries."""
+"""Base classes of tasks, with queue, time limits and retries."""
 
 import logging
 import math
@@ -20,7 +20,7 @@ _RETRY_SECONDS: Final = (5, 30, 300)
 
 
 class UpkeepTask(Task):  # type: ignore[misc]  # Celery has no types
-    """A task that runs rarely, so it is retried after an outage."""
+    """A task that runs rarely, so Celery retries the task after an outage."""
 
     abstract = True
     autoretry_for = (Unavailable,)

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def iterate_tenants() -> Iterator[Tenant]:
-    """All tenants by slug. Each page is read in its own transaction."""
+    """All tenants by slug. A separate transaction reads each page."""
     return chain.from_iterable(service.ORDERS.pages(_read_page))
 
 
@@ -32,7 +32,7 @@ def run_in_turns(
 ) -> None:
     """Call `piece` for each tenant in turn, until no call reports more work or until `until` (monotonic clock).
 
-    So a large tenant does not delay others. Logs `complaint` if a call fails.
+    So a large tenant does not delay other tenants. Logs `complaint` if a call fails.
     """
     while waiting and time.monotonic() < until:
         waiting = [tenant_id for tenant_id in waiting if _run_piece(tenant_id, piece, complaint)]

@@ -1,4 +1,4 @@
-"""Words of the document: its title and authentication, operations with permissions, fields with null and defaults."""
+"""Words of the document: title and authentication, operations with permissions, fields with null and defaults."""
 
 import json
 import re

@@ -56,7 +56,7 @@ def _add_operation_examples(operation: dict[str, Any], maker: "_ExampleBuilder",
 def _build_request_examples(
     schema: Mapping[str, Any], maker: "_ExampleBuilder", bodies: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return `example`, or `examples` by name if there are several."""
+    """Return `example`, or `examples` by name if the field has several examples."""
     examples: dict[str, dict[str, Any]] = {}
     ways = [way for way in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), schema) if "$ref" in way]
     for way in ways:

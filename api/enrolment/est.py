@@ -44,7 +44,7 @@ EstBody = Annotated[bytes, Depends(require_bounded_body(MAX_BODY_OCTETS))]
 @router.get(_LABEL_PREFIX + "/cacerts")
 @router.get(_STRONGSWAN_PREFIX + "/cacerts")
 def get_ca_certificates(slug: str, request: Request) -> Response:
-    """The tenant's authorities, roots first (4.1). Includes the old ones during a rollover."""
+    """The tenant's authorities, roots first (4.1). Includes the old authorities during a rollover."""
     tenant_id = require_tenant_by_slug(slug)
     with session_scope(TenantScope(tenant_id)) as session:
         found = certificates.list_own_authority_certificates(session, tenant_id=tenant_id)

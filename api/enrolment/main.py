@@ -1,4 +1,4 @@
-"""The enrolment application. `python -m api.enrolment` serves it, with TLS client certificates."""
+"""The enrolment application. `python -m api.enrolment` serves the application, with TLS client certificates."""
 
 from http import HTTPStatus
 

@@ -1,7 +1,7 @@
 """Creates the default server certificate of the enrolment port, from a local authority.
 
-Devices must trust `enrolment-ca.pem`. The server process renews the certificate a month before it expires, and
-`./admit up` when the addresses change. The authority stays the same.
+Devices must trust `enrolment-ca.pem`. The server process renews the certificate a month before it expires, and `./admit
+up` when the addresses change. A renewal does not change the authority.
 """
 
 import ipaddress
@@ -99,9 +99,9 @@ def is_managed_here(folder: Path, settings: Settings) -> bool:
 
 
 def ensure_certificate(folder: Path, settings: Settings, *, owner: FileOwner | None) -> bool:
-    """Create certificate and key in `folder`, unless they are valid or the settings name other files.
+    """Create certificate and key in `folder`, unless certificate and key are valid or the settings name other files.
 
-    Returns whether it created one.
+    Returns whether a certificate was created.
     """
     if not is_managed_here(folder, settings):
         return False
@@ -125,7 +125,7 @@ def ensure_certificate(folder: Path, settings: Settings, *, owner: FileOwner | N
 
 
 def _list_server_names(settings: Settings) -> tuple[San, ...]:
-    """Names of the server: the host of its URL, the listen address and localhost."""
+    """Names of the server: the host of the server's URL, the listen address and localhost."""
     hosts = dict.fromkeys([urlsplit(settings.enrolment_url).hostname or "", settings.listen_address, "localhost"])
     return tuple(_build_server_name(host) for host in hosts if host)
 

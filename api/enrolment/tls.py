@@ -33,7 +33,7 @@ _CLIENT_CHAIN = "client_cert_chain"
 
 
 class ServerFiles(NamedTuple):
-    """PEM: the certificate with its chain, and its key."""
+    """PEM: the certificate with chain, and the key."""
 
     certificate: Path
     key: Path

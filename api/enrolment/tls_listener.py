@@ -1,6 +1,6 @@
-"""Accepts TLS connections and counts them by client address, which may come from the PROXY protocol.
+"""Accepts TLS connections and counts connections by client address, which may come from the PROXY protocol.
 
-asyncio's servers cannot count connections in the handshake or read data before it.
+asyncio's servers cannot count connections in the handshake or read data before the handshake.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class TlsListener:
     ) -> None:
         """`sockets` listen and do not block. Only connections from `proxies` start with a PROXY header.
 
-        `places` limits concurrent connections, `buckets` their rate; None for no limit.
+        `places` limits concurrent connections. `buckets` limits the rate of connections. None means no limit.
         """
         self.sockets = sockets
         self._context = context

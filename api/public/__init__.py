@@ -1,1 +1,4 @@
-"""Public application over plain HTTP: OCSP, CRLs, authorities, SCEP and links. It has no authentication of callers."""
+"""Public application over plain HTTP: OCSP, CRLs, authorities, SCEP and links.
+
+The application does not authenticate callers.
+"""

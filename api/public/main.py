@@ -1,4 +1,4 @@
-"""The public application; `python -m api.public` serves it."""
+"""The public application; `python -m api.public` serves the application."""
 
 from fastapi import FastAPI
 

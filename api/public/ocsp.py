@@ -1,6 +1,6 @@
 """OCSP over HTTP (RFC 6960 A.1, RFC 5019): POST with the request, or GET with the base64 of the request in the path.
 
-A separate ASGI application: it answers thousands of requests a second from memory, and FastAPI would take longer than
+A separate ASGI application: OCSP answers thousands of requests a second from memory, and FastAPI would take longer than
 the answer.
 """
 

@@ -1,4 +1,4 @@
-"""Handles one PKIOperation of SCEP, with its transactions and webhook calls."""
+"""Handles one PKIOperation of SCEP, with transactions and webhook calls."""
 
 import logging
 from collections.abc import Callable
@@ -173,7 +173,7 @@ class ScepFlow:
             return before
 
     def _enrol_by_webhook(self, opened: OpenedMessage, asked: Webhook, now: datetime) -> _IssuedCertificate:
-        """Enrol with a webhook's approval. No transaction is open during its call."""
+        """Enrol with a webhook's approval. No transaction is open during the call of the webhook."""
         enrolment = WebhookEnrolment(self.slug, opened.message.transaction_id, opened.certificate_request, self.source)
         guesses = get_guess_limiter(self.request)
         guesses.require(self.tenant_id, self.source)

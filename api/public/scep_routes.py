@@ -1,4 +1,4 @@
-"""SCEP (RFC 8894): devices request certificates with challenges and renew them."""
+"""SCEP (RFC 8894): devices request certificates with challenges, and renew certificates."""
 
 import base64
 import binascii
@@ -24,7 +24,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 
 
 def require_scep_flow(request: Request, slug: str) -> ScepFlow:
-    """SCEP service of the tenant; 404 if it does not exist or is not active."""
+    """SCEP service of the tenant; 404 if the tenant does not exist or is not active."""
     return ScepFlow(require_tenant_by_slug(slug), slug, request)
 
 

@@ -37,7 +37,7 @@ def open_tenant_access(request: Request, requires: RequiresPermission) -> Access
 
 
 def record_csrf_token(request: Request, fields: Mapping[str, str]) -> None:
-    """Note the form's CSRF token. Call this before `authenticate_visitor` or `open_tenant_access`."""
+    """Note the form's CSRF token. Call the function before `authenticate_visitor` or `open_tenant_access`."""
     cookies.note_csrf_token(request, fields.get("csrf_token", ""))
 
 

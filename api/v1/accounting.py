@@ -37,9 +37,9 @@ class AccountingRecord(BaseModel):
     session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     user: str = Field(description='User name; null or "" if unknown.')
-    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    nas: str = Field(description="Name of the NAS; NAS-Identifier or address of an unregistered NAS.")
     nas_address: str | None = Field(description="IP address of the NAS.")
-    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    site: str | None = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
     seconds: int | None = Field(
         description="Acct-Session-Time: duration of the session in seconds; null if not reported."
     )
@@ -64,7 +64,7 @@ class Usage(BaseModel):
 
 
 class UsageReport(BaseModel):
-    items: list[Usage] = Field(description="Totals, largest first.")
+    items: list[Usage] = Field(description="Totals, largest total first.")
     as_of: datetime = Field(description="Time up to which reports are included. Totals of large tenants can be older.")
 
 
@@ -126,10 +126,11 @@ def list_used(
 ) -> UsageReport:
     """List usage totals by hour, device, NAS or site.
 
-    Largest totals come first; hours are in chronological order. Usage counts in the hour in which the NAS reported it.
+    Largest totals come first; hours are in chronological order. Admit counts usage in the hour in which the NAS
+    reported the usage.
 
-    The totals include reports until `as_of`. If Admit needs more than 0.1 s for the totals, it caches them for a
-    hundred times as long, at most 10 minutes.
+    The totals include reports until `as_of`. If Admit needs more than 0.1 s for the totals, Admit caches the totals for
+    a hundred times that long, at most 10 minutes.
     """
     first = _round_down_to_hour(since or utc_now() - timedelta(days=1))
     # Rounded up to the hour, so that all moments of an hour share one cached result.

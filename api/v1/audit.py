@@ -32,8 +32,10 @@ _MAX_BIGINT = 2**63 - 1
 
 class AuditDifference(BaseModel):
     name: str = Field(description="Name of the field; nested names are joined with dots.", examples=["name"])
-    before: Any = Field(examples=["Printer"], description="Value before the change; null if there was none.")
-    after: Any = Field(examples=["Printer, 2nd floor"], description="Value after the change; null if there is none.")
+    before: Any = Field(examples=["Printer"], description="Value before the change; null if the field had no value.")
+    after: Any = Field(
+        examples=["Printer, 2nd floor"], description="Value after the change; null if the field has no value."
+    )
 
 
 class AuditSeal(BaseModel):
@@ -59,16 +61,22 @@ class AuditEntry(BaseModel):
     msp_id: UUID | None = Field(description="Id of the MSP.")
     address: str | None = Field(description="IP address of the request; null if no request caused the entry.")
     request_id: str | None = Field(examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request.")
-    before: dict[str, Any] | None = Field(description="Changed values before the change; null if there were none.")
-    after: dict[str, Any] | None = Field(description="Changed values after the change; null if there are none.")
+    before: dict[str, Any] | None = Field(
+        description="Changed values before the change; null if the object did not exist."
+    )
+    after: dict[str, Any] | None = Field(
+        description="Changed values after the change; null if the object no longer exists."
+    )
     differences: list[AuditDifference] = Field(description="Differences between before and after.")
-    seal: AuditSeal | None = Field(description="Seal of the entry; null for the few seconds until it is sealed.")
+    seal: AuditSeal | None = Field(
+        description="Seal of the entry; null for the few seconds until Admit seals the entry."
+    )
 
 
 class AuditHead(BaseModel):
     """Signed end of an audit chain.
 
-    Store it outside Admit. With it, you can check that a later export belongs to the same chain.
+    Store it outside Admit. With the stored end, you can check that a later export belongs to the same chain.
     """
 
     head: str = Field(description="Signed text: JSON with chain, position, hash and time.")
@@ -113,7 +121,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
     ) -> Page[AuditEntry]:
         """List audit entries.
 
-        Each request searches a limited number of entries. So a page can have fewer items than `limit`, or none, and
+        Each request searches a limited number of entries. So a page can have fewer items than `limit`, or no items, and
         still have a `next`.
         """
         with access.read() as session:
@@ -142,7 +150,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
     ) -> StreamingResponse:
         """Export the audit chain.
 
-        Anyone can verify it, as docs/how-to/audit.md describes.
+        Anyone can verify the export, as docs/how-to/audit.md describes.
         """
         return StreamingResponse(
             chain_export.export_chain(access.read, owner=access.owner, behind=after), media_type=_JSON_LINES

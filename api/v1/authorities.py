@@ -37,7 +37,7 @@ router = NounRouter(
 AuthorityKey = Annotated[
     str,
     Path(
-        description="Id of the authority, or `root` or `issuing` for the newest active one of that kind.",
+        description="Id of the authority, or `root` or `issuing` for the newest active authority of that kind.",
         max_length=40,
         examples=["root"],
     ),
@@ -61,14 +61,14 @@ class StatusSources(BaseModel):
     crl_this_update: datetime | None = Field(description="Issue time of the CRL (thisUpdate).")
     crl_next_update: datetime | None = Field(description="Announced time of the next CRL (nextUpdate).")
     crl_checked_at: datetime | None = Field(description="Time of the last CRL download.")
-    crl_failure: str = Field(description='Error of the last attempt; "" if it succeeded.')
+    crl_failure: str = Field(description='Error of the last attempt; "" if the attempt succeeded.')
 
 
 class OcspState(BaseModel):
     certificates: int = Field(description="Number of certificates with known status.")
     checked_at: datetime | None = Field(description="Time of the last OCSP request.")
     failures: int = Field(description="Number of certificates whose status could not be determined.")
-    failure: str = Field(description='Error of the last attempt; "" if it succeeded.')
+    failure: str = Field(description='Error of the last attempt; "" if the attempt succeeded.')
 
 
 class Authority(BaseModel):
@@ -82,7 +82,7 @@ class Authority(BaseModel):
     issuer: UUID | None = Field(
         description="Id of the issuing authority; null for a root, or if Admit does not have the issuer."
     )
-    signs_here: bool = Field(description="Whether Admit holds its key.")
+    signs_here: bool = Field(description="Whether Admit holds the authority's key.")
     key_store: Literal["sealed", "pkcs11"] | None = Field(description="Key store; null if Admit does not hold the key.")
     key_id: str = Field(
         examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"], description="Subject key identifier, in hex."
@@ -92,12 +92,12 @@ class Authority(BaseModel):
     revocation_reason: str = Field(description='Revocation reason (RFC 5280 5.3.1); "" if not revoked.')
     certificate_url: str | None = Field(
         examples=["http://pki.example.com/ca/5f3a9c.cer"],
-        description="Public URL of its certificate; null for an external authority.",
+        description="Public URL of the authority's certificate; null for an external authority.",
     )
     ocsp_url: str | None = Field(description="URL of the OCSP responder.")
     crl_url: str | None = Field(description="URL of the certificate revocation list (CRL).")
     sources: StatusSources | None = Field(
-        description="Status URLs and last result of an external authority; null for others."
+        description="Status URLs and last result of an external authority; null for an authority of Admit."
     )
 
 
@@ -171,12 +171,12 @@ def list_authorities(
 
 @router.post("/rollover", operation_id="rollOverAuthorities")
 def roll_over(access: Manages, body: Rollover) -> RolloverResult:
-    """Create a new issuing authority and retire the old one.
+    """Create a new issuing authority and retire the old authority.
 
-    Devices with certificates of the old authority are still admitted.
+    Admit still admits devices with certificates of the old authority.
 
-    With a new root, the cell presents a chain to both roots. Install the new root on devices before the old one
-    expires.
+    With a new root, the cell presents a chain to the old and the new root. Install the new root on devices before the
+    old root expires.
     """
     if body.present_from and not body.root:
         raise InvalidInput("`present_from` requires a new root.", place="present_from")
@@ -214,7 +214,7 @@ def get_key_store(access: Reads) -> KeyStoreUpdate:
 def update_key_store(access: Manages, body: KeyStoreUpdate) -> KeyStoreUpdate:
     """Set the key store for new authorities.
 
-    Existing keys stay where they are. A rollover creates new ones.
+    Existing keys stay in the current key store. A rollover creates new keys in the new key store.
     """
     with access.change() as change:
         now = profiles.get_certificate_settings(change.session, access.tenant_id, lock=True)
@@ -227,7 +227,7 @@ def update_key_store(access: Manages, body: KeyStoreUpdate) -> KeyStoreUpdate:
 def export_root_key(access: ExportsKey, body: KeyPassphrase) -> ExportedRootKey:
     """Export the root's key, encrypted with a passphrase.
 
-    Admit keeps the key until you delete it. Store the export safely first.
+    Admit keeps the key until you delete the key. Store the export safely before you delete the key.
     """
     with access.change() as change:
         root, pem = offline_root.export_root_key(
@@ -274,7 +274,7 @@ def import_root_key(access: Manages, body: RootKey) -> Authority:
 
 @router.get("/{authority}", operation_id="getAuthority")
 def get_authority(access: Reads, authority: AuthorityKey) -> AuthorityDetail:
-    """Get an authority, with the known status of its certificates."""
+    """Get an authority, with the known status of certificates that the authority issued."""
     with access.read() as session:
         row = certificates.require_authority(session, tenant_id=access.tenant_id, which=authority)
         return access.shown(build_authority_detail(session, access, row))
@@ -288,7 +288,8 @@ def download(
 ) -> Response:
     """Download the certificate of an authority.
 
-    `pem` is its certificate. `chain` includes the authorities above it, up to the root. Devices must trust the root.
+    `pem` is the certificate of this authority. `chain` includes the authorities above, up to the root. Devices must
+    trust the root.
     """
     with access.read() as session:
         rows = {row.id: row for row in certificates.list_authorities(session, tenant_id=access.tenant_id)}
@@ -302,9 +303,9 @@ def download(
 
 @router.post("/{authority}/revoke", operation_id="revokeAuthority")
 def revoke_authority(access: Manages, authority: AuthorityKey, body: AuthorityRevocation) -> RevocationResult:
-    """Revoke an authority permanently, with everything below it.
+    """Revoke an authority permanently, with all authorities and certificates below.
 
-    This revokes the authorities below it and all certificates that they issued.
+    Admit revokes the authorities below this authority, and all certificates of the revoked authorities.
 
     A tenant's own authority also loses the certificate of the RADIUS server. Logins with certificates or tunnels fail
     until a rollover.

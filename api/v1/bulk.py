@@ -77,8 +77,7 @@ class PutEndpoints(Input):
     )
     existing: OnExisting = Field(
         "refuse",
-        description="Handling of existing items: report an error (refuse), update them (update), or leave "
-        "them unchanged (keep).",
+        description="Handling of existing items: report an error (refuse), update (update), or leave unchanged (keep).",
     )
     make_groups: bool = Field(False, description="Whether to create missing groups instead of reporting an error.")
     allow_random: bool = Field(
@@ -110,7 +109,7 @@ class GroupEndpoints(Input):
 
 
 class BulkUser(Input):
-    """A user. An existing one keeps omitted fields; a new one needs a password."""
+    """A user. An existing user keeps omitted fields; a new user needs a password."""
 
     name: str = Field(max_length=253, examples=["ann"], description="Name.")
     password: str | None = Field(
@@ -139,16 +138,19 @@ class PutUsers(Input):
     items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MAX_ROWS, description="Items.")
     existing: OnExisting = Field(
         "refuse",
-        description="Handling of existing items: report an error (refuse), update them (update), or leave "
-        "them unchanged (keep).",
+        description="Handling of existing items: report an error (refuse), update (update), or leave unchanged (keep).",
     )
     make_groups: bool = Field(False, description="Whether to create missing groups instead of reporting an error.")
-    chap: bool = Field(False, description="Whether to store the password itself too, encrypted, for CHAP.")
+    chap: bool = Field(
+        False,
+        description="Whether to store the password itself, encrypted, in addition to the hash. "
+        "CHAP requires the password itself.",
+    )
     mschap: bool = Field(False, description="Whether to store the NT hash too, encrypted, for MS-CHAP and PEAP.")
 
 
 class PutNases(Input):
-    """NASes. An existing one is matched by identifier, then by address."""
+    """NASes. An existing NAS is matched by identifier, then by address."""
 
     model_config = body_example(
         {
@@ -162,8 +164,7 @@ class PutNases(Input):
     items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MAX_ROWS, description="Items.")
     existing: OnExisting = Field(
         "refuse",
-        description="Handling of existing items: report an error (refuse), update them (update), or leave "
-        "them unchanged (keep).",
+        description="Handling of existing items: report an error (refuse), update (update), or leave unchanged (keep).",
     )
 
 

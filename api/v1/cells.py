@@ -41,15 +41,15 @@ class Cell(ObservedModel):
     labels: list[str] = Field(
         examples=[["frankfurt"]], description="Labels for the placement of new tenants, such as frankfurt."
     )
-    address: str = Field(description='IP address for NASes; "" for the address that it listens on.')
+    address: str = Field(description='IP address for NASes; "" for the address on which the cell listens.')
     host: str = Field(examples=["siem.example.com"], description="Host name or IP address.")
-    seen: bool = Field(description="Whether its agent reported within the last minute.")
+    seen: bool = Field(description="Whether the cell's agent reported within the last minute.")
     seen_at: datetime | None = Field(description="Time of the last report.")
     first_port: int | None = Field(description="First UDP port of the cell's slots.")
     last_port: int | None = Field(description="Last UDP port of the cell's slots.")
     slots: Slots = Field(description="Number of slots by state.")
     radiusd_version: str = Field(description='Version of radiusd; "" if unknown.')
-    alarms: list[dict[str, Any]] = Field(description="Alarms from its agent.")
+    alarms: list[dict[str, Any]] = Field(description="Alarms from the cell's agent.")
 
     def observed_fields(self) -> set[str]:
         return set(Cell.model_fields) - {"name", "status", "labels", "address"}
@@ -92,7 +92,7 @@ def get_cell(access: Reads, cell: _Name) -> Cell:
 def update_cell(access: Manages, cell: _Name, body: CellUpdate) -> Cell:
     """Update a cell.
 
-    A draining cell takes no new tenants. Its tenants stay until you move them.
+    A draining cell takes no new tenants. Existing tenants stay in the cell until you move the tenants.
     """
     with access.change() as change:
         change.require_match(_build_cell(cell_admin.require_state(change.session, name=cell, lock=True)))

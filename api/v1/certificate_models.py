@@ -30,8 +30,8 @@ Csr = Annotated[
     str,
     Field(
         max_length=_REQUEST_CHARACTERS,
-        description="Certificate request (PKCS#10, PEM). Without one, Admit generates the key and returns "
-        "it only in this response.",
+        description="Certificate request (PKCS#10, PEM). Without a request, Admit generates the key and returns the "
+        "key only in this response.",
     ),
 ]
 
@@ -46,8 +46,10 @@ class Certificate(BaseModel):
 
 
 class CertificateDetail(Certificate):
-    endpoint: str | None = Field(examples=["00:00:5e:00:53:01"], description="MAC address of the device that holds it.")
-    user: str | None = Field(description="Name of the user who holds it.")
+    endpoint: str | None = Field(
+        examples=["00:00:5e:00:53:01"], description="MAC address of the device that holds the certificate."
+    )
+    user: str | None = Field(description="Name of the user who holds the certificate.")
     subject: str = Field(description="Subject (RFC 4514).")
     names: list[str] = Field(
         examples=[["dns:laptop-1.acme.example"]],
@@ -55,8 +57,10 @@ class CertificateDetail(Certificate):
     )
     revoked_at: datetime | None = Field(description="Time of revocation.")
     revocation_reason: str = Field(description='Revocation reason (RFC 5280 5.3.1); "" if not revoked.')
-    renewed_by: list[str] = Field(description="Serial numbers of the certificates that renewed it.")
-    present_from: datetime | None = Field(description="For a server certificate, time from which devices see it.")
+    renewed_by: list[str] = Field(description="Serial numbers of the certificates that renewed this certificate.")
+    present_from: datetime | None = Field(
+        description="For a server certificate, time from which devices see the certificate."
+    )
     authority: UUID = Field(description="Id of the issuing authority.")
     ocsp_url: str | None = Field(description="URL of the OCSP responder.")
     crl_url: str | None = Field(description="URL of the certificate revocation list (CRL).")
@@ -64,12 +68,12 @@ class CertificateDetail(Certificate):
 
 
 class IssuedCertificate(BaseModel):
-    """An issued certificate. A generated key is only in this response."""
+    """An issued certificate. Only this response contains a generated key."""
 
     certificate: CertificateDetail = Field(description="Certificate.")
     pem: str = Field(
         examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
-        description="Certificate and its chain, without the root (PEM).",
+        description="Certificate and chain, without the root (PEM).",
     )
     chain: str = Field(
         examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
@@ -83,7 +87,7 @@ class IssuedCertificate(BaseModel):
 
 class Pkcs12(Input):
     password: str | None = Field(
-        None, min_length=8, max_length=200, description="Password of the file; null to generate one."
+        None, min_length=8, max_length=200, description="Password of the file; null to generate a password."
     )
     legacy: bool = Field(False, description="Whether to encrypt with 3DES, for macOS, iOS and old Windows and Android.")
 
@@ -127,7 +131,7 @@ class CertificateInput(CertificateRenewal):
     )
 
     profile: IssuableProfile = Field("eap-client-device", description="Certificate profile.")
-    name: Text = Field(examples=["laptop-1"], description="Common name; for a radsec-server, its DNS name.")
+    name: Text = Field(examples=["laptop-1"], description="Common name; for a radsec-server, the DNS name.")
     names: Sans = Field(
         default=[],
         examples=[["dns:laptop-1.acme.example"]],
@@ -137,15 +141,17 @@ class CertificateInput(CertificateRenewal):
         None,
         max_length=40,
         examples=["00:00:5e:00:53:01"],
-        description="MAC address of the device that holds it. The certificate is revoked with the device.",
+        description="MAC address of the device that holds the certificate. The certificate is revoked with the device.",
     )
     user: str | None = Field(
-        None, max_length=256, description="Name of the user who holds it. The certificate is revoked with the user."
+        None,
+        max_length=256,
+        description="Name of the user who holds the certificate. The certificate is revoked with the user.",
     )
 
 
 def parse_signing_request(text: str | None) -> SigningRequest | None:
-    """Parse a signing request. Raises CertificateRefused if it is invalid."""
+    """Parse a signing request. Raises CertificateRefused if the request is invalid."""
     with translate_pki_errors():
         return None if text is None else read_signing_request(text.encode())
 

@@ -59,7 +59,7 @@ class ExpiringCertificate(BaseModel):
     kind: Literal["authority", "server", "client"] = Field(description="Kind.")
     id: UUID = Field(description="Permanent id.")
     serial: str = Field(description='Serial number in hex; "" for an authority.')
-    profile: str = Field(description="Certificate profile; for an authority, its kind.")
+    profile: str = Field(description="Certificate profile; kind of an authority.")
     name: str = Field(description="Common name.")
     not_after: datetime = Field(description="End of validity.")
 
@@ -68,14 +68,16 @@ class ServerCertificateInput(Input):
     names: list[_DnsName] = Field(
         min_length=1, max_length=20, examples=[["radius.acme.example"]], description="DNS names that devices check."
     )
-    present_from: Moment | None = Field(None, description="Time from which devices see it; null for immediately.")
+    present_from: Moment | None = Field(
+        None, description="Time from which devices see the certificate; null for immediately."
+    )
 
 
 class PresentedCertificate(BaseModel):
     certificate: CertificateDetail = Field(description="Certificate.")
     names_gone: list[str] = Field(
-        description="Names that only the previous certificate has. Devices that check one of them reject "
-        "the new certificate."
+        description="Names that only the previous certificate has. Devices that check one of these names reject the "
+        "new certificate."
     )
     before: str | None = Field(description="Serial number of the previous certificate.")
 
@@ -144,7 +146,7 @@ def list_expiring(
 def issue_server(access: Manages, body: ServerCertificateInput) -> PresentedCertificate:
     """Issue a certificate for the RADIUS server.
 
-    Devices see this certificate. Admit keeps its key for the cell.
+    Devices see this certificate. Admit keeps the key of the certificate for the cell.
     """
     with access.change() as change:
         before = server_renewal.get_presented_server(change.session, tenant_id=access.tenant_id)
@@ -211,7 +213,7 @@ def _build_expiring(row: expiry.ExpiringItem) -> ExpiringCertificate:
 
 
 def _parse_place(key: str) -> expiry.ExpiringItem | None:
-    """Parse a cursor. Raises InvalidInput if it is invalid."""
+    """Parse a cursor. Raises InvalidInput if the cursor is invalid."""
     if not key:
         return None
     moment, _, row_id = key.partition(" ")

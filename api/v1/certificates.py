@@ -117,9 +117,11 @@ def list_certificates(
     profile: Annotated[str, Query(max_length=100, description="Certificate profile, such as eap-client-device.")] = "",
     name: Annotated[str, Query(max_length=200, description="Beginning of the common name.")] = "",
     endpoint: Annotated[
-        str | None, Query(max_length=40, description="MAC address of the device that holds it.")
+        str | None, Query(max_length=40, description="MAC address of the device that holds the certificate.")
     ] = None,
-    user: Annotated[str | None, Query(max_length=256, description="Name of the user who holds it.")] = None,
+    user: Annotated[
+        str | None, Query(max_length=256, description="Name of the user who holds the certificate.")
+    ] = None,
 ) -> Page[Certificate]:
     """List certificates, except those of self-tests.
 
@@ -145,7 +147,7 @@ def list_certificates(
 def issue_certificate(access: Issues, body: CertificateInput) -> IssuedCertificate:
     """Issue a certificate for a signing request or a generated key.
 
-    Admit returns a generated key only in this response and does not store it.
+    Admit returns a generated key only in this response and does not store the key.
 
     `radsec-server` requires `authority.manage` too, like other server certificates. No profile accepts a name of the
     tenant's RADIUS servers.
@@ -192,7 +194,7 @@ def revoke_all(access: Revokes, body: HolderRevocation) -> RevocationResult:
 
 @router.post("/suspend-all", operation_id="suspendCertificatesOfHolder")
 def suspend_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
-    """Suspend all certificates of a device or user until you reinstate them."""
+    """Suspend all certificates of a device or user until you reinstate the certificates."""
     with access.change() as change, body_references(mac="endpoint", name="user"):
         which = body.certificates(change.session, access)
         done = bulk_revocation.suspend_all(
@@ -217,7 +219,7 @@ def reinstate_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
 
 @router.get("/{serial}", operation_id="getCertificate")
 def get_certificate(access: Reads, serial: Serial) -> CertificateDetail:
-    """Get a certificate, with its names and holder."""
+    """Get a certificate, with names and holder."""
     with access.read() as session:
         row = certificates.require_by_serial(session, tenant_id=access.tenant_id, serial=serial)
         return access.shown(build_certificate_detail(session, row))
@@ -246,7 +248,7 @@ def download(
 def renew_certificate(access: Renews, serial: Serial, body: CertificateRenewal) -> IssuedCertificate:
     """Renew a certificate with a new key.
 
-    The new certificate has the same profile, names and holder. The old one stays valid.
+    The new certificate has the same profile, names and holder. The old certificate stays valid.
     """
     request = _parse_request(body)
     with access.change() as change:
@@ -263,9 +265,10 @@ def renew_certificate(access: Renews, serial: Serial, body: CertificateRenewal) 
 def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateDetail:
     """Revoke a certificate permanently.
 
-    The cell rejects it, also in resumed TLS sessions, and OCSP and CRL report it. Admit asks NASes to end its sessions.
+    The cell rejects the certificate, also in resumed TLS sessions. OCSP and CRL report the revocation. Admit asks NASes
+    to end sessions with the certificate.
 
-    Its renewals are revoked too, unless the reason is `superseded`.
+    Renewals of the certificate are revoked too, unless the reason is `superseded`.
     """
     with access.change() as change:
         _require_match(change, access, serial)
@@ -282,9 +285,9 @@ def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateDeta
 
 @router.post("/{serial}/suspend", operation_id="suspendCertificate")
 def suspend(access: Revokes, serial: Serial) -> CertificateDetail:
-    """Suspend a certificate until you reinstate it.
+    """Suspend a certificate until you reinstate the certificate.
 
-    The cell rejects the certificate meanwhile. Its renewals stay valid.
+    The cell rejects a suspended certificate. Renewals of the certificate stay valid.
     """
     with access.change() as change:
         _require_match(change, access, serial)

@@ -22,27 +22,29 @@ class CoaRequest(BaseModel):
     session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     user: str = Field(description='User name; null or "" if unknown.')
-    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
-    nas_id: UUID | None = Field(description="Id of the NAS; null if it is not registered.")
+    nas: str = Field(description="Name of the NAS; NAS-Identifier or address of an unregistered NAS.")
+    nas_id: UUID | None = Field(description="Id of the NAS; null for an unregistered NAS.")
     nas_address: str | None = Field(description="IP address of the NAS.")
     reason: CoaReason = Field(
         description="Reason, such as requested, endpoint-blocked, certificate-revoked or redecided."
     )
     attributes: list[dict[str, Any]] = Field(description="For a change: attributes with value and optional tag.")
-    redecision: int | None = Field(description="Id of the re-decision that caused it.")
-    asked_by: str = Field(description="Actor who started it, such as token:setup.")
-    asked_at: datetime = Field(description="Time of the request.")
-    sent_at: datetime | None = Field(description="Time of sending; null while it waits.")
+    redecision: int | None = Field(description="Id of the re-decision that caused the request.")
+    asked_by: str = Field(description="Actor who started the request, such as token:setup.")
+    asked_at: datetime = Field(description="Creation time of the request.")
+    sent_at: datetime | None = Field(description="Time of sending; null while the request waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
-    expires_at: datetime = Field(description="Time after which Admit does not send it.")
+    expires_at: datetime = Field(description="Time after which Admit does not send the request.")
     packets: int = Field(description="Number of packets sent, including retransmissions.")
-    retries: int = Field(description="Number of times that Admit postponed it because the NAS did not respond.")
+    retries: int = Field(
+        description="Number of times that Admit postponed the request because the NAS did not respond."
+    )
     step: int = Field(description="Step of the vendor's recipe, from 1.")
     answer_code: int | None = Field(description="RADIUS code of the response, such as 44 for CoA-ACK.")
     error_cause: int | None = Field(description="Error-Cause of the response (RFC 5176 3.5).")
     explanation: str = Field(
         examples=["Error-Cause 503: The NAS does not know the session."],
-        description='Meaning of the response and what to do; "" if it succeeded.',
+        description='Meaning of the response and what to do; "" if the request succeeded.',
     )
     detail: str = Field(description='Explanation in one sentence; "" if none.')
 

@@ -85,7 +85,7 @@ def list_coa_requests(
     user: User = "",
     nas: Annotated[str, Query(max_length=253, description="Name of the NAS.")] = "",
     reason: Annotated[CoaReason | None, Query(description="Reason of the request.")] = None,
-    redecision: Annotated[RowNumber | None, Query(description="Id of the re-decision that caused it.")] = None,
+    redecision: Annotated[RowNumber | None, Query(description="Id of the re-decision that caused the request.")] = None,
 ) -> Page[CoaRequest]:
     """List requests to NASes, pending and finished.
 
@@ -111,8 +111,8 @@ def list_coa_requests(
 def create_coa_requests(access: SendsCoa, body: CoaRequestsInput) -> CreatedCoaRequests:
     """Send requests to NASes about live sessions.
 
-    A request disconnects the session, reauthenticates its device, bounces its port, or changes its attributes until the
-    next authentication. A change requires `policy.publish` too.
+    A request disconnects the session, reauthenticates the device, bounces the port, or changes attributes of the
+    session until the next authentication. A change requires `policy.publish` too.
     """
     _require_kind_permission(access, body.kind)
     fields: dict[str, Any] = body.model_dump(exclude={"session", "attributes"})
@@ -131,7 +131,7 @@ def create_coa_requests(access: SendsCoa, body: CoaRequestsInput) -> CreatedCoaR
 
 @router.get("/{request}", operation_id="getCoaRequest")
 def get_coa_request(access: Reads, request: _Request) -> CoaRequest:
-    """Get a request to a NAS, with its result."""
+    """Get a request to a NAS, with the result."""
     with access.read() as session:
         return build_coa_request(coa_requests.require_request(session, tenant_id=access.tenant_id, request_id=request))
 
@@ -154,7 +154,7 @@ def retry_coa_request(access: SendsCoa, request: _Request) -> CoaRequest:
 
 @router.post("/{request}/withdraw", operation_id="cancelCoaRequest")
 def withdraw_coa_request(access: Withdraws, request: _Request) -> CoaRequest:
-    """Cancel a request, so that nothing more is sent."""
+    """Cancel a request to a NAS, so that Admit sends no more packets."""
     with access.change() as change:
         row = coa_requests.withdraw_request(
             change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request

@@ -51,18 +51,18 @@ class Decision(BaseModel):
     user: str = Field(description='User name; null or "" if unknown.')
     outer_user: str = Field(
         examples=["anonymous"],
-        description="User-Name as sent, if it differs from `user`: an outer identity or a name with a "
+        description="User-Name as sent, if the name differs from `user`: an outer identity or a name with a "
         'realm. "" otherwise.',
     )
-    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    nas: str = Field(description="Name of the NAS; NAS-Identifier or address of an unregistered NAS.")
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
-    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    site: str | None = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
     method: str = Field(
         examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
     )
     reason: str = Field(
         examples=["unknown-mac"],
-        description="Reason code, such as rule-permitted or no-policy. `title` and `detail` explain it. "
+        description="Reason code, such as rule-permitted or no-policy. `title` and `detail` explain the reason. "
         "New codes can be added.",
     )
     title: str = Field(description="Meaning of the reason.")
@@ -72,7 +72,7 @@ class Decision(BaseModel):
     policy_version: int = Field(description="Number of the policy version that decided; 0 or null if none did.")
     vlan: str = Field(description='VLAN of the device; "" if none.')
     addresses: list[str] = Field(
-        examples=[["10.1.0.21"]], description="IP addresses that the device got from a pool or by its rule."
+        examples=[["10.1.0.21"]], description="IP addresses that the device got from a pool or by the rule."
     )
     certificate: str = Field(examples=["laptop-1"], description='Common name of the presented certificate; "" if none.')
     certificate_serial: str = Field(
@@ -119,7 +119,7 @@ def list_decisions(
 ) -> LogPage[Decision]:
     """List authentication decisions.
 
-    With `mac`, Admit searches the whole log at once. With other filters, it searches page by page: a page can have
+    With `mac`, Admit searches the whole log at once. With other filters, Admit searches page by page: a page can have
     fewer items than `limit` and still have a `next`.
     """
     stretch = build_log_range(paging, since, until)
@@ -146,7 +146,7 @@ def get_decision(
     access: Reads,
     decision: Annotated[str, Path(max_length=40, examples=["1767225600000000-1"], description="Id of the decision.")],
 ) -> DecisionDetail:
-    """Get a decision, with its input and the reply to the NAS."""
+    """Get a decision, with the policy's input and the reply to the NAS."""
     with access.read() as session:
         logged = decisions.require_decision(session, tenant_id=access.tenant_id, reference=decision)
     log = logged.log

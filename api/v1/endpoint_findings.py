@@ -22,7 +22,7 @@ from nac.tenancy import sites
 router = NounRouter(
     prefix="/tenants/{tenant}/endpoints/{mac}",
     tag="endpoint findings",
-    description="Evidence about a device: its profile, groups by rule, posture and passphrase.",
+    description="Evidence about a device: profile, groups by rule, posture and passphrase.",
 )
 
 _Mac = Annotated[
@@ -48,13 +48,13 @@ class PostureComparison(BaseModel):
 
 class EndpointFindings(BaseModel):
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    why: list[dict[str, Any]] = Field(description="Clues for its profile.")
+    why: list[dict[str, Any]] = Field(description="Clues for the profile of the device.")
     evidence: list[EndpointEvidence] = Field(description="Observations of the device and their sources.")
     groups_by_rule: dict[str, list[PostureComparison]] = Field(
         description="Groups by rule that contain the device, with the comparisons that matched."
     )
     posture: dict[str, dict[str, Any]] = Field(description="Posture by name: value, source and expiry (epoch seconds).")
-    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    site: str | None = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
     port: str = Field(examples=["Acme-Guest"], description='SSID, or port of the NAS; "" if unknown.')
     method: str = Field(
         examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
@@ -70,7 +70,7 @@ class PostureInput(Input):
     values: dict[str, _Value] = Field(
         max_length=posture.MAX_FIELDS,
         examples=[{"mdm.compliant": True}],
-        description="Values by name; null removes one.",
+        description="Values by name; null removes a value.",
     )
     source: str = Field("api", max_length=63, description="Source, such as dhcp, lldp, cdp, http, radius or api.")
     lifetime_seconds: int = Field(
@@ -140,7 +140,7 @@ def update_posture(access: Changes, mac: _Mac, body: PostureInput) -> Posture:
 def update_passphrase(access: Changes, mac: _Mac, body: PassphraseInput) -> GeneratedPassphrase:
     """Set the passphrase of a device.
 
-    Wireless networks with a passphrase per device (iPSK, PPSK, DPSK) use it.
+    Wireless networks with a passphrase per device (iPSK, PPSK, DPSK) use this passphrase.
     """
     with access.change() as change:
         _update_passphrase(change, access, mac, body.chosen)

@@ -50,13 +50,13 @@ class Endpoint(ObservedModel):
     random: bool = Field(description="Whether the MAC address is random (IEEE 802c).")
     vendor: str = Field(description='Vendor; "" if unknown.')
     profile: str = Field(description='Device profile, such as printer; "" if unknown.')
-    profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set it.")
+    profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set the profile.")
     profile_set: bool = Field(description="Whether a person set the profile.")
     os: str = Field(examples=["Android 15"], description='Operating system; "" if unknown.')
     model: str = Field(examples=["LaserJet M507"], description='Model of the device; "" if unknown.')
-    psk: bool = Field(description="Whether it has its own passphrase, which is never returned.")
-    first_seen_at: datetime | None = Field(description="Time of the first sighting; null if never seen.")
-    last_seen_at: datetime | None = Field(description="Time when it was last seen; null if never.")
+    psk: bool = Field(description="Whether the device has its own passphrase. No response includes the passphrase.")
+    first_seen_at: datetime | None = Field(description="Time when Admit first saw the device; null if never.")
+    last_seen_at: datetime | None = Field(description="Time when Admit last saw the device; null if never.")
     created_at: datetime = Field(description="Creation time.")
     updated_at: datetime = Field(description="Time of the last change.")
     _by_rule: frozenset[str] = PrivateAttr(frozenset())
@@ -94,7 +94,7 @@ class EndpointUpdate(Input):
     groups: Omittable[GroupNames] = Field(None, description="Group names.")
     valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
     attributes: Omittable[dict[str, str | None]] = Field(
-        None, max_length=100, description="Custom attributes to change; null removes one."
+        None, max_length=100, description="Custom attributes to change; null removes an attribute."
     )
     profile: Omittable[str] = Field(None, max_length=200, description='Device profile, such as printer; "" if unknown.')
 
@@ -134,7 +134,7 @@ def list_endpoints(
     status: Annotated[list[Status] | None, Query(description="Status.")] = None,
     group: Annotated[str, Query(max_length=200, description="Name of the group.")] = "",
 ) -> Page[Endpoint]:
-    """List endpoints, including discovered ones.
+    """List endpoints, including discovered endpoints.
 
     A page can have fewer items than `limit` and still have a `next`.
     """
@@ -187,7 +187,7 @@ def update_endpoint(access: Changes, mac: _Mac, body: EndpointUpdate) -> Endpoin
 
 @router.delete("/{mac}", status_code=204, operation_id="deleteEndpoint")
 def delete_endpoint(access: Changes, mac: _Mac) -> None:
-    """Delete an endpoint. Admit discovers the device again at its next request."""
+    """Delete an endpoint. Admit discovers the device again at the next request of the device."""
     with access.change() as change:
         _require_match(change, access, mac)
         endpoints.delete_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
@@ -196,9 +196,9 @@ def delete_endpoint(access: Changes, mac: _Mac) -> None:
 
 @router.post("/{mac}/block", operation_id="blockEndpoint")
 def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
-    """Block a device: it is rejected regardless of the policy.
+    """Block a device, so that Admit rejects the device regardless of the policy.
 
-    Admit asks NASes to end its live sessions.
+    Admit asks NASes to end live sessions of the device.
     """
     with access.change() as change:
         _require_match(change, access, mac)
@@ -208,7 +208,7 @@ def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
 
 @router.post("/{mac}/unblock", operation_id="unblockEndpoint")
 def unblock_endpoint(access: Unblocks, mac: _Mac) -> Endpoint:
-    """Unblock an endpoint. The policy decides about it again."""
+    """Unblock an endpoint. The policy decides about the device again."""
     with access.change() as change:
         _require_match(change, access, mac)
         row = endpoints.unblock_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)

@@ -28,7 +28,7 @@ from nac.models.enrolment import EnrolmentKind
 from nac.tenancy.tenants import service as tenants
 
 router = NounRouter(
-    prefix="/tenants/{tenant}", tag="enrolment", description="Enrolment of devices: links, EST, SCEP and their secrets."
+    prefix="/tenants/{tenant}", tag="enrolment", description="Enrolment of devices: links, EST, SCEP and secrets."
 )
 
 SecretName = Annotated[str, Path(description="Id or name of the secret.", max_length=64)]
@@ -45,7 +45,7 @@ class EnrolmentSecret(ObservedModel):
     name: str | None = Field(description="Name.")
     status: Literal["open", "used", "expired", "revoked"] = Field(description="Status.")
     profile: str = Field(description="Certificate profile.")
-    common_name: str | None = Field(description="Common name of the certificate; null if the device chooses it.")
+    common_name: str | None = Field(description="Common name of the certificate; null if the device chooses the name.")
     sans: list[str] = Field(
         description="Alternative names of the certificate with their type, such as dns:laptop-1.acme.example."
     )
@@ -55,7 +55,7 @@ class EnrolmentSecret(ObservedModel):
     most_uses: int = Field(description="Maximum number of uses.")
     expires_at: datetime = Field(description="Expiry time.")
     last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
-    created_by: str = Field(description="Actor who created it.")
+    created_by: str = Field(description="Actor who created the secret or link.")
 
     def observed_fields(self) -> set[str]:
         used = {"uses", "last_used_at"}
@@ -64,8 +64,8 @@ class EnrolmentSecret(ObservedModel):
 
 class CreatedEnrolmentLink(EnrolmentSecret):
     url: str = Field(
-        description="Enrolment link, only in this response. Anyone with it can get the certificate: send "
-        "it only to the owner."
+        description="Enrolment link, only in this response. Anyone with the link can get the certificate: send the "
+        "link only to the owner."
     )
 
 
@@ -115,10 +115,12 @@ class EnrolmentSecretInput(_EnrolmentInput):
     )
 
     kind: Literal["est", "scep"] = Field("est", description="Kind.")
-    name: Text | None = Field(None, description="User name for EST; null to generate one.")
+    name: Text | None = Field(None, description="User name for EST; null to generate a name.")
     uses: int = Field(1, ge=1, le=enrolment.MAX_USES, description="Maximum number of uses.")
     any_name: bool = Field(
-        False, description="Whether the device chooses its names. A secret for one use requires this or a name."
+        False,
+        description="Whether the device chooses the names in the certificate. A secret for one use requires "
+        "`any_name` or a name.",
     )
 
 
@@ -132,7 +134,7 @@ class DeviceSetUpFile(BaseModel):
 
 
 class DeviceSetUp(BaseModel):
-    network: str = Field(examples=["Acme"], description='SSID of the network; "" for a wired one.')
+    network: str = Field(examples=["Acme"], description='SSID of the network; "" for a wired network.')
     server_names: list[str] = Field(description="Names that devices check in the RADIUS server's certificate.")
     files: list[DeviceSetUpFile] = Field(description="Files.")
 
@@ -179,10 +181,11 @@ def create_link(access: Issues, body: EnrolmentLinkInput) -> CreatedEnrolmentLin
 def create_secret(access: Issues, body: EnrolmentSecretInput) -> CreatedEnrolmentSecret:
     """Create an enrolment secret for EST or SCEP.
 
-    EST uses it as the password of HTTP basic authentication, SCEP as the challenge.
+    EST uses the secret as the password of HTTP basic authentication. SCEP uses the secret as the challenge.
 
     With a secret for one use, the certificate is for `common_name`, or for the name of the endpoint or user. With
-    `any_name`, the device chooses its names. The device also chooses them if a secret for several uses has no name.
+    `any_name`, the device chooses the names in the certificate. The device also chooses the names if a secret for
+    several uses has no name.
     """
     settings = access.asked.request.app.state.settings
     with access.change() as change, body_references(mac="endpoint_mac", name="user_name"):
@@ -239,7 +242,7 @@ def get_set_up(
         Query(description="Format of the file."),
     ],
     ssid: Annotated[
-        str, Query(max_length=32, description="SSID of the Wi-Fi network. Omit it for a wired network.")
+        str, Query(max_length=32, description="SSID of the Wi-Fi network. Omit `ssid` for a wired network.")
     ] = "",
     identity: Annotated[str, Query(max_length=200, description="Identity that devices send.")] = "device",
     server_name: Annotated[
@@ -256,7 +259,7 @@ def get_set_up(
 ) -> DeviceSetUp:
     """Get files that set up devices for EAP-TLS.
 
-    They contain the tenant's roots and server names, but no key or secret.
+    The files contain the tenant's roots and server names, but no key or secret.
     """
     with access.read() as session:
         network = supplicants.describe_network(

@@ -68,13 +68,13 @@ class Export(ObservedModel):
     sha256: str = Field(description="SHA-256 of manifest.json in hex. The manifest contains the SHA-256 of each file.")
     error: str = Field(description='Error; "" if none.')
     failures: int = Field(description="Number of failed attempts.")
-    before_deletion: bool = Field(description="Whether it exports a day before its deletion.")
-    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    before_deletion: bool = Field(description="Whether the export saves a day of a log before Admit deletes that day.")
+    asked_by: str = Field(description="Actor who started the export, such as token:setup.")
     asked_at: datetime = Field(description="Time of the request.")
-    started_at: datetime | None = Field(description="Start time; null while it waits.")
+    started_at: datetime | None = Field(description="Start time; null while the export waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
     rows_gone_at: datetime | None = Field(
-        description="For an export before deletion, time since when its files are the only copy."
+        description="For an export before deletion, time since when the files of the export are the only copy."
     )
 
     def observed_fields(self) -> set[str]:
@@ -115,7 +115,7 @@ def list_exports(
 def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
     """Start an export.
 
-    The worker writes the files. The export shows its progress.
+    The worker writes the files. `percent` of the export is the progress.
     """
     with access.change() as change:
         job = exports.start_export(
@@ -134,7 +134,7 @@ def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
 
 @router.get("/{export}", operation_id="getExport")
 def get_export(access: Reads, export: _Export) -> Export:
-    """Get an export, with its progress."""
+    """Get an export and the progress."""
     with access.read() as session:
         return access.shown(_build_export(exports.require_export(session, tenant_id=access.tenant_id, job_id=export)))
 
@@ -162,7 +162,7 @@ def download_export_file(request: Request, access: Downloads, export: _Export, f
 
 @router.post("/{export}/cancel", operation_id="cancelExport")
 def cancel_export(access: Changes, export: _Export) -> Export:
-    """Cancel an export and delete its files."""
+    """Cancel an export and delete the files of the export."""
     with access.change() as change:
         _require_match(change, access, export)
         job = exports.cancel_export(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
@@ -180,7 +180,7 @@ def retry_export(access: Changes, export: _Export) -> Export:
 
 @router.delete("/{export}", operation_id="deleteExport")
 def delete_export(access: Changes, export: _Export) -> Export:
-    """Delete the files of an export before they expire.
+    """Delete the files of an export before the files expire.
 
     The export stays in the list.
     """

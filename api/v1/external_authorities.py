@@ -79,7 +79,7 @@ class AuthorityUpload(Input):
     files: list[CertificateFile] = Field(
         min_length=1,
         max_length=_MAX_FILES,
-        description="All authorities that issue device certificates, and those above them up to the root.",
+        description="All authorities that issue device certificates, and all authorities above up to the root.",
     )
     crl_url: Url = Field("", description='URL of the CRL; "" for the URL in each certificate.')
     ocsp_url: Url = Field("", description='URL of the OCSP responder; "" for the URL in each certificate.')
@@ -117,7 +117,7 @@ class RemovedAuthorities(BaseModel):
 def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAuthorities:
     """Trust external authorities for devices of the tenant.
 
-    If one of them is invalid, none is trusted.
+    If one authority is invalid, Admit trusts none of the authorities.
     """
     with access.change() as change:
         imported = external_authorities.import_authorities(
@@ -140,7 +140,7 @@ def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAutho
 def refresh_all(access: Connects) -> AuthorityStatusRefreshes:
     """Refresh the certificate status of all external authorities.
 
-    The worker downloads it within a minute. Each authority shows the result.
+    The worker downloads the status within a minute. Each authority shows the result of the download.
     """
     return _refresh_status(access, None)
 
@@ -171,7 +171,8 @@ def update_sources(access: Connects, authority: _ExternalId, body: AuthoritySour
 def delete_authority(access: Connects, authority: _ExternalId) -> RemovedAuthorities:
     """Delete an external authority.
 
-    Authorities below it are deleted too, unless another trusted authority certifies them.
+    Authorities below the deleted authority are deleted too, unless another trusted authority certifies these
+    authorities.
     """
     with access.change() as change:
         row = external_authorities.require_external_authority(

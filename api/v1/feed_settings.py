@@ -33,7 +33,7 @@ class _FeedSettings(Input):
     )
     ca_certificate: _Pem | None = Field(
         None,
-        description='CA certificates for the server (PEM); null or "" for those of the system.',
+        description='CA certificates for the server (PEM); null or "" for the CA certificates of the system.',
     )
     timeout_seconds: _Seconds | None = Field(None, description="Timeout in seconds; null for the default.")
 
@@ -64,14 +64,14 @@ class SyslogFeedSettings(_FeedSettings):
     client_certificate: _Pem | None = Field(
         None,
         examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
-        description='Client certificate with its chain (PEM); null or "" for none.',
+        description='Client certificate with chain (PEM); null or "" for no client certificate.',
     )
 
 
 class FeedSettingsUpdate(_FeedSettings):
     """Settings of a webhook or syslog feed.
 
-    Use rotate-secret to change a client certificate and its key.
+    Use rotate-secret to change a client certificate and the key of the certificate.
     """
 
     model_config = body_example({"url": "https://siem.example/admit", "batch": 100})

@@ -72,7 +72,7 @@ class FeedDetail(Feed):
     replays: bool = Field(description="Whether a replay of past events is running.")
     paused_because: str = Field(description='Reason of the pause; "" if not paused.')
     failing_since: datetime | None = Field(description="Time since when deliveries fail.")
-    failure: str = Field(description='Error of the last attempt; "" if it succeeded.')
+    failure: str = Field(description='Error of the last attempt; "" if the attempt succeeded.')
     attempts: int = Field(description="Number of attempts since the last success.")
     next_attempt_at: datetime | None = Field(description="Time of the next attempt; null unless the feed fails.")
     at_once: int | None = Field(
@@ -154,7 +154,7 @@ class FeedSecretRotation(Input):
     client_certificate: _Pem = Field(
         "",
         examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
-        description="For syslog: new client certificate with its chain (PEM).",
+        description="For syslog: new client certificate with chain (PEM).",
     )
     client_key: _Pem = Field(
         "",
@@ -169,8 +169,8 @@ class RotatedFeedSecret(BaseModel):
 
 class FeedTestResult(BaseModel):
     delivered: bool = Field(description="Whether the receiver accepted the event.")
-    sent: str = Field(description='Id of the sent event; "" if it was not delivered.')
-    failure: str = Field(description='Error of the delivery; "" if it succeeded.')
+    sent: str = Field(description='Id of the sent event; "" if the event was not delivered.')
+    failure: str = Field(description='Error of the delivery; "" if the delivery succeeded.')
 
 
 @router.get("", operation_id="listFeeds")
@@ -180,7 +180,7 @@ def list_feeds(
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     kind: Annotated[Literal["syslog", "webhook"] | None, Query(description="Kind.")] = None,
 ) -> Page[Feed]:
-    """List feeds and their delivery state.
+    """List feeds with delivery state.
 
     A tenant can have 20 feeds.
     """
@@ -197,7 +197,7 @@ def create_feed(
 ) -> CreatedFeed:
     """Create a feed, which sends events from now on.
 
-    Requires the permissions to read its events too.
+    Requires the permissions to read the events of the feed too.
     """
     fields = dump_given_settings(body.settings)
     settings = WebhookSettings(**fields) if body.kind == "webhook" else SyslogSettings(**fields)
@@ -220,7 +220,7 @@ def create_feed(
 
 @router.get("/{feed}", operation_id="getFeed")
 def get_feed(access: Reads, feed: _Name) -> FeedDetail:
-    """Get a feed, with its settings, delivery state and last error."""
+    """Get a feed, with settings, delivery state and last error."""
     with access.read() as session:
         row = feeds.require_feed(session, tenant_id=access.tenant_id, slug=feed)
         return access.shown(FeedDetail(**_describe_feed_detail(session, row)))
@@ -233,7 +233,7 @@ def update_feed(request: Request, access: Redirects, feed: _Name, body: FeedSett
     Omitted settings stay unchanged; null resets a setting to its default. Waiting events are sent at once with the new
     settings.
 
-    Changes other than the name require the permissions to read its events too.
+    Changes other than the name require the permissions to read the events of the feed too.
     """
     fields = dump_given_settings(body)
     name = fields.pop("name", None)
@@ -309,7 +309,7 @@ def pause_feed(access: Changes, feed: _Name, body: FeedPause) -> FeedDetail:
 
 @router.post("/{feed}/resume", operation_id="resumeFeed")
 def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
-    """Resume a feed where it stopped.
+    """Resume a feed from the last delivered event.
 
     A failing feed retries at once.
     """
@@ -323,7 +323,7 @@ def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
 
 @router.post("/{feed}/replay", status_code=202, operation_id="replayFeed")
 def replay_feed(access: Changes, feed: _Name, body: FeedReplay) -> FeedDetail:
-    """Send the logged events of a period again, with the same ids."""
+    """Send the logged events of a period again, with the ids of the first delivery."""
     now = utc_now()
     with access.change() as change:
         _require_match(change, access, feed)

@@ -1,4 +1,4 @@
-"""Grants of the caller, so that a program can check the rights of its token."""
+"""Grants of the caller, so that a program can check the rights of a token."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

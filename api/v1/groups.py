@@ -42,8 +42,10 @@ class UserGroup(BaseModel):
 
 
 class EndpointGroup(UserGroup):
-    rule: _Rule | None = Field(description="Condition that selects the members; null if people choose them.")
-    psk: bool = Field(description="Whether its members share a passphrase, which is never returned.")
+    rule: _Rule | None = Field(description="Condition that selects the members; null if people choose the members.")
+    psk: bool = Field(
+        description="Whether the members of the group share a passphrase. No response includes the passphrase."
+    )
 
 
 class UserGroupInput(Input):
@@ -61,7 +63,9 @@ class EndpointGroupInput(Input):
     )
 
     name: Name = Field(examples=["printers"], description="Name.")
-    rule: _Rule | None = Field(None, description="Condition that selects the members; null if people choose them.")
+    rule: _Rule | None = Field(
+        None, description="Condition that selects the members; null if people choose the members."
+    )
 
 
 class UserGroupUpdate(Input):
@@ -74,7 +78,8 @@ class EndpointGroupUpdate(Input):
     name: Omittable[Name] = Field(None, examples=["cameras"], description="Name.")
     rule: _Rule | None = Field(
         None,
-        description="Condition that selects the members. null removes it with its members, so that people choose them.",
+        description="Condition that selects the members. null removes the condition and the members, so that people "
+        "choose the members.",
     )
 
 
@@ -114,7 +119,8 @@ def get_endpoint_group(access: ReadsEndpoints, group: _Key) -> EndpointGroup:
 def update_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointGroupUpdate) -> EndpointGroup:
     """Update a group of endpoints.
 
-    Omitted fields stay unchanged. With a rule, the worker evaluates all endpoints, and later each changed endpoint.
+    Omitted fields stay unchanged. If the group has a rule, the worker evaluates all endpoints, and later each changed
+    endpoint.
     """
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
     with access.change() as change:
@@ -130,7 +136,7 @@ def update_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointG
 def delete_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
     """Delete a group of endpoints.
 
-    Its members stay. A group in a policy cannot be deleted.
+    The members of the group stay. A group in a policy cannot be deleted.
     """
     with access.change() as change:
         name = _require_group_match(change, access, group).name
@@ -142,7 +148,7 @@ def delete_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
 def update_passphrase(access: ChangesEndpoints, group: _Key, body: PassphraseInput) -> GeneratedPassphrase:
     """Set the passphrase of a group.
 
-    Its members share it. A device's own passphrase takes precedence.
+    The members of the group share the passphrase. A device's own passphrase takes precedence.
     """
     with access.change() as change:
         row = _update_passphrase(change, access, group, body.chosen)
@@ -203,7 +209,7 @@ def update_user_group(access: ChangesUsers, group: _Key, body: UserGroupUpdate) 
 def delete_user_group(access: ChangesUsers, group: _Key) -> None:
     """Delete a group of users.
 
-    Its members stay. A group in a policy cannot be deleted.
+    The members of the group stay. A group in a policy cannot be deleted.
     """
     with access.change() as change:
         row = USER_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=group, lock=True)

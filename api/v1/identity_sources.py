@@ -42,9 +42,9 @@ class IdentitySource(BaseModel):
     name: str = Field(description="Name.")
     kind: _Kind = Field(description="Kind.")
     position: int = Field(description="Position in the query order. Equal positions are ordered by name.")
-    enabled: bool = Field(description="Whether it is queried.")
+    enabled: bool = Field(description="Whether Admit queries the source.")
     secret: Literal["set", "none"] = Field(
-        description="Whether a password of bind_dn or a client secret is set. It is never returned."
+        description="Whether a password of bind_dn or a client secret is set. No response includes the secret."
     )
     settings: dict[str, Any] = Field(
         description="Settings that are set; see docs/how-to/identity-sources.md for all settings and defaults."
@@ -90,20 +90,22 @@ class IdentitySourceInput(Input):
         None, description="Password of bind_dn, or client secret; stored encrypted and never returned."
     )
     position: _Position = Field(sources.DEFAULT_POSITION, description="Position in the query order, from 0.")
-    enabled: bool = Field(True, description="Whether it is queried.")
+    enabled: bool = Field(True, description="Whether Admit queries the source.")
 
 
 class IdentitySourceUpdate(Input):
     model_config = body_example({"position": 10, "enabled": True})
 
     settings: Omittable[dict[str, Any]] = Field(
-        None, max_length=50, description="Settings to change; null resets one to its default."
+        None, max_length=50, description="Settings to change; null resets a setting to the default."
     )
     secret: Omittable[_Secret] = Field(
-        None, description="Password of bind_dn, or client secret. Required again if another server would receive it."
+        None,
+        description="Password of bind_dn, or client secret. Required again if the change sends the secret to "
+        "another server.",
     )
     position: Omittable[_Position] = Field(None, description="Position in the query order, from 0.")
-    enabled: Omittable[bool] = Field(None, description="Whether it is queried.")
+    enabled: Omittable[bool] = Field(None, description="Whether Admit queries the source.")
 
 
 class IdentitySourceTest(Input):

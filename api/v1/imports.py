@@ -67,11 +67,11 @@ class ImportReport(BaseModel):
     stored: bool = Field(description="Whether the rows were stored; false for a dry run.")
     counts: dict[str, Any] = Field(description="Number of rows by noun and action, and names of new groups.")
     rows: list[ImportedRow] = Field(description="First 1,000 rows.")
-    rows_in_all: int = Field(description="Total number of rows, including those not listed.")
+    rows_in_all: int = Field(description="Total number of rows, including rows that are not listed.")
     notes: list[ImportNote] = Field(description="Notes about skipped content.")
-    notes_in_all: int = Field(description="Total number of notes, including those not listed.")
+    notes_in_all: int = Field(description="Total number of notes, including notes that are not listed.")
     mistakes: list[ImportMistake] = Field(description="Errors to fix before anything is stored.")
-    mistakes_in_all: int = Field(description="Total number of errors, including those not listed.")
+    mistakes_in_all: int = Field(description="Total number of errors, including errors that are not listed.")
 
 
 class ImportOptions:
@@ -87,7 +87,8 @@ class ImportOptions:
         wrong: Annotated[
             service.OnMistake,
             Query(
-                description="Handling of invalid lines: store nothing (refuse), or skip and report them (leave-out)."
+                description="Handling of invalid lines: store nothing (refuse), or skip and report the invalid lines "
+                "(leave-out)."
             ),
         ] = "refuse",
     ) -> None:
@@ -111,7 +112,7 @@ def import_file(
     If a line is invalid, nothing is stored, unless `wrong` skips such lines.
 
     A dry run of more than 1,000 rows becomes a job, whose result is the report. A file with NASes or users also
-    requires the permissions to change them.
+    requires the permissions to change NASes or users.
     """
     access.require(*(service.PERMISSIONS[noun] for noun in service.FORMATS[format].nouns))
     document = service.read_document(format, content)

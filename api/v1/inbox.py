@@ -1,4 +1,4 @@
-"""Inbox: discovered endpoints, and their classification."""
+"""Inbox: discovered endpoints, and the classification of endpoints."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -34,13 +34,13 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *E
 
 
 class DiscoveredEndpoint(BaseModel):
-    """A discovered endpoint with data for its classification."""
+    """A discovered endpoint with data for the classification."""
 
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     random: bool = Field(description="Whether the MAC address is random (IEEE 802c).")
     vendor: str = Field(description='Vendor; "" if unknown.')
     profile: str = Field(description='Device profile, such as printer; "" if unknown.')
-    profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set it.")
+    profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set the profile.")
     site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
     port: str = Field(examples=["Acme-Guest"], description='SSID, or port of the NAS; "" if unknown.')
     method: str = Field(
@@ -51,7 +51,7 @@ class DiscoveredEndpoint(BaseModel):
     )
     times: int = Field(description="Number of sightings.")
     first_seen_at: datetime | None = Field(description="Time of the first sighting; null if never seen.")
-    last_seen_at: datetime | None = Field(description="Time when it was last seen; null if never.")
+    last_seen_at: datetime | None = Field(description="Time when Admit last saw the device; null if never.")
 
 
 class Classification(Input):

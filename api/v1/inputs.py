@@ -37,7 +37,7 @@ PermissionNames = Annotated[list[Annotated[str, Field(max_length=100)]], Field(m
 class _NotNull:
     """Removes null from the values of an optional field.
 
-    Its default, None, is not validated.
+    The default of the field, None, is not validated.
     """
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401 -- a type
@@ -84,7 +84,7 @@ class Input(BaseModel):
 def body_example(value: Any) -> ConfigDict:  # noqa: ANN401 -- JSON
     """Return a model configuration with an example of the whole body.
 
-    Use it if the examples of the fields do not fit together.
+    Use the example if the examples of the fields do not fit together.
     """
     example: JsonDict = {"": {"value": value}}
     return ConfigDict(json_schema_extra={BODY_EXAMPLES: example})
@@ -110,12 +110,14 @@ def body_references(**fields: str) -> Iterator[None]:
 
 
 class GeneratedPassphrase(BaseModel):
-    passphrase: str | None = Field(description="Generated passphrase, only in this response; null if you set one.")
+    passphrase: str | None = Field(
+        description="Generated passphrase, only in this response; null if you set the passphrase."
+    )
 
 
 class PassphraseInput(Input):
     passphrase: str | None = Field(
-        None, max_length=63, description="Passphrase, 8 to 63 characters; null to generate one."
+        None, max_length=63, description="Passphrase, 8 to 63 characters; null to generate a passphrase."
     )
 
     @cached_property

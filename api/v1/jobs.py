@@ -46,17 +46,17 @@ class Job(ObservedModel):
     )
     title: str = Field(description="Title.")
     state: State = Field(description="State.")
-    is_cancelled: bool = Field(description="Whether it is cancelled. A running job stops at its next step.")
+    is_cancelled: bool = Field(description="Whether the job is cancelled. A running job stops at the next step.")
     done: int = Field(description="Completed part of `total`.")
     total: int = Field(description="Total amount of work; 0 if unknown.")
-    result: dict[str, Any] | None = Field(description="Result; null until it is done.")
+    result: dict[str, Any] | None = Field(description="Result; null until the job is done.")
     problem: dict[str, Any] | None = Field(
         description="Problem details (RFC 9457) of the failure; for a queued job, the reason of the retry."
     )
-    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    asked_by: str = Field(description="Actor who started the job, such as token:setup.")
     request_id: str | None = Field(examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request.")
     created_at: datetime = Field(description="Creation time.")
-    started_at: datetime | None = Field(description="Start time; null while it waits.")
+    started_at: datetime | None = Field(description="Start time; null while the job waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
 
     def observed_fields(self) -> set[str]:
@@ -116,7 +116,8 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     ) -> Page[Job]:
         """List jobs.
 
-        Jobs are deleted 30 days after their end. Each result requires the same permissions as a single job.
+        Admit deletes jobs 30 days after the end of the job. Each result in the list requires the permissions that the
+        job itself requires.
         """
         with access.read() as session:
             page = jobs.search_jobs(session, owner=access.owner, states=state or (), kind=kind or "", span=paging.span)
@@ -124,7 +125,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")
     def get_job(access: Annotated[Access, read], job_id: _JobId) -> Job:
-        """Get a job, with its progress and result.
+        """Get a job, with progress and result.
 
         The result requires the permissions to start the job, or to read the same data.
         """
@@ -135,7 +136,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def cancel_job(access: Annotated[Access, manage], job_id: _JobId) -> Job:
         """Cancel a job.
 
-        A running job stops at its next step.
+        A running job stops at the next step.
         """
         with access.change() as change:
             _require_match(change, access, job_id)
@@ -144,9 +145,9 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
     def retry_job(access: Annotated[Access, manage], job_id: _JobId) -> Job:
-        """Retry a failed job from where it stopped.
+        """Retry a failed job from the step that failed.
 
-        Requires the permissions to start it too.
+        Requires the permissions to start the job too.
         """
         with access.change() as change:
             _require_match(change, access, job_id)

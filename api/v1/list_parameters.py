@@ -77,7 +77,7 @@ class LogRange(TypedDict):
 
 
 def build_log_range(paging: SortedPaging, since: datetime | None, until: datetime | None) -> LogRange:
-    """Return the range to search. Raises InvalidInput if it is empty."""
+    """Return the range to search. Raises InvalidInput if the range is empty."""
     if since is not None and until is not None and until <= since:
         raise InvalidInput("`until` must be after `since`.", place="until", remedy="Set a later time for `until`.")
     first, last = (until, since) if paging.goes_down else (since, until)

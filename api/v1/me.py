@@ -25,7 +25,7 @@ _OwnAccount = Annotated[OwnAccount, Depends()]
 
 class MyAccount(BaseModel):
     email: str = Field(description="E-mail address.")
-    name: str = Field(description="Name that others see.")
+    name: str = Field(description="Name that other people see.")
     factors: list[str] = Field(description="Factors of this browser's sign-in, such as password, totp or passkey.")
     has_two_factors: bool = Field(description="Whether two factors are registered.")
     methods: list[str] | None = Field(
@@ -39,17 +39,17 @@ class MyAccount(BaseModel):
 
 
 class MyAccountUpdate(Input):
-    name: Name = Field(description="Name that others see.")
+    name: Name = Field(description="Name that other people see.")
 
 
 class MySession(BaseModel):
     id: UUID = Field(description="Permanent id.")
-    here: bool = Field(description="Whether it is the current sign-in.")
+    here: bool = Field(description="Whether this entry is the current sign-in.")
     factors: list[str] = Field(description="Factors of the sign-in: password, totp, passkey, recovery-code, sign-on.")
     from_address: str | None = Field(description="IP address of the browser.")
     user_agent: str = Field(description="User-Agent of the browser.")
     created_at: datetime = Field(description="Creation time.")
-    last_seen_at: datetime = Field(description="Time when it was last seen; null if never.")
+    last_seen_at: datetime = Field(description="Time of the last request; null if never.")
 
 
 class MyPlace(BaseModel):
@@ -75,7 +75,7 @@ def get_me(me: _OwnAccount) -> MyAccount:
 
 @router.patch("/me", operation_id="updateMe")
 def update_me(me: _OwnAccount, body: MyAccountUpdate) -> MyAccount:
-    """Change the name that others see."""
+    """Change the name that other people see."""
     with me.account(confirmed=False) as (session, person):
         people.rename_person(session, actor=me.signed_in.actor, person_id=person.id, name=body.name)
         return _build_account(me, list_second_factors(session, person_id=person.id), person.name)

@@ -33,7 +33,7 @@ class Member(ObservedModel):
     role: str = Field(examples=["tenant-admin"], description="Slug of the role.")
     permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
     tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the role covers; null for all.")
-    created_by: str = Field(description="Actor who created it.")
+    created_by: str = Field(description="Actor who added the member.")
     created_at: datetime = Field(description="Creation time.")
 
     def observed_fields(self) -> set[str]:

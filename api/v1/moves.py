@@ -49,7 +49,7 @@ class MovePlace(BaseModel):
 
 
 class TenantMove(BaseModel):
-    """A move of a tenant, with the changes at NASes. Their secrets stay the same."""
+    """A move of a tenant, with the changes at NASes. The secrets of the NASes do not change."""
 
     state: str = Field(
         description="State. `prepared`: the new cell does not answer yet. `switched`: the old cell no longer answers.",
@@ -66,7 +66,7 @@ class TenantMove(BaseModel):
 class Move(TenantMove, ObservedModel):
     from_cell: str = Field(examples=["cell-1"], description="Name of the old cell.")
     to_cell: str = Field(examples=["cell-2"], description="Name of the new cell.")
-    ready: bool = Field(description="Whether it can be switched or finished.")
+    ready: bool = Field(description="Whether the move can be switched or finished.")
 
     def observed_fields(self) -> set[str]:
         return {"ready"}
@@ -98,7 +98,7 @@ def get_move(access: Reads, tenant: _Tenant) -> Move:
 def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: MoveInput) -> Move:
     """Prepare a move: reserve and configure a free slot of the new cell.
 
-    The slot has the tenant's secret. Nothing changes for its NASes yet.
+    The slot has the tenant's secret. Nothing changes for the tenant's NASes yet.
     """
     with access.change() as change:
         sealer = get_signing(request).sealer
@@ -135,7 +135,7 @@ def switch_move(
 
 @router.post(f"{_MOVE_PATH}/finish", operation_id="finishMove")
 def finish_move(access: Manages, tenant: _Tenant) -> Move:
-    """Finish a move and return the old slot to its cell."""
+    """Finish a move and return the old slot to the old cell."""
     with access.change() as change:
         tenant_id = _enter_named_tenant(change.session, access)
         _require_match(change, access, tenant_id)

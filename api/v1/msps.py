@@ -60,7 +60,8 @@ class MspUpdate(Input):
 class MspSuspension(Input):
     with_tenants: bool = Field(
         False,
-        description="Whether to suspend its active tenants too, so that they admit no device until it is resumed.",
+        description="Whether to suspend active tenants of the MSP too. Suspended tenants admit no device until the "
+        "MSP is resumed.",
     )
 
 
@@ -73,8 +74,8 @@ def list_msps(
 ) -> Page[Msp]:
     """List MSPs that you can read.
 
-    Platform operators see all MSPs; members and tokens see their own. MSPs that require two factors are omitted after a
-    sign-in with one.
+    Platform operators see all MSPs; members and tokens see only their own MSP. After a sign-in with one factor, the
+    list omits MSPs that require two factors.
     """
     with asked.read_msps(Permission.MSP_READ) as (session, only):
         rows = msps.list_visible(
@@ -121,8 +122,8 @@ def update_msp(access: Manages, body: MspUpdate) -> Msp:
 def suspend_msp(access: Suspends, body: MspSuspension) -> Msp:
     """Suspend an MSP.
 
-    Its members and tokens, and tokens that its members made, get 403 `msp-suspended`. Its roll-outs stop. Members and
-    networks of its tenants continue, unless `with_tenants` is set, now or later.
+    Members and tokens of the MSP, and tokens that these members created, get 403 `msp-suspended`. Roll-outs of the MSP
+    stop. Members and networks of the MSP's tenants continue, unless you set `with_tenants` now or later.
     """
     with access.change() as change:
         change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))
@@ -134,9 +135,9 @@ def suspend_msp(access: Suspends, body: MspSuspension) -> Msp:
 
 @router.post("/{msp}/resume", operation_id="resumeMsp")
 def resume_msp(access: Suspends) -> Msp:
-    """Resume an MSP and the tenants that were suspended with it.
+    """Resume an MSP and the tenants that were suspended with the MSP.
 
-    Roll-outs wait until you resume them.
+    Roll-outs of the MSP wait until you resume the roll-outs.
     """
     with access.change() as change:
         change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))
@@ -147,10 +148,10 @@ def resume_msp(access: Suspends) -> Msp:
 
 @router.delete("/{msp}", status_code=204, operation_id="deleteMsp")
 def delete_msp(access: Deletes) -> None:
-    """Delete an MSP and everything it owns.
+    """Delete an MSP and everything that the MSP owns.
 
-    Fails with 409 `msp-has-tenants` if it has a tenant, including one that can be restored. Platform operators keep its
-    audit entries.
+    Fails with 409 `msp-has-tenants` if the MSP has a tenant, including a deleted tenant that can be restored. Platform
+    operators keep the audit entries of the MSP.
     """
     with access.change() as change:
         change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))

@@ -42,7 +42,9 @@ class TotpCode(Input):
 class Passkey(BaseModel):
     id: UUID = Field(description="Permanent id.")
     name: str = Field(description="Name.")
-    backed_up: bool = Field(description="Whether it is backed up, so that it survives the loss of the device.")
+    backed_up: bool = Field(
+        description="Whether the passkey is backed up, so that the passkey survives the loss of the device."
+    )
     created_at: datetime = Field(description="Creation time.")
     last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
 
@@ -82,7 +84,7 @@ def confirm_by_passkey(me: _OwnAccount, desk: _SignInFlow, body: SignInByPasskey
 def begin_my_totp(me: _OwnAccount, desk: _SignInFlow) -> TotpSecret:
     """Start the set-up of an authenticator app.
 
-    It takes effect with the first confirmed code.
+    The app takes effect with the first confirmed code.
     """
     with me.account() as (session, person):
         made = totp.create_totp(session, person=person, seal=get_signing(me.asked.request).sealer.seal)
@@ -137,7 +139,7 @@ def offer_my_passkey(me: _OwnAccount, desk: _SignInFlow) -> PasskeyOptions:
 def create_my_passkey(me: _OwnAccount, desk: _SignInFlow, body: PasskeyInput) -> Passkey:
     """Add a passkey.
 
-    If it is your first second factor, other browsers are signed out.
+    If the passkey is your only second factor, Admit signs out your other browsers.
     """
     with me.account() as (session, person):
         row, factor = desk.add_passkey(session, me.signed_in, person, body.challenge, body.credential, body.name)
@@ -158,7 +160,7 @@ def delete_my_passkey(me: _OwnAccount, passkey_id: Annotated[UUID, Path(descript
 def create_my_recovery_codes(me: _OwnAccount, desk: _SignInFlow) -> RecoveryCodes:
     """Create ten recovery codes.
 
-    They replace existing ones.
+    The new codes replace existing codes.
     """
     with me.account() as (session, person):
         me.located()

@@ -19,7 +19,7 @@ class SignInAttempt(BaseModel):
     at: datetime = Field(description="Time; of several failed attempts, the last.")
     outcome: Literal["signed-in", "failed"] = Field(description="Outcome.")
     attempts: int = Field(
-        description="Number of attempts. Failed ones are grouped by hour, reason and source.", examples=[3]
+        description="Number of attempts. Failed attempts are grouped by hour, reason and source.", examples=[3]
     )
     since: datetime = Field(description="Time of the first attempt.")
     reason: str | None = Field(examples=["wrong-password"], description="Reason code.")

@@ -49,13 +49,13 @@ class NasSigning(BaseModel):
         description="Time of the last request without Message-Authenticator; null if none."
     )
     signs_since: datetime | None = Field(
-        description="Time of the first request with Message-Authenticator after the last one without; null if none."
+        description="Time since when all requests have Message-Authenticator; null if none."
     )
     last_signed_at: datetime | None = Field(
         description="Time of the last request with Message-Authenticator; null if none."
     )
     safe_to_enforce: bool = Field(
-        description="Whether it signed every request for a week, so that you can enable "
+        description="Whether the NAS signed every request for a week, so that you can enable "
         "`require_message_authenticator`."
     )
 
@@ -63,23 +63,27 @@ class NasSigning(BaseModel):
 class Nas(BaseModel):
     id: UUID = Field(description="Permanent id.")
     name: str = Field(description="Name.")
-    site: str = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    site: str = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
     identifier: str | None = Field(
-        description="NAS-Identifier of its requests; null to identify it only by source address."
+        description="NAS-Identifier in requests of the NAS; null to identify the NAS only by source address."
     )
     address: str | None = Field(
-        description="Source IP address of its requests; null to identify it only by NAS-Identifier."
+        description="Source IP address of requests of the NAS; null to identify the NAS only by NAS-Identifier."
     )
     vendor: str = Field(description='Vendor, which determines the RADIUS attributes of results; "" for the default.')
-    own_secret: bool = Field(description="Whether it has its own secret, which this response never includes.")
+    own_secret: bool = Field(description="Whether the NAS has its own secret. No response includes the secret.")
     require_message_authenticator: bool = Field(
-        description="Whether to drop requests without Message-Authenticator. If false, they are answered "
-        "and can be forged."
+        description="Whether to drop requests without Message-Authenticator. If false, Admit answers these requests, "
+        "which attackers can forge."
     )
-    behind_nat: bool = Field(description="Whether it is behind NAT, so that CoA requests (RFC 5176) do not reach it.")
-    signs_coa_answers: bool = Field(description="Whether its responses to CoA requests have a Message-Authenticator.")
+    behind_nat: bool = Field(
+        description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS."
+    )
+    signs_coa_answers: bool = Field(
+        description="Whether responses of the NAS to CoA requests have a Message-Authenticator."
+    )
     mab_password: MabPassword = Field(
-        description="Password in its MAB requests: the MAC address (mac), a fixed text (fixed), the "
+        description="Password in MAB requests of the NAS: the MAC address (mac), a fixed text (fixed), the "
         "shared secret (secret), or none (empty)."
     )
     mab_by_name: bool = Field(
@@ -87,13 +91,14 @@ class Nas(BaseModel):
         "and Service-Type. Only safe if users cannot type a name."
     )
     signing: NasSigning | None = Field(
-        description="Use of Message-Authenticator; null if it is not exempt or sent no request. Only "
+        description="Use of Message-Authenticator; null if the NAS must always send Message-Authenticator, or sent "
+        "no request. Only "
         "requests without EAP count."
     )
 
 
 class NasDetail(Nas, ObservedModel):
-    notes: list[str] = Field(description="Notes, such as results in the site's policy that it does not support.")
+    notes: list[str] = Field(description="Notes, such as results in the site's policy that the NAS does not support.")
 
     def observed_fields(self) -> set[str]:
         """Return the observed fields, which depend on the site's policy and on requests."""
@@ -114,10 +119,10 @@ class NasInput(Input):
     name: Name = Field(examples=["Switch North 1"], description="Name.")
     site: Slug | None = Field(None, description="Slug of the site; null for the default site.")
     identifier: _Identifier | None = Field(
-        None, description="NAS-Identifier of its requests; null to identify it only by source address."
+        None, description="NAS-Identifier in requests of the NAS; null to identify the NAS only by source address."
     )
     address: _Address | None = Field(
-        None, description="Source IP address of its requests; null to identify it only by NAS-Identifier."
+        None, description="Source IP address of requests of the NAS; null to identify the NAS only by NAS-Identifier."
     )
     vendor: _Vendor = Field(
         "", description='Vendor, which determines the RADIUS attributes of results; "" for the default.'
@@ -127,23 +132,23 @@ class NasInput(Input):
     )
     require_message_authenticator: bool = Field(
         True,
-        description="Whether to drop requests without Message-Authenticator. If false, they are answered "
-        "and can be forged.",
+        description="Whether to drop requests without Message-Authenticator. If false, Admit answers these requests, "
+        "which attackers can forge.",
     )
     behind_nat: bool = Field(
         False,
-        description="Whether it is behind NAT, so that CoA requests (RFC 5176) do not reach it.",
+        description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS.",
     )
     signs_coa_answers: bool = Field(
-        False, description="Whether its responses to CoA requests have a Message-Authenticator."
+        False, description="Whether responses of the NAS to CoA requests have a Message-Authenticator."
     )
     mab_password: MabPassword = Field(
         "mac",
-        description="Password in its MAB requests: the MAC address (mac), a fixed text (fixed), the "
+        description="Password in MAB requests of the NAS: the MAC address (mac), a fixed text (fixed), the "
         "shared secret (secret), or none (empty).",
     )
     mab_password_text: _MabText | None = Field(
-        None, description="Text of a `fixed` MAB password, which requires it. Never returned."
+        None, description="Text of the MAB password; required if `mab_password` is `fixed`. Never returned."
     )
     mab_by_name: bool = Field(
         False,
@@ -157,29 +162,31 @@ class NasUpdate(Input):
 
     name: Omittable[Name] = Field(None, description="Name.")
     site: Omittable[Slug] = Field(None, description="Slug of the site.")
-    identifier: _Identifier | None = Field(None, description="NAS-Identifier; null removes it.")
-    address: _Address | None = Field(None, description="Source IP address of its requests; null removes it.")
+    identifier: _Identifier | None = Field(None, description="NAS-Identifier; null removes the identifier.")
+    address: _Address | None = Field(
+        None, description="Source IP address of requests of the NAS; null removes the address."
+    )
     vendor: Omittable[_Vendor] = Field(None, description='Vendor; "" for the default.')
     secret: _Secret | None = Field(None, description="Own secret, 16 to 128 characters; null for the tenant's secret.")
     require_message_authenticator: Omittable[bool] = Field(
         None,
-        description="Whether to drop requests without Message-Authenticator. If false, they are answered "
-        "and can be forged.",
+        description="Whether to drop requests without Message-Authenticator. If false, Admit answers these requests, "
+        "which attackers can forge.",
     )
     behind_nat: Omittable[bool] = Field(
         None,
-        description="Whether it is behind NAT, so that CoA requests (RFC 5176) do not reach it.",
+        description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS.",
     )
     signs_coa_answers: Omittable[bool] = Field(
-        None, description="Whether its responses to CoA requests have a Message-Authenticator."
+        None, description="Whether responses of the NAS to CoA requests have a Message-Authenticator."
     )
     mab_password: Omittable[MabPassword] = Field(
         None,
-        description="Password in its MAB requests: the MAC address (mac), a fixed text (fixed), the "
+        description="Password in MAB requests of the NAS: the MAC address (mac), a fixed text (fixed), the "
         "shared secret (secret), or none (empty).",
     )
     mab_password_text: Omittable[_MabText] = Field(
-        None, description="Text of a `fixed` MAB password, which requires it. Never returned."
+        None, description="Text of the MAB password; required if `mab_password` is `fixed`. Never returned."
     )
     mab_by_name: Omittable[bool] = Field(
         None,
@@ -193,7 +200,7 @@ class Vendor(BaseModel):
     title: str = Field(description="Title.")
     aliases: list[str] = Field(description="Accepted values of `vendor`.")
     sends: dict[str, list[str]] = Field(description="RADIUS attributes by result.")
-    cannot: dict[str, str] = Field(description="Unsupported results, each with the reason.")
+    cannot: dict[str, str] = Field(description="Unsupported results by name, with the reason of each result.")
 
 
 class VendorList(BaseModel):
@@ -209,7 +216,7 @@ def list_nases(
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     site: Annotated[str, Query(max_length=63, description="Slug of the site.")] = "",
     vendor: Annotated[str, Query(max_length=200, description="Name of the vendor.")] = "",
-    address: Annotated[str, Query(max_length=45, description="IP address, or its beginning.")] = "",
+    address: Annotated[str, Query(max_length=45, description="IP address, or the beginning of an address.")] = "",
     text: Annotated[str, Query(max_length=200, description="Part of the name or identifier.")] = "",
 ) -> Page[Nas]:
     """List registered NASes."""
@@ -225,7 +232,7 @@ def list_nases(
 def create_nas(access: Changes, body: NasInput) -> NasDetail:
     """Register a NAS by identifier or address.
 
-    If this changes radiusd's configuration, the change takes effect a few seconds later.
+    If the new NAS changes radiusd's configuration, the change takes effect a few seconds later.
     """
     fields = body.model_dump(exclude={"site"})
     with access.change() as change, body_references():
@@ -285,7 +292,7 @@ def update_nas(access: Changes, nas: _Key, body: NasUpdate) -> NasDetail:
 
 @router.delete("/{nas}", status_code=204, operation_id="deleteNas")
 def delete_nas(access: Changes, nas: _Key) -> None:
-    """Delete a NAS. Its requests are rejected from now on."""
+    """Delete a NAS. Admit rejects requests of the NAS from now on."""
     with access.change() as change:
         nas_id = _require_match(change, access, nas)
         nases.delete_nas(change.session, actor=access.actor, tenant_id=access.tenant_id, reference=nas_id)

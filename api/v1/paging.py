@@ -74,7 +74,7 @@ class Paging:
 
 
 class SortedPaging(Paging):
-    """Dependency with `limit`, `after` and `sort`. A cursor is valid only for its order."""
+    """Dependency with `limit`, `after` and `sort`. A cursor is valid only for one order."""
 
     def __init__(self, limit: int, after: str, sort: str) -> None:
         super().__init__(limit, after)
@@ -212,7 +212,7 @@ def format_moment_key(at: datetime, row_id: str) -> str:
 
 
 def parse_moment_key(text: str) -> tuple[datetime, str] | None:
-    """Parse a key from `format_moment_key`; None if it is empty. Raises InvalidInput."""
+    """Parse a key from `format_moment_key`; None if the text is empty. Raises InvalidInput."""
     at, _, row_id = text.partition(" ")
     try:
         moment = datetime.fromisoformat(at) if text else None

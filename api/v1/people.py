@@ -1,6 +1,6 @@
 """Accounts of the platform's people.
 
-People manage their own account at /v1/me. Memberships define their permissions.
+People manage their own account at /v1/me. Memberships define the permissions of people.
 """
 
 from datetime import datetime
@@ -37,7 +37,7 @@ _PersonId = Annotated[UUID, Path(description="Id of the person.")]
 def _require_confirmed(
     access: Annotated[Access, Depends(ChangesPlatform(Permission.PERSON_MANAGE, Effect.RIGHTS, Effect.SIGN_IN))],
 ) -> Access:
-    """Require a recent confirmation to change accounts of others. Raises ConfirmationNeeded."""
+    """Require a recent confirmation to change accounts of other people. Raises ConfirmationNeeded."""
     if access.asked.signed_in is not None:
         access.asked.signed_in.require_confirmed(now=utc_now())
     return access
@@ -66,11 +66,11 @@ class PersonSession(BaseModel):
     from_address: str | None = Field(description="IP address of the browser.")
     user_agent: str = Field(description="User-Agent of the browser.")
     created_at: datetime = Field(description="Creation time.")
-    last_seen_at: datetime = Field(description="Time when it was last seen; null if never.")
+    last_seen_at: datetime = Field(description="Time of the last request; null if never.")
 
 
 class PersonMembership(BaseModel):
-    """A membership. Without MSP and tenant, it belongs to the platform."""
+    """A membership. Without MSP and tenant, the membership belongs to the platform."""
 
     id: UUID = Field(description="Permanent id.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
@@ -83,7 +83,7 @@ class PersonMembership(BaseModel):
 class PersonDetail(Person, ObservedModel):
     methods: list[str] = Field(description="Second factors.", examples=[["totp", "recovery-code"]])
     sessions: list[PersonSession] = Field(description="Sign-ins, newest first, 200 at most.")
-    memberships: list[PersonMembership] = Field(description="Memberships and their roles.")
+    memberships: list[PersonMembership] = Field(description="Memberships, with roles.")
 
     def observed_fields(self) -> set[str]:
         """Return the observed fields: sign-ins are not settings."""
@@ -105,7 +105,7 @@ class PasswordLinkInput(Input):
 
 class PasswordLink(BaseModel):
     expires_at: datetime = Field(description="Expiry time.")
-    url: str | None = Field(description="Link; null if it was mailed.")
+    url: str | None = Field(description="Link; null if Admit mailed the link.")
     token: str | None = Field(description="Token for POST /v1/sign-in/new-password.")
 
 
@@ -124,9 +124,9 @@ def list_people(
 
 @router.post("", status_code=201, operation_id="createPerson")
 def create_person(access: Manages, body: PersonInput) -> Person:
-    """Create an account, or return the existing one of this address.
+    """Create an account, or return the existing account of this address.
 
-    Use a password link for its password, and a membership for its permissions.
+    Create a password link to set the password, and a membership to give permissions.
     """
     with access.change() as change:
         row = people.create_person(change.session, actor=access.actor, email=body.email, name=body.name)
@@ -168,7 +168,7 @@ def end_person_sessions(access: Manages, person_id: _PersonId) -> None:
 
 @router.delete("/{person_id}/factors", status_code=204, operation_id="resetPersonFactors")
 def reset_person_factors(access: Manages, person_id: _PersonId) -> None:
-    """Delete the second factors of a person who lost them.
+    """Delete the second factors of a person who lost a factor.
 
     The app, passkeys and recovery codes are deleted; the password stays. The person is signed out.
     """

@@ -24,22 +24,26 @@ class Alarm(BaseModel):
     code: str = Field(description="Stable code for programs.")
     detail: str = Field(description='Explanation in one sentence; "" if none.')
     since: datetime | None = Field(description="Time since when the alarm is raised.")
-    cell: str | None = Field(examples=["cell-1"], description="Name of the cell that raised it; null for the platform.")
+    cell: str | None = Field(
+        examples=["cell-1"], description="Name of the cell that raised the alarm; null for the platform."
+    )
 
 
 class PlatformCell(BaseModel):
     name: str = Field(description="Name.")
-    host: str = Field(examples=["siem.example.com"], description='Host of its agent; "" if the agent has left.')
+    host: str = Field(examples=["siem.example.com"], description='Host of the agent; "" if the agent has left.')
     status: str = Field(
         description="Status. A `draining` cell takes no new tenants.",
         json_schema_extra={"enum": [*get_args(CellStatus), "retired"]},
     )
-    silent: bool = Field(description="Whether its agent did not report for a minute.")
+    silent: bool = Field(description="Whether the cell's agent did not report for a minute.")
     heard_at: datetime | None = Field(description="Time of the last report.")
     current_at: datetime | None = Field(description="Time up to which all changes are in force in the cell.")
     shipped_until: datetime | None = Field(description="Time up to which journal records are in the database.")
     radiusd_started_at: datetime | None = Field(description="Start time of radiusd.")
-    counters: dict[str, int] = Field(description="Counters of radiusd and the agent since their start, by name.")
+    counters: dict[str, int] = Field(
+        description="Counters of radiusd and the agent since the start of the process, by name."
+    )
 
 
 class PlatformStatus(BaseModel):

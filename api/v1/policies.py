@@ -67,7 +67,8 @@ class Policy(BaseModel):
     name: str = Field(description="Name.")
     published_version: int | None = Field(description="Number of the published version; null if everything is denied.")
     sites: list[str] = Field(
-        examples=[["main"]], description="Slugs of the sites that use it. Update a site to assign it."
+        examples=[["main"]],
+        description="Slugs of the sites that use the policy. To assign the policy to a site, update the site.",
     )
 
 
@@ -83,9 +84,9 @@ class PolicyVersionSummary(BaseModel):
 
 class PolicyVersion(PolicyVersionSummary):
     document: dict[str, Any] = Field(description="Policy document (docs/reference/policy.schema.json).")
-    written: str | None = Field(description="Original text, if it was sent as text.")
+    written: str | None = Field(description="Original text, if the client sent the document as text.")
     replayed: dict[str, Any] | None = Field(
-        description="Result of the replay before publication, and who acknowledged it; null without a replay."
+        description="Result of the replay before publication, and who acknowledged the result; null without a replay."
     )
 
 
@@ -97,7 +98,7 @@ class RuleHits(BaseModel):
     hits_7d: int = Field(description="Number of hits in the last 7 days (UTC).")
     hits_30d: int = Field(description="Number of hits in the last 30 days (UTC).")
     last_hit: datetime | None = Field(description="Time of the last hit.")
-    never_hit: bool = Field(description="Whether it never had a hit.")
+    never_hit: bool = Field(description="Whether the rule never had a hit.")
     last_hit_before: datetime | None = Field(description="Time of the last hit in an earlier version.")
 
 
@@ -164,7 +165,7 @@ def list_policies(
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
     published: Annotated[bool | None, Query(description="Whether a version is published.")] = None,
 ) -> Page[Policy]:
-    """List policies, with the sites that use them."""
+    """List policies, with the sites of each policy."""
     with access.read() as session:
         rows = policies.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text, published=published)
         sites = policies.sites_by_policy(session, tenant_id=access.tenant_id, policies=rows)
@@ -187,7 +188,7 @@ def create_policy(access: Changes, body: PolicyInput) -> Policy:
 
 @router.get("/{policy}", operation_id="getPolicy")
 def get_policy(access: Reads, policy: PolicySlug) -> Policy:
-    """Get a policy, with the sites that use it."""
+    """Get a policy, with the sites that use the policy."""
     with access.read() as session:
         return access.shown(_get_policy(session, access, policy))
 
@@ -196,7 +197,7 @@ def get_policy(access: Reads, policy: PolicySlug) -> Policy:
 def update_policy(access: Changes, policy: PolicySlug, body: PolicyUpdate) -> Policy:
     """Rename a policy.
 
-    Its slug cannot change.
+    The slug of a policy cannot change.
     """
     with access.change() as change:
         change.require_match(_get_policy(change.session, access, policy, lock=True))
@@ -233,7 +234,7 @@ def get_version(
     policy: PolicySlug,
     version: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version.")],
 ) -> PolicyVersion:
-    """Get one version, with its document."""
+    """Get one version, with the document."""
     with access.read() as session:
         row = policies.require_version(session, tenant_id=access.tenant_id, slug=policy, number=version)
         return access.shown(build_version(row))
@@ -258,7 +259,7 @@ def save_draft(
 ) -> PolicyVersion:
     """Save a draft.
 
-    The body is the document. It becomes the newest version and takes effect when you publish it.
+    The body is the document. The draft becomes the newest version and takes effect when you publish the draft.
 
     With `If-Match` and the draft's ETag, saving fails if the draft has changed.
     """
@@ -302,11 +303,11 @@ def publish_policy(
 
     If the tenant requires a replay, publication fails with 409 `unacknowledged-differences` if the draft changes
     recorded results. The `digest` of `replay` acknowledges these differences. If the replay takes long, a job publishes
-    the draft (202) and can fail the same way.
+    the draft (202). The job can fail with this error too.
 
     `If-Match` compares the policy at the time of the request. Set `version` to publish only the draft that you
-    reviewed. The `ETag` of the response belongs to the policy. With 202 it belongs to the job: read the policy again
-    when the job is done.
+    reviewed. The `ETag` of the response belongs to the policy. With 202, the `ETag` belongs to the job: read the policy
+    again when the job is done.
     """
     with access.change() as change:
         _require_match(change, access, policy)
@@ -341,7 +342,7 @@ def publish_policy(
 def roll_back(access: Publishes, policy: PolicySlug, body: PolicyRollback) -> PolicyVersion:
     """Publish an earlier version again, as a new version.
 
-    Its tests must pass. No replay is required.
+    The tests of the version must pass. No replay is required.
     """
     with access.change() as change:
         _require_match(change, access, policy)

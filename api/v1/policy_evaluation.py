@@ -1,4 +1,4 @@
-"""Policy checks, tests, simulations and replays. They change nothing."""
+"""Policy checks, tests, simulations and replays. These operations change nothing."""
 
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, cast
@@ -55,7 +55,7 @@ class PolicyTestInput(Input):
 
     document: Document | None = Field(None, description="Policy document (docs/reference/policy.schema.json).")
     policy: Slug | None = Field(
-        None, examples=["office"], description="Slug of the policy; null for the tenant's only one."
+        None, examples=["office"], description="Slug of the policy; null for the tenant's only policy."
     )
     version: VersionNumber | None = Field(None, description="Number of the version; null for the newest.")
 
@@ -92,10 +92,10 @@ class PolicySimulationInput(Input):
         None, max_length=100, description="Id of a logged decision whose request is used instead of `request`."
     )
     document: Document | None = Field(
-        None, description="Policy document; null for the published one of the policy or site."
+        None, description="Policy document; null for the published document of the policy or site."
     )
     policy: Slug | None = Field(
-        None, description="Slug of the policy; null for the tenant's only one, or that of the site."
+        None, description="Slug of the policy; null for the tenant's only policy, or the policy of the site."
     )
     site: Slug | None = Field(None, description="Slug of the site; null for that of the NAS.")
     at: str | None = Field(
@@ -126,7 +126,7 @@ class PolicyAttribute(BaseModel):
     attribute: str = Field(description="Name of the attribute.")
     kind: str = Field(description="Kind.")
     many: bool = Field(description="Whether a request can have several values.")
-    choices: list[str] = Field(description="Possible values, if there are few; otherwise empty.")
+    choices: list[str] = Field(description="Possible values; empty if the attribute has many values.")
     operators: list[str] = Field(description="Operators for conditions.")
     meaning: str = Field(description="Meaning.")
 
@@ -157,7 +157,7 @@ def list_attributes(access: Reads) -> PolicyAttributes:
 def get_schema(access: Reads) -> dict[str, Any]:
     """Get the JSON Schema of policy documents.
 
-    Editors can use it, and you can check documents before you send them.
+    Use the schema in an editor, or to check documents before you send the documents.
     """
     return policy_schema()
 
@@ -199,8 +199,8 @@ def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySim
 
     Nothing is stored and no device is admitted.
 
-    Admit adds attributes that follow from the packet. It also adds stored data of the NAS, the endpoint (`mac`)
-    and the user (`user.name`). Attributes in the request take precedence.
+    Admit adds attributes that follow from the packet. Admit also adds stored data of the NAS, the endpoint (`mac`) and
+    the user (`user.name`). Attributes in the request take precedence.
     """
     if (body.request is None) == (body.decision is None):
         raise InvalidInput("Exactly one of `request` and `decision` is required.", place="request")

@@ -9,7 +9,9 @@ Verdict = Literal["permit", "quarantine", "deny"]
 
 
 class PolicyMistake(BaseModel):
-    place: str = Field(examples=["rules[3].when.any[0].value"], description='Path in the document; "" for all of it.')
+    place: str = Field(
+        examples=["rules[3].when.any[0].value"], description='Path in the document; "" for the whole document.'
+    )
     message: str = Field(description="Message in one sentence.")
 
 
@@ -18,7 +20,7 @@ class PolicyCheck(BaseModel):
     tests: int = Field(description="Number of tests.")
     fallback: Verdict = Field(description="Verdict of the fallback.")
     notes: list[PolicyMistake] = Field(
-        description="Results that some NAS vendors do not support: these NASes would reject the devices."
+        description="Results that some NAS vendors do not support: NASes of these vendors would reject the devices."
     )
 
 
@@ -58,14 +60,14 @@ class UnmetExpectation(BaseModel):
 class PolicyTestRun(BaseModel):
     name: str = Field(description="Name.")
     place: str = Field(description="Path of the test in the document.")
-    passed: bool = Field(description="Whether everything is as expected; null until it is done.")
-    unmet: list[UnmetExpectation] = Field(description="Results that differ from the expected ones.")
+    passed: bool = Field(description="Whether all results are as expected; null until the tests are done.")
+    unmet: list[UnmetExpectation] = Field(description="Results that differ from the expected results.")
     why: str = Field(description="Explanation in one sentence.")
     decision: PolicyDecision = Field(description="Decision.")
 
 
 class PolicyTestResult(BaseModel):
-    passed: bool = Field(description="Whether everything is as expected; null until it is done.")
+    passed: bool = Field(description="Whether all results are as expected; null until the tests are done.")
     tests: list[PolicyTestRun] = Field(description="Tests.")
 
 
@@ -75,15 +77,15 @@ class ComparisonResult(BaseModel):
     operator: str = Field(description="Operator.")
     value: Any = Field(description="Value to compare with.")
     seen: list[Any] = Field(description="Values in the request.")
-    matched: bool = Field(description="Whether it matched.")
+    matched: bool = Field(description="Whether the comparison or rule matched.")
 
 
 class TriedRule(BaseModel):
     rule: str = Field(description="Id of the rule.")
     name: str = Field(description="Name.")
-    pinned: bool = Field(description="Whether it is a pinned deny, which precedes all rules.")
-    matched: bool = Field(description="Whether it matched.")
-    because: list[ComparisonResult] = Field(description="Comparisons, each with its result.")
+    pinned: bool = Field(description="Whether the rule is a pinned deny, which precedes all rules.")
+    matched: bool = Field(description="Whether the comparison or rule matched.")
+    because: list[ComparisonResult] = Field(description="Comparisons, each with a result.")
     sentence: str = Field(description="Description in words.")
 
 
@@ -172,7 +174,7 @@ class PolicyReplay(BaseModel):
     changed: int = Field(description="Number of requests with another result.")
     not_replayable: dict[str, int] = Field(description="Number of requests that cannot be replayed, by reject reason.")
     suppressed: int = Field(description="Number of similar rejects that were not logged individually.")
-    groups: int = Field(description="Total number of differences, including those not listed.")
+    groups: int = Field(description="Total number of differences, including differences that are not listed.")
     differences: list[ReplayDifference] = Field(description="Differences between before and after.")
     unrecorded: list[UnrecordedAttribute] = Field(description="Attributes that rules use and the log lacks.")
     digest: str = Field(

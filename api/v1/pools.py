@@ -28,7 +28,9 @@ router = NounRouter(
 _Pool = Annotated[str, Path(max_length=63, description="Name of the pool.")]
 _Site = Annotated[
     str,
-    Query(max_length=63, description="Slug of the site that owns the pool. Omit it for a pool of the whole tenant."),
+    Query(
+        max_length=63, description="Slug of the site that owns the pool. Omit `site` for a pool of the whole tenant."
+    ),
 ]
 _Ranges = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=MAX_RANGES)]
 _WhenEmpty = Literal["deny", "without"]
@@ -50,7 +52,7 @@ class Pool(BaseModel):
         description="Action if no address is free: reject the device (deny), or admit it without an address (without)."
     )
     stock: int = Field(description="Number of addresses that a cell keeps ready.")
-    grace_seconds: int = Field(description="Seconds for which an ended session keeps its address.")
+    grace_seconds: int = Field(description="Seconds for which an ended session keeps the address.")
     quarantine_seconds: int = Field(description="Seconds before another device can get a returned address.")
     size: int = Field(description="Number of addresses.")
     used: int = Field(description="Number of addresses in use.")
@@ -59,7 +61,9 @@ class Pool(BaseModel):
     quarantined: int = Field(description="Number of quarantined addresses.")
     reserved: int = Field(description="Number of reserved addresses.")
     leaving: int = Field(description="Number of removed addresses that are still in use.")
-    removing: bool = Field(description="Whether the pool is being deleted. It disappears with its last lease.")
+    removing: bool = Field(
+        description="Whether the pool is being deleted. The pool disappears when the last lease of the pool ends."
+    )
 
 
 class PoolDetail(Pool, ObservedModel):
@@ -77,7 +81,7 @@ class PoolOptions(Input):
     )
     stock: Omittable[int] = Field(None, ge=1, le=4096, description="Number of addresses that a cell keeps ready.")
     grace_seconds: Omittable[int] = Field(
-        None, ge=60, le=86_400, description="Seconds for which an ended session keeps its address."
+        None, ge=60, le=86_400, description="Seconds for which an ended session keeps the address."
     )
     quarantine_seconds: Omittable[int] = Field(
         None, ge=60, le=604_800, description="Seconds before another device can get a returned address."
@@ -118,7 +122,7 @@ class PoolUpdate(PoolOptions):
         None,
         description="New name, also in the path. Fails with 409 if a policy or fallback uses the pool.",
     )
-    ranges: Omittable[_Ranges] = Field(None, description="Ranges that replace the existing ones.")
+    ranges: Omittable[_Ranges] = Field(None, description="Ranges that replace the existing ranges.")
     exclusions: Omittable[_Ranges] = Field(None, description="Excluded addresses or ranges.")
     reserved: dict[str, Annotated[str, Field(max_length=100)] | None] = Field(
         default={},
@@ -128,14 +132,14 @@ class PoolUpdate(PoolOptions):
 
 
 class PoolLease(BaseModel):
-    pool: str | None = Field(description="Name of the pool; null if it is being deleted.")
+    pool: str | None = Field(description="Name of the pool; null if the pool is being deleted.")
     address: str = Field(description="IP address.")
     mac: str | None = Field(description="MAC address of the device; null if the address was released.")
     state: str = Field(description="State.", json_schema_extra={"enum": ["leased", "quarantined"]})
     given_at: datetime | None = Field(description="Time of assignment.")
     until: datetime | None = Field(description="Time by which a session must hold the lease, or end of the quarantine.")
-    reserved: bool = Field(description="Whether it is reserved for the device.")
-    leaving: bool = Field(description="Whether it was removed from the pool while in use.")
+    reserved: bool = Field(description="Whether the address is reserved for the device.")
+    leaving: bool = Field(description="Whether the address was removed from the pool while in use.")
 
 
 class LeaseRelease(Input):
@@ -150,7 +154,7 @@ def list_pools(
     kind: Annotated[PoolKind | None, Query(description="Kind.")] = None,
     site: Annotated[str, Query(max_length=63, description="Slug of the site that owns the pools.")] = "",
 ) -> Page[Pool]:
-    """List pools, with their address counts.
+    """List pools, with the address counts of each pool.
 
     A tenant can have 200 pools.
     """
@@ -190,7 +194,7 @@ def list_leases(
     mac: Annotated[str, Query(max_length=40, description="MAC address, in any notation.")] = "",
     address: Annotated[str, Query(max_length=100, description="IP address, or its beginning.")] = "",
 ) -> Page[PoolLease]:
-    """List leases, and quarantined addresses with their last device."""
+    """List leases, and quarantined addresses with the last device of each address."""
     with access.read() as session:
         names = pools.pool_names_by_id(session, tenant_id=access.tenant_id)
         rows = pools.list_leases(
@@ -209,7 +213,7 @@ def list_leases(
 def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
     """Release an address that no session holds.
 
-    Other devices can get it after its quarantine.
+    Other devices can get the address after the quarantine.
     """
     with access.change() as change, body_references():
         names = pools.pool_names_by_id(change.session, tenant_id=access.tenant_id)
@@ -221,7 +225,7 @@ def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
 
 @router.get("/{pool}", operation_id="getPool")
 def get_pool(access: Reads, pool: _Pool, site: _Site = "") -> PoolDetail:
-    """Get a pool, with its address counts."""
+    """Get a pool, with address counts."""
     with access.read() as session:
         return access.shown(_build_detail(session, access, pool, site))
 
@@ -230,7 +234,7 @@ def get_pool(access: Reads, pool: _Pool, site: _Site = "") -> PoolDetail:
 def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = "") -> PoolDetail:
     """Update a pool.
 
-    Omitted fields stay unchanged. Devices keep removed addresses until their leases end.
+    Omitted fields stay unchanged. Devices keep removed addresses until the lease of the address ends.
     """
     with access.change() as change:
         _require_match(change, access, pool, site)
@@ -253,7 +257,7 @@ def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = ""
 def delete_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
     """Delete a pool.
 
-    A pool in a policy cannot be deleted. The pool disappears with its last lease.
+    A pool in a policy cannot be deleted. The pool disappears when the last lease of the pool ends.
     """
     with access.change() as change:
         _require_match(change, access, pool, site)

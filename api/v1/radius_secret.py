@@ -20,7 +20,9 @@ Reveals = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_REVEAL, Effe
 
 
 class RadiusSecretRequest(Input):
-    nas: str = Field("", max_length=253, description='Name of a NAS with its own secret; "" for the tenant\'s secret.')
+    nas: str = Field(
+        "", max_length=253, description='Name of a NAS that has its own secret; "" for the tenant\'s secret.'
+    )
     snippet: str = Field(
         "",
         max_length=63,

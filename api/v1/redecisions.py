@@ -37,19 +37,21 @@ class Redecision(ObservedModel):
     id: int = Field(description="Permanent id.")
     began_at: datetime = Field(description="Start time.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
-    cause: str = Field(description="What changed, and who changed it.")
-    asked_by: str = Field(description="Actor who started it, such as token:setup.")
-    scope: str = Field(description="Evaluated sessions: all or some.")
+    cause: str = Field(description="Change that caused the re-decision, and the actor who made the change.")
+    asked_by: str = Field(description="Actor who started the re-decision, such as token:setup.")
+    scope: str = Field(description="Evaluated sessions: `all` or `some`.")
     state: RedecisionState = Field(
         description="State: deciding, waiting (for approval), sending (requests to NASes), done, stopped, "
-        "or superseded by a later one."
+        "or superseded by a later re-decision."
     )
     waits_for: str | None = Field(description="Reason to wait for approval: preview or ceiling.")
     sessions: int = Field(description="Number of sessions with differences.")
-    unchanged: int = Field(description="Number unchanged.")
+    unchanged: int = Field(description="Number of sessions without differences.")
     disconnects: int = Field(description="Number of sessions to disconnect.")
     reauthentications: int = Field(description="Number of sessions to reauthenticate.")
-    may_disconnect: int = Field(description="Number of sessions whose NAS may disconnect the device in the process.")
+    may_disconnect: int = Field(
+        description="Number of sessions to reauthenticate or change whose NAS may disconnect the device."
+    )
     cannot_be_redecided: dict[str, int] = Field(description="Number of sessions that cannot be re-decided, by reason.")
     detail: str = Field(description='Explanation in one sentence; "" if none.')
 
@@ -129,7 +131,7 @@ class RedecisionPreviewInput(Input):
 
     model_config = body_example({"policy": "office", "version": 2})
 
-    policy: Slug | None = Field(None, description="Slug of the policy; null for the tenant's only one.")
+    policy: Slug | None = Field(None, description="Slug of the policy; null for the tenant's only policy.")
     version: RowNumber | None = Field(None, description="Number of the version; null for the newest.")
     draft: dict[str, Any] | None = Field(None, description="Policy document; null for a stored version.")
     in_force: bool = Field(
@@ -139,13 +141,15 @@ class RedecisionPreviewInput(Input):
 
 class RedecisionPreview(RedecisionSummary):
     sessions: int = Field(description="Number of sessions.")
-    unchanged: int = Field(description="Number unchanged.")
+    unchanged: int = Field(description="Number of sessions without differences.")
     asked_already: int = Field(description="Number of sessions with a pending or just completed request.")
     disconnects: int = Field(description="Number of sessions to disconnect.")
     reauthentications: int = Field(description="Number of sessions to reauthenticate.")
-    may_disconnect: int = Field(description="Number of sessions whose NAS may disconnect the device in the process.")
+    may_disconnect: int = Field(
+        description="Number of sessions to reauthenticate or change whose NAS may disconnect the device."
+    )
     cannot_be_redecided: dict[str, int] = Field(description="Number of sessions that cannot be re-decided, by reason.")
-    over_ceiling: bool = Field(description="Whether it would wait for approval.")
+    over_ceiling: bool = Field(description="Whether the re-decision would wait for approval.")
     mode: RedecisionMode = Field(
         description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
     )
@@ -211,8 +215,8 @@ def list_redecisions(
 def start_redecision(access: Changes) -> Redecision:
     """Start a re-decision of all live sessions.
 
-    Admit sends requests to NASes about sessions with another result. If it would disconnect more sessions than the
-    ceiling, it waits for approval.
+    Admit sends requests to NASes about sessions whose result changes. If a re-decision would disconnect more sessions
+    than the ceiling, the re-decision waits for approval.
     """
     with access.change() as change:
         run = redecisions.start_redecision(change.session, actor=access.actor, tenant_id=access.tenant_id)
@@ -271,7 +275,7 @@ def update_settings(access: Changes, body: RedecisionSettingsUpdate) -> Redecisi
 
 @router.get("/{redecision}", operation_id="getRedecision")
 def get_redecision(access: Reads, redecision: _Redecision) -> RedecisionDetail:
-    """Get a re-decision, with its results and progress."""
+    """Get a re-decision, with results and progress."""
     with access.read() as session:
         run = redecisions.require_redecision(session, tenant_id=access.tenant_id, number=redecision)
         found = redecisions.redecision_row(session, run)
@@ -283,7 +287,7 @@ def get_redecision(access: Reads, redecision: _Redecision) -> RedecisionDetail:
 def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
     """Approve a re-decision that waits because of a preview or the ceiling.
 
-    Its requests are then sent.
+    Admit then sends the requests to NASes.
     """
     with access.change() as change:
         _require_match(change, access, redecision)
@@ -295,7 +299,7 @@ def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
 
 @router.post("/{redecision}/stop", operation_id="cancelRedecision")
 def stop_redecision(access: Changes, redecision: _Redecision) -> CancelledRedecision:
-    """Stop a re-decision and cancel its queued requests.
+    """Stop a re-decision and cancel the queued requests of the re-decision.
 
     Completed requests are not reverted.
     """

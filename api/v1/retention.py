@@ -100,9 +100,9 @@ class RetentionUpdate(Input):
 
 
 class RetentionHold(BaseModel):
-    """Days that nothing deletes, first and last included.
+    """Days of logs that Admit does not delete, including the first and the last day.
 
-    null means no bound, or all logs.
+    null means no bound for a day, or all logs for `log`.
     """
 
     id: int = Field(description="Permanent id.")
@@ -110,10 +110,10 @@ class RetentionHold(BaseModel):
     since: date | None = Field(description="First day on hold; null for no bound.")
     until: date | None = Field(description="Last day on hold; null for no bound.")
     reason: str = Field(description="Reason.")
-    set_by: str = Field(description="Actor who created it.")
+    set_by: str = Field(description="Actor who created the hold.")
     set_at: datetime = Field(description="Creation time.")
-    cleared_at: datetime | None = Field(description="Time when it was cleared; null while in force.")
-    cleared_by: str = Field(description='Actor who cleared it; "" while in force.')
+    cleared_at: datetime | None = Field(description="Time when the hold was cleared; null while in force.")
+    cleared_by: str = Field(description='Actor who cleared the hold; "" while in force.')
 
 
 class RetentionHoldInput(Input):
@@ -160,7 +160,7 @@ def list_holds(
     paging: Annotated[OrderedPaging, Depends(require_paging(HOLD_ORDERS))],
     in_force: Annotated[bool | None, Query(description="Whether the hold is in force.")] = None,
 ) -> Page[RetentionHold]:
-    """List holds, oldest first, including cleared ones."""
+    """List holds, oldest first, including cleared holds."""
     with access.read() as session:
         rows = holds.list_holds(session, tenant_id=access.tenant_id, span=paging.span, in_force=in_force)
         return paging.ordered(rows, _build_hold)
@@ -168,7 +168,7 @@ def list_holds(
 
 @router.post(f"{_TENANT_PATH}/holds", status_code=201, operation_id="createRetentionHold")
 def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
-    """Create a hold, which keeps days of logs until it is cleared."""
+    """Create a hold, which keeps days of logs until you clear the hold."""
     with access.change() as change:
         row = holds.create_hold(
             change.session,

@@ -1,4 +1,4 @@
-"""Roles of an MSP or tenant: built-in and custom ones."""
+"""Roles of an MSP or tenant: built-in and custom roles."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -28,7 +28,7 @@ class Role(BaseModel):
     slug: str = Field(description="Slug: a DNS label.")
     name: str = Field(description="Name.")
     permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
-    own: bool = Field(description="Whether it is a custom role. Built-in roles cannot change.")
+    own: bool = Field(description="Whether the role is custom. Built-in roles cannot change.")
 
 
 class RoleInput(Input):
@@ -56,12 +56,12 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         paging: Annotated[OrderedPaging, Depends(require_paging(custom_roles.ORDERS))],
         text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
         own: Annotated[
-            bool | None, Query(description="Whether to list only custom roles, or only built-in ones.")
+            bool | None, Query(description="Whether to list only custom roles (true) or only built-in roles (false).")
         ] = None,
     ) -> Page[Role]:
         """List roles for members.
 
-        There can be 100 custom roles.
+        An MSP or tenant can have 100 custom roles.
         """
         with access.read() as session:
             rows = custom_roles.list_page(session, owner=access.owner, span=paging.span, text=text, own=own)
@@ -79,7 +79,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def create_role(access: Annotated[Access, manage], body: RoleInput) -> Role:
         """Create a custom role.
 
-        You need each of its permissions.
+        You need each permission of the role.
         """
         with access.change() as change:
             row = custom_roles.create_role(
@@ -92,7 +92,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def change_role(access: Annotated[Access, manage], slug: _Slug, body: RoleUpdate) -> Role:
         """Update a custom role.
 
-        The change applies to its members at once.
+        The change applies at once to all members with the role.
         """
         with access.change() as change:
             _require_match(change, access, slug)

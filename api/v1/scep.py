@@ -87,7 +87,8 @@ class ScepWebhook(BaseModel):
 
 class CreatedScepWebhook(ScepWebhook):
     secret: str = Field(
-        description="Secret that signs requests to the webhook: new with each change, and only in this response."
+        description="Secret that signs requests to the webhook. Each change creates a new secret, and only this "
+        "response contains the secret."
     )
 
 

@@ -1,4 +1,4 @@
-"""Rotation of RADIUS secrets, with a time in which both work."""
+"""Rotation of RADIUS secrets, with a time in which the old and the new secret work."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -22,21 +22,25 @@ from nac.tenancy.secret_rotations.service import RotationStage, RotationStatus
 router = NounRouter(
     prefix="/tenants/{tenant}/radius-secret/rotation",
     tag="secret rotation",
-    description="Rotation of a RADIUS secret, with a time in which both secrets work.",
+    description="Rotation of a RADIUS secret, with a time in which the old and the new secret work.",
 )
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 Rotates = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_ROTATE, Effect.TRUST))]
-_Nas = Annotated[str, Query(max_length=253, description="NAS with its own secret. Omit it for the tenant's secret.")]
+_Nas = Annotated[
+    str, Query(max_length=253, description="NAS that has its own secret. Omit `nas` for the tenant's secret.")
+]
 NasState = Literal["unseen", "old", "new", "back"]
 
 
 class SecretRotationInput(Input):
     model_config = body_example({"hours": 168, "at_end": "finish"})
 
-    nas: str = Field("", max_length=253, description='NAS with its own secret; "" for the tenant\'s secret.')
-    secret: str | None = Field(None, max_length=128, description="New secret; null to generate one.")
-    hours: int = Field(168, ge=1, le=720, examples=[168], description="Hours for which both secrets work.")
+    nas: str = Field("", max_length=253, description='NAS that has its own secret; "" for the tenant\'s secret.')
+    secret: str | None = Field(None, max_length=128, description="New secret; null to generate a secret.")
+    hours: int = Field(
+        168, ge=1, le=720, examples=[168], description="Hours for which the old and the new secret work."
+    )
     at_end: Literal["finish", "wait"] = Field(
         "finish",
         description="Action at the end of the window: only the new secret works (finish), or a person "
@@ -47,14 +51,16 @@ class SecretRotationInput(Input):
 class SecretRotationEnd(Input):
     model_config = body_example({"leave_behind": False})
 
-    nas: str = Field("", max_length=253, description='NAS with its own secret; "" for the tenant\'s secret.')
+    nas: str = Field("", max_length=253, description='NAS that has its own secret; "" for the tenant\'s secret.')
     leave_behind: bool = Field(
-        False, description="Whether to end it even if NASes still use the ending secret. They get no response then."
+        False,
+        description="Whether to end the rotation even if NASes still use the ending secret. These NASes then "
+        "get no response.",
     )
 
 
 class SecretRotationCounts(BaseModel):
-    """NASes by the secret that they use.
+    """NASes by the secret that each NAS uses.
 
     `back` counts NASes that used the new secret, then the old secret again.
     """
@@ -62,20 +68,22 @@ class SecretRotationCounts(BaseModel):
     unseen: int = Field(0, description="Number of NASes without a request since the start.")
     old: int = Field(0, description="Number of NASes whose last request used the old secret.")
     new: int = Field(0, description="Number of NASes that use the new secret.")
-    back: int = Field(0, description="Number of NASes that used the new secret, then the old one again.")
+    back: int = Field(0, description="Number of NASes that used the new secret, then the old secret again.")
 
 
 class SecretRotation(ObservedModel):
-    nas: str | None = Field(description="NAS with its own secret; null for the tenant's secret.")
+    nas: str | None = Field(description="NAS that has its own secret; null for the tenant's secret.")
     state: RotationStage = Field(description="State.")
     at_end: Literal["finish", "wait"] = Field(
         description="Action at the end of the window for NASes with the old secret."
     )
     created_at: datetime = Field(description="Creation time.")
-    opened_at: datetime | None = Field(description="Time since when both secrets work; null while cells prepare.")
-    ends_at: datetime = Field(description="End of the window in which both secrets work.")
+    opened_at: datetime | None = Field(
+        description="Time since when the old and the new secret work; null while cells prepare."
+    )
+    ends_at: datetime = Field(description="End of the window in which the old and the new secret work.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
-    nases: SecretRotationCounts = Field(description="Number of NASes by the secret that they use.")
+    nases: SecretRotationCounts = Field(description="Number of NASes by the secret that each NAS uses.")
     plan: list[str] = Field(description="Next steps.")
 
     def observed_fields(self) -> set[str]:
@@ -89,19 +97,20 @@ class SecretRotationNas(BaseModel):
     state: NasState = Field(description="State.")
     new_since: datetime | None = Field(description="Time of the first request with the new secret.")
     last_seen: datetime | None = Field(description="Time of the last request.")
-    source: str | None = Field(description="Source address of its requests.")
+    source: str | None = Field(description="Source address of requests of the NAS.")
     way: ChangeWay = Field(
-        description="How it changes: `alone` at any time, `together` with all NASes that share its "
-        "address, or `watched` because radiusd cannot always detect the secret."
+        description="How the NAS changes to the new secret: `alone` at any time, `together` with all NASes that "
+        "share the address of the NAS, or `watched` because radiusd cannot always detect the secret."
     )
-    plan: str = Field(description="What to do with it.")
+    plan: str = Field(description="What to do with the NAS.")
 
 
 @router.post("", status_code=201, operation_id="startSecretRotation")
 def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation:
     """Start a rotation of a secret.
 
-    Once it is `open`, each NAS can use either secret. Use `revealRadiusSecret` with `next` to get the new secret.
+    When the rotation is `open`, each NAS can use the old or the new secret. Use `revealRadiusSecret` with `next` to get
+    the new secret.
     """
     with access.change() as change:
         _require_match(change, access, body.nas)
@@ -118,7 +127,7 @@ def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation
 
 @router.get("", operation_id="getSecretRotation")
 def get_rotation(access: Reads, nas: _Nas = "") -> SecretRotation:
-    """Get the last rotation, with its next steps."""
+    """Get the last rotation, with the next steps."""
     with access.read() as session:
         return access.shown(_build_rotation(rotations.require_status(session, tenant_id=access.tenant_id, nas=nas)))
 
@@ -130,7 +139,7 @@ def list_nases(
     nas: _Nas = "",
     state: Annotated[NasState | None, Query(description="State.")] = None,
 ) -> Page[SecretRotationNas]:
-    """List NASes of the last rotation, with the secret they use and how to change it."""
+    """List NASes of the last rotation, with the secret that each NAS uses and the steps to change the secret."""
     with access.read() as session:
         rows = rotations.list_page(
             session,

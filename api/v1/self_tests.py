@@ -34,7 +34,9 @@ class SelfTestCheck(BaseModel):
     expected: str = Field(examples=["permit VLAN 20"], description="Expected result.")
     got: str = Field(examples=["permit VLAN 20"], description="Actual result.")
     because: str = Field(description="Reason for the expected result.")
-    reason: str = Field(examples=["rule-permitted"], description='Reason code of the cell; "" if it did not decide.')
+    reason: str = Field(
+        examples=["rule-permitted"], description='Reason code of the cell; "" if the cell did not decide.'
+    )
     why: str = Field(description="Explanation in one sentence.")
     rule: str = Field(description='Name of the rule; "" for the fallback.')
     milliseconds: int = Field(description="Duration in milliseconds.")
@@ -44,10 +46,10 @@ class SelfTestCheck(BaseModel):
 class SelfTest(BaseModel):
     id: UUID = Field(description="Permanent id.")
     state: SelfTestState = Field(description="State.")
-    passed: bool | None = Field(description="Whether everything is as expected; null until it is done.")
-    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    passed: bool | None = Field(description="Whether all results are as expected; null until the self-test is done.")
+    asked_by: str = Field(description="Actor who started the self-test, such as token:setup.")
     created_at: datetime = Field(description="Creation time.")
-    started_at: datetime | None = Field(description="Start time; null while it waits.")
+    started_at: datetime | None = Field(description="Start time; null while the self-test waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
     error: str = Field(description='Error that prevented the test; "" if none.')
     checks: list[SelfTestCheck] = Field(description="Checks, in order.")
@@ -65,8 +67,9 @@ def list_self_tests(access: Reads, paging: Annotated[OrderedPaging, Depends(requ
 def start_self_test(access: Starts) -> SelfTest:
     """Start a self-test.
 
-    Admit sends requests to the tenant's ports, as devices would. They have known and unknown MAC addresses, a valid,
-    a revoked and a foreign certificate, and a wrong secret. This takes some seconds. Poll `state` for the end.
+    Admit sends requests to the tenant's ports, as devices would. The requests have known and unknown MAC addresses, a
+    valid, a revoked and a foreign certificate, and a wrong secret. A self-test takes a few seconds. Poll `state` for
+    the end.
     """
     with access.change() as change:
         row = self_tests.start_self_test(change.session, actor=access.actor, tenant_id=access.tenant_id)
@@ -76,7 +79,7 @@ def start_self_test(access: Starts) -> SelfTest:
 
 @router.get("/{self_test_id}", operation_id="getSelfTest")
 def get_self_test(access: Reads, self_test_id: Annotated[UUID, Path(description="Id of the self-test.")]) -> SelfTest:
-    """Get a self-test, with its results."""
+    """Get a self-test, with results."""
     with access.read() as session:
         return access.shown(
             build_self_test(self_tests.require_self_test(session, tenant_id=access.tenant_id, test_id=self_test_id))

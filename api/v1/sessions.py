@@ -42,7 +42,7 @@ class Session(BaseModel):
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     user: str = Field(description='User name; null or "" if unknown.')
     nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
-    nas_id: UUID | None = Field(description="Id of the NAS; null if it is not registered.")
+    nas_id: UUID | None = Field(description="Id of the NAS; null for an unregistered NAS.")
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
     site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
     address: str | None = Field(description="IPv4 address of the device.")
@@ -54,7 +54,7 @@ class Session(BaseModel):
     session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
     chargeable_user: str = Field(description='Chargeable-User-Identity (RFC 4372); "" if absent.')
     started_at: datetime = Field(description="Start time.")
-    stopped_at: datetime | None = Field(description="End time; null while it is live.")
+    stopped_at: datetime | None = Field(description="End time; null while the session is live.")
     heard_at: datetime = Field(description="Time of the last report.")
     seconds: int = Field(description="Duration in seconds.")
     input_octets: int | None = Field(description="Octets received from the device.")
@@ -90,9 +90,9 @@ def list_sessions(
     since: Annotated[PastMoment | None, Query(description="Sessions that existed after this time.")] = None,
     until: Annotated[PastMoment | None, Query(description="Sessions that started before this time.")] = None,
 ) -> Page[Session]:
-    """List sessions: live ones newest first, then ended ones by end.
+    """List sessions: live sessions newest first, then ended sessions by end time.
 
-    `sort=started_at` reverses the list. With only live sessions, it then begins with the oldest.
+    `sort=started_at` reverses the list. A list of only live sessions then begins with the oldest session.
     """
     after = _parse_key(paging.after())
     by_key = not ended and sessions.is_indexed_query(mac=mac, user=user, nas=nas, address=address)
@@ -121,7 +121,7 @@ def list_sessions(
 
 @router.get("/{session}", operation_id="getSession")
 def get_session(access: Reads, session: _Session) -> SessionDetail:
-    """Get a session, with the decision that started it."""
+    """Get a session, with the decision that started the session."""
     with access.read() as opened:
         shown = sessions.get_session(opened, tenant_id=access.tenant_id, row=session)
         return _build_session_detail(shown, sessions.find_deciding_row(opened, shown))

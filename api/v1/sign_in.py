@@ -139,7 +139,7 @@ LINK_SENT_SENTENCE = "If this address has an account with a password, a mail wit
 def ask_for_password_link(desk: _SignInFlow, body: PasswordLinkRequest) -> PasswordLinkResponse:
     """Mail a link to set a new password.
 
-    The link works once, for an hour. Response and response time are the same for unknown addresses.
+    The link works once, for an hour. Known and unknown addresses get the same response, in the same time.
     """
     desk.ask_for_link(body.email)
     return PasswordLinkResponse(message=LINK_SENT_SENTENCE)

@@ -21,13 +21,13 @@ router = NounRouter(tag="sign-in rules", description="Required strength of sign-
 
 class SignInRules(BaseModel):
     two_factors: bool = Field(
-        description="Whether members need two factors. For an MSP, this includes its tenants; for the "
-        "platform, everything."
+        description="Whether members need two factors. The rule of an MSP applies to the MSP's tenants too. The rule "
+        "of the platform applies to all MSPs and tenants."
     )
     sign_on_only: bool = Field(description="Whether members can sign in only by single sign-on.")
     local_account: str | None = Field(
-        description="E-mail address of the one member who can sign in without the provider, with two "
-        "factors; null for nobody."
+        description="E-mail address of the one member who can sign in without the provider, with two factors; null "
+        "if nobody can."
     )
 
 
@@ -35,18 +35,18 @@ class SignInRulesUpdate(Input):
     model_config = body_example({"two_factors": True})
 
     two_factors: bool = Field(
-        description="Whether members need two factors. For an MSP, this includes its tenants; for the "
-        "platform, everything."
+        description="Whether members need two factors. The rule of an MSP applies to the MSP's tenants too. The rule "
+        "of the platform applies to all MSPs and tenants."
     )
     sign_on_only: bool | None = Field(
-        None, description="Whether members can sign in only by single sign-on; null to leave it unchanged."
+        None, description="Whether members can sign in only by single sign-on; null to leave the rule unchanged."
     )
     local_account: str | None = Field(
         None,
         max_length=254,
         examples=["break-glass@acme.example"],
         description="E-mail address of the one member who can sign in without the provider, with two "
-        'factors; "" for nobody, null to leave it unchanged.',
+        'factors; "" if nobody can, null to leave the address unchanged.',
     )
 
 
@@ -69,7 +69,8 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         Sign-ins that do not meet the rules are rejected from now on. API tokens are not affected.
 
         The rules apply to all members, so the change requires every permission of a member. To set `sign_on_only`, you
-        need `member.manage`. You must also have signed in by the provider since its last change.
+        need `member.manage`. You must also have signed in by the provider after the last change of the provider's
+        settings.
         """
         with access.change() as change:
             now = rules.get_rule(change.session, owner=access.owner, lock=True)

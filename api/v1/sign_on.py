@@ -74,13 +74,14 @@ class SignOnSettings(Input):
         description='Claim of the ID token that lists groups; "" for none.',
     )
     trusts_email: bool = Field(
-        False, description="Whether to accept e-mail addresses without `email_verified`, which some providers omit."
+        False,
+        description="Whether to accept e-mail addresses without `email_verified`, a claim that some providers omit.",
     )
     counts_as_two: bool = Field(
         False, description="Whether the provider always requires two factors, even without `amr: mfa`."
     )
     joins: list[SignOnRule] = Field(
-        [], max_length=MAX_JOINS, description="Rules that make people members at their first sign-in."
+        [], max_length=MAX_JOINS, description="Rules that make people members at the first sign-in of the person."
     )
 
 
@@ -97,8 +98,8 @@ class SignOnUpdate(SignOnSettings):
     client_secret: str | None = Field(
         None,
         max_length=1_000,
-        description="Client secret; stored encrypted and never returned. Required at first and for a new "
-        "provider; null to leave it unchanged.",
+        description="Client secret; stored encrypted and never returned. Required for the first provider and for "
+        "each new provider; null to leave the secret unchanged.",
     )
 
 
@@ -121,7 +122,7 @@ class SignOnSession(BaseModel):
     from_address: str | None = Field(description="IP address of the browser.")
     user_agent: str = Field(description="User-Agent of the browser.")
     created_at: datetime = Field(description="Creation time.")
-    last_seen_at: datetime = Field(description="Time when it was last seen; null if never.")
+    last_seen_at: datetime = Field(description="Time of the last request; null if never.")
 
 
 def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
@@ -193,7 +194,7 @@ def _add_session_routes(prefix: str, noun: str, reads: RequiresPermission, manag
     ) -> None:
         """End a sign-in by the provider.
 
-        You need each permission of the member.
+        You need each permission that the member has.
         """
         with access.change() as change:
             sign_ins.end_via(
@@ -246,7 +247,7 @@ def begin_sign_on(
     """Start single sign-on: redirect the browser to the provider.
 
     On failure, the browser is redirected to the path `on_error` with `error`, the code of the problem, and
-    `request_id`. Without `on_error`, it gets a page or a problem.
+    `request_id`. Without `on_error`, the browser gets a page, and a program gets a problem (RFC 9457).
     """
     return sign_on_flow.begin_sign_on(request, desk, sign_on_id, to=to, on_error=on_error)
 

@@ -39,7 +39,8 @@ class SignUpConfirmation(Input):
 class ConfirmedSignUp(BaseModel):
     tenant: str = Field(
         examples=["hill-school-k3m9pq"],
-        description='Slug of the tenant; "" while it cannot be created. A mail follows when it is.',
+        description='Slug of the tenant; "" while Admit cannot create the tenant. When the tenant is created, Admit '
+        "sends a mail.",
     )
 
 
@@ -57,8 +58,8 @@ def sign_up(request: Request, body: SignUpInput) -> SignUpResponse:
 def confirm_sign_up(request: Request, response: Response, body: SignUpConfirmation) -> ConfirmedSignUp:
     """Confirm a sign-up with the token of the mailed link.
 
-    The token works once. It creates an account with this password, and a tenant that admits known devices and its own
-    certificates. A self-test of the tenant starts.
+    The token works once. The operation creates an account with this password. It also creates a tenant that admits
+    known devices and devices with certificates of the tenant. A self-test of the tenant starts.
     """
     tenant = sign_up_flow.confirm_sign_up(request, token=body.token, password=body.password, name=body.name).tenant
     # Readable after the new account signs in.

@@ -46,7 +46,7 @@ class Site(BaseModel):
     name: str = Field(description="Name.")
     time_zone: str = Field(examples=["Europe/Berlin"], description="IANA time zone, in which policies evaluate times.")
     policy: str | None = Field(description="Slug of the policy; null to deny everything.")
-    default: bool = Field(description="Whether unregistered NASes belong to it.")
+    default: bool = Field(description="Whether unregistered NASes belong to the site.")
     monitor: bool = Field(
         description="Whether monitor mode is on: verdicts are logged but not enforced, and devices are "
         "admitted with the fallback."
@@ -81,8 +81,8 @@ class SiteUpdate(Input):
     default: Omittable[bool] = Field(
         None,
         description=(
-            "Whether it is the default site. Only true is valid: to change the default site, set it at "
-            "another site. Unchanged if omitted."
+            "Whether the site is the default site. Only true is valid: to change the default site, set `default` to "
+            "true at another site. Unchanged if omitted."
         ),
     )
 
@@ -107,7 +107,7 @@ def list_sites(
 def create_site(access: Creates, body: SiteInput) -> Site:
     """Create a site.
 
-    It denies everything until you assign a policy.
+    The site denies everything until you assign a policy.
     """
     with access.change() as change:
         row = sites.create_site(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
@@ -129,7 +129,7 @@ def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
     """Update a site: all changes or none.
 
     Omitted fields stay unchanged. `policy`, `monitor`, `fallback` and `default` require `policy.publish` too, because
-    they determine the rules in force.
+    these fields determine the rules in force.
     """
     if _POLICY_FIELDS & body.model_fields_set:
         access.require(Permission.POLICY_PUBLISH)

@@ -24,11 +24,11 @@ class Snippet(BaseModel):
     id: str = Field(description="Permanent id.")
     title: str = Field(description="Title.")
     vendor: str = Field(description="Vendor whose recipe ends sessions (docs/reference/vendors.md).")
-    access: AccessKind = Field(description="Kind of access that it configures.")
+    access: AccessKind = Field(description="Kind of access that the snippet configures.")
     kind: SnippetKind = Field(description="Form: commands to paste, a file, or manual steps.")
     versions: str = Field(description="Supported software versions.")
-    features: list[Feature] = Field(description="Features that it configures.")
-    message_authenticator: str = Field(description="How it handles Message-Authenticator (RFC 3579 3.2).")
+    features: list[Feature] = Field(description="Features that the snippet configures.")
+    message_authenticator: str = Field(description="How the snippet handles Message-Authenticator (RFC 3579 3.2).")
 
 
 class SnippetText(Snippet):

@@ -39,7 +39,7 @@ class TemplateUpdate(Input):
 class TemplateVersion(BaseModel):
     number: int = Field(description="Number of the version, from 1.")
     comment: str = Field(description='Comment; "" if none.')
-    created_by: str = Field(description="Actor who created it.")
+    created_by: str = Field(description="Actor who created the version.")
     created_at: datetime = Field(description="Creation time.")
 
 
@@ -64,7 +64,7 @@ class TemplateFollower(BaseModel):
     tenant: str = Field(description="Slug of the tenant.")
     version: int | None = Field(description="Number of the last applied version; null if none.")
     applied_at: datetime | None = Field(description="Time of the last application.")
-    overrides: list[str] = Field(description="Parts that the tenant manages itself: a whole site or one object.")
+    overrides: list[str] = Field(description="Parts that only the tenant manages: a whole site or one object.")
     drift: list[TemplateDifference] | None = Field(
         description="Changes at the tenant since then; null if not requested."
     )
@@ -75,7 +75,7 @@ class TemplateFollowerInput(Input):
         [],
         max_length=templates.MAX_OVERRIDES,
         examples=[["policy:office", "site:main.time_zone"]],
-        description="Parts that the tenant manages itself: a whole site or one object.",
+        description="Parts that only the tenant manages: a whole site or one object.",
     )
 
 
@@ -90,7 +90,7 @@ class StageInput(Input):
     )
     share: int | None = Field(None, ge=1, le=100, description="Percentage of tenants; null if `tenants` is set.")
     minutes: int = Field(
-        ge=MIN_MINUTES, le=MAX_MINUTES, description="Minutes to watch its tenants before the next stage."
+        ge=MIN_MINUTES, le=MAX_MINUTES, description="Minutes to watch the tenants of the stage before the next stage."
     )
 
 
@@ -108,17 +108,19 @@ class RolloutInput(Input):
         min_length=1,
         max_length=MAX_STAGES,
         examples=[[{"tenants": ["hill-school"], "minutes": 60}]],
-        description="Stages in order. The last one includes all remaining tenants.",
+        description="Stages in order. The last stage includes all remaining tenants.",
     )
     most_moved: float = Field(
         0.05,
         gt=0,
         le=1,
-        description="Maximum change of the share of rejected devices (0 to 1), up or down. A larger "
-        "change stops the roll-out.",
+        description="Maximum change of the share of rejected devices (0 to 1), up or down. If the share changes by "
+        "more than this maximum, the roll-out stops.",
     )
     back_when_moved: bool = Field(
-        False, description="Whether a larger change rolls the tenants back at once; otherwise the roll-out stops."
+        False,
+        description="Whether Admit rolls the tenants back at once if the share changes by more than "
+        "`most_moved`. If false, the roll-out stops.",
     )
 
 
@@ -141,15 +143,18 @@ class Rollout(BaseModel):
     stage: int = Field(description="Number of the stage, from 1.")
     stages: list[int] = Field(description="Minutes to watch each stage.")
     most_moved: float = Field(
-        description="Maximum change of the share of rejected devices (0 to 1), up or down. A larger "
-        "change stops the roll-out."
+        description="Maximum change of the share of rejected devices (0 to 1), up or down. If the share changes by "
+        "more than this maximum, the roll-out stops."
     )
     back_when_moved: bool = Field(
-        description="Whether it rolls back automatically if the share of rejected devices changes too much."
+        description="Whether the roll-out rolls back automatically if the share of rejected devices changes by more "
+        "than `most_moved`."
     )
-    job_id: UUID | None = Field(description="Job of the MSP that runs it. If the job ends, the roll-out stops.")
+    job_id: UUID | None = Field(
+        description="Job of the MSP that runs the roll-out. If the job ends, the roll-out stops."
+    )
     detail: str = Field(description='Reason of the stop; "" if not stopped.')
-    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    asked_by: str = Field(description="Actor who started the roll-out, such as token:setup.")
     created_at: datetime = Field(description="Creation time.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
 
@@ -158,5 +163,5 @@ class RolloutDetail(Rollout, ObservedModel):
     tenants: list[RolloutTenant] = Field(description="State of each tenant.")
 
     def observed_fields(self) -> set[str]:
-        """Return the fields that the job updates while it runs."""
+        """Return the fields that the running job updates."""
         return {"stage", "tenants", "detail"} if self.state in ("running", "rolling-back") else set()

@@ -100,7 +100,7 @@ def get_template(access: Reads, slug: _Slug) -> Template:
 def update_template(access: Changes, slug: _Slug, body: TemplateUpdate) -> Template:
     """Rename a template.
 
-    Its slug cannot change.
+    The slug of a template cannot change.
     """
     with access.change() as change:
         change.require_match(_build_template(_require_template(change.session, access, slug, lock=True)))
@@ -133,7 +133,7 @@ def list_versions(
 def create_version(access: Changes, slug: _Slug, body: TemplateVersionInput) -> TemplateVersionDetail:
     """Create a version of a template, which becomes the newest.
 
-    Tenants get it by a roll-out.
+    Tenants get the version by a roll-out.
     """
     with access.change() as change:
         change.require_match(_build_template(_require_template(change.session, access, slug, lock=True)))
@@ -154,7 +154,7 @@ def create_version(access: Changes, slug: _Slug, body: TemplateVersionInput) -> 
 def get_version(
     access: Reads, slug: _Slug, number: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version.")]
 ) -> TemplateVersionDetail:
-    """Get a version of a template, with its document."""
+    """Get a version of a template, with the document."""
     with access.read() as session:
         row = templates.require_version(session, template=_require_template(session, access, slug), number=number)
         return access.shown(TemplateVersionDetail.model_validate(_describe_version(row)))
@@ -166,12 +166,15 @@ def list_followers(
     slug: _Slug,
     paging: Annotated[OrderedPaging, Depends(require_paging(repository.FOLLOWER_ORDERS))],
     drift: Annotated[
-        bool, Query(description="Whether to include differences between each tenant and its version.")
+        bool,
+        Query(
+            description="Whether to include differences between each tenant and the tenant's version of the template."
+        ),
     ] = False,
 ) -> Page[TemplateFollower]:
     """List tenants that follow the template and that you can see.
 
-    `drift` requires, at each tenant, the permissions to read the parts of its version.
+    `drift` requires, at each tenant, the permissions to read the parts of the tenant's version.
     """
     with access.read() as session:
         rows = templates.list_followers(
@@ -234,7 +237,7 @@ def list_rollouts(
 def start_rollout(access: RollsOut, slug: _Slug, body: RolloutInput) -> RolloutDetail:
     """Start a roll-out, which runs as a job of the MSP.
 
-    It begins within a second. Requires, at each tenant, the permissions for the parts of the version.
+    The job begins within a second. Requires, at each tenant, the permissions for the parts of the version.
     """
     stages = [rollouts.RolloutStage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
     with access.change() as change:
@@ -258,7 +261,7 @@ def start_rollout(access: RollsOut, slug: _Slug, body: RolloutInput) -> RolloutD
 
 @router.get("/{slug}/rollouts/{rollout_id}", operation_id="getRollout")
 def get_rollout(access: Reads, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
-    """Get a roll-out, with its progress at each tenant."""
+    """Get a roll-out, with the progress at each tenant."""
     with access.read() as session:
         return access.shown(_build_rollout_detail(access, session, _require_rollout(session, access, slug, rollout_id)))
 
@@ -267,7 +270,7 @@ def get_rollout(access: Reads, slug: _Slug, rollout_id: _RolloutId) -> RolloutDe
 def pause_rollout(access: Changes, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Pause a roll-out.
 
-    Tenants that have the version keep it.
+    Tenants that have the version keep the version.
     """
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
@@ -279,7 +282,7 @@ def pause_rollout(access: Changes, slug: _Slug, rollout_id: _RolloutId) -> Rollo
 def resume_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Resume a paused roll-out.
 
-    The time to watch its stage starts again. Requires the permissions of `startRollout`.
+    The time to watch the current stage starts again. Requires the permissions of `startRollout`.
     """
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
@@ -297,9 +300,10 @@ def resume_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> Rol
 
 @router.post("/{slug}/rollouts/{rollout_id}/roll-back", operation_id="rollBackRollout")
 def roll_back_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
-    """Roll back a roll-out: restore the previous state of its tenants.
+    """Roll back a roll-out: restore the previous state of the tenants.
 
-    Parts that have changed since stay unchanged. Requires, at each tenant, the permissions for these parts.
+    Parts that have changed since the roll-out stay unchanged. Requires, at each tenant, the permissions for the
+    restored parts.
     """
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)

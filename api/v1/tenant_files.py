@@ -1,4 +1,4 @@
-"""Tenant files: a whole tenant in one file, and a new tenant from it. See docs/how-to/tenants.md."""
+"""Tenant files: export of a whole tenant to one file, and a new tenant from a file. See docs/how-to/tenants.md."""
 
 from typing import Annotated
 from uuid import UUID
@@ -47,7 +47,7 @@ class TenantExport(Input):
     passphrase: str = Field(
         "",
         max_length=PASSPHRASE_CHARACTERS[1],
-        description='Passphrase for secrets and keys in the file; "" to exclude them.',
+        description='Passphrase for secrets and keys in the file; "" to exclude secrets and keys.',
     )
     logs: bool = Field(False, description="Whether to include logs.")
 
@@ -66,7 +66,9 @@ class TenantImport(Input):
         description="Label of the cell; null for the cell with most free slots.",
     )
     keeps_authorities: bool = Field(
-        False, description="Whether authorities keep the ids in their certificates, for a move to another installation."
+        False,
+        description="Whether authorities keep the ids that certificates of the authorities contain, for a "
+        "move to another installation.",
     )
 
 
@@ -74,8 +76,9 @@ class TenantImport(Input):
 def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: TenantExport) -> Job:
     """Start a job that exports a tenant to a file.
 
-    Download the file with `getTenantFile`, for some days. Requires all permissions to read its contents. With a
-    passphrase, the file includes secrets. This requires `secret.reveal` and `authority.manage` too.
+    Download the file with `getTenantFile`, for some days. Requires all permissions to read the contents of the file.
+    With a passphrase, the file includes secrets. A file with secrets requires `secret.reveal` and `authority.manage`
+    too.
     """
     needs = tables.export_permissions(logs=body.logs, secrets=bool(body.passphrase))
     access.require(*needs)
@@ -120,7 +123,7 @@ def import_tenant(request: Request, access: Imports, body: TenantImport) -> Job:
     """Start a job that creates a tenant from a file.
 
     The job fails with a message if the file is invalid. Requires all permissions to create parts of a tenant, because a
-    file can contain any of them. The command line imports larger files.
+    file can contain any part. The command line imports larger files.
     """
     with access.change() as change:
         fields = body.model_dump() | {"msp_id": str(access.msp_id), "place": body.place or ""}

@@ -66,7 +66,9 @@ class Tenant(BaseModel):
         "restored until `purge_at`.",
         json_schema_extra={"enum": list(get_args(TenantStatus))},
     )
-    purge_at: datetime | None = Field(description="Time when its data is deleted; null unless it is being deleted.")
+    purge_at: datetime | None = Field(
+        description="Time when Admit deletes the tenant's data; null unless the tenant is being deleted."
+    )
     created_at: datetime = Field(description="Creation time.")
     updated_at: datetime = Field(description="Time of the last change.")
 
@@ -99,16 +101,16 @@ class TenantSettings(BaseModel):
     )
     silent_reports: int = Field(description="Number of missed interim reports after which a session counts as ended.")
     silent_days: int = Field(
-        description="Days after which a silent session counts as ended, if its NAS sends no interim reports."
+        description="Days after which a silent session counts as ended, if the NAS sends no interim reports."
     )
     failure_limit: int = Field(
-        description="Number of failed authentications of a device within the window after which it is "
-        "rejected for a time."
+        description="Limit of failed authentications of a device within the window. Above the limit, Admit rejects "
+        "the device for a time."
     )
     failure_window_seconds: int = Field(description="Window for failed authentications, in seconds.")
     password_failure_limit: int = Field(
-        description="Number of wrong passwords per user name within the window after which logins are "
-        "rejected. Devices of earlier logins are counted separately."
+        description="Limit of wrong passwords per user name within the window. Above the limit, Admit rejects "
+        "logins. Admit counts devices of earlier logins separately."
     )
     password_failure_window_seconds: int = Field(description="Window for wrong passwords, in seconds.")
     realms: list[str] = Field(
@@ -197,14 +199,14 @@ class TenantUpdate(Input):
         None,
         ge=1,
         le=1000,
-        description="Days after which a silent session counts as ended, if its NAS sends no interim reports.",
+        description="Days after which a silent session counts as ended, if the NAS sends no interim reports.",
     )
     failure_limit: Omittable[int] = Field(
         None,
         ge=1,
         le=1_000_000,
-        description="Number of failed authentications of a device within the window after which it is "
-        "rejected for a time.",
+        description="Limit of failed authentications of a device within the window. Above the limit, Admit rejects "
+        "the device for a time.",
     )
     failure_window_seconds: Omittable[int] = Field(
         None, ge=1, le=3_600, description="Window for failed authentications, in seconds."
@@ -213,8 +215,8 @@ class TenantUpdate(Input):
         None,
         ge=1,
         le=1_000_000,
-        description="Number of wrong passwords per user name within the window after which logins are "
-        "rejected. Devices of earlier logins are counted separately.",
+        description="Limit of wrong passwords per user name within the window. Above the limit, Admit rejects "
+        "logins. Admit counts devices of earlier logins separately.",
     )
     password_failure_window_seconds: Omittable[int] = Field(
         None, ge=1, le=3_600, description="Window for wrong passwords, in seconds."
@@ -252,8 +254,8 @@ def list_seen_tenants(
 ) -> Page[MspTenant]:
     """List all tenants that you can read, of any MSP.
 
-    This includes tenants of the platform, of your MSPs and of your own grants. Tenants that require two factors are
-    omitted after a sign-in with one.
+    The list includes tenants of the platform, of your MSPs and of your own grants. After a sign-in with one factor, the
+    list omits tenants that require two factors.
     """
     has_two = asked.signed_in is None or asked.signed_in.has_two_factors
     with asked.read_tenants(Permission.TENANT_READ) as (session, reach):
@@ -273,7 +275,7 @@ def list_seen_tenants(
 def create_tenant(request: Request, names: CreatesInNamedMsp, body: MspTenantInput) -> TenantDetail:
     """Create a tenant with a slot, a site, certificate authorities and a server certificate.
 
-    With the standard policy it is ready for use. `?wait=live` waits until its cell answers.
+    With the standard policy, the tenant is ready for use. `?wait=live` waits until the tenant's cell answers.
     """
     with body_references():
         access = names.on_msp(body.msp)
@@ -312,7 +314,7 @@ def _create_tenant(request: Request, access: Access, body: TenantInput) -> Tenan
 
 @router.get("/tenants/{tenant}", operation_id="getTenant")
 def get_tenant(access: Reads) -> TenantDetail:
-    """Get a tenant, with its settings and RADIUS ports."""
+    """Get a tenant, with settings and RADIUS ports."""
     with access.read() as session:
         return access.shown(
             _build_tenant_detail(access, session, tenants.require_tenant(session, tenant_id=access.tenant_id))
@@ -365,7 +367,7 @@ def _update_settings(session: Session, access: Access, changes: dict[str, Any]) 
 def suspend_tenant(access: Manages) -> TenantDetail:
     """Suspend a tenant, which then admits no device.
 
-    Only the level that suspended it, or a higher one, can resume it.
+    Only the level that suspended the tenant, or a higher level, can resume the tenant.
     """
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
@@ -408,13 +410,14 @@ def delete_tenant(
         Query(
             ge=msps.DELETION_DAYS[0],
             le=msps.DELETION_DAYS[1],
-            description="Days within which it can be restored; the default is that of the MSP.",
+            description="Days within which the tenant can be restored (default: the MSP's default).",
         ),
     ] = None,
 ) -> TenantDetail:
     """Delete a tenant, which stops at once.
 
-    Its data is deleted after `days`, or after the MSP's default. Until then you can restore it. Audit entries stay.
+    Admit deletes the tenant's data after `days`, or after the MSP's default. Until then you can restore the tenant.
+    Audit entries stay.
     """
     with access.change() as change:
         tenant_id = _enter_named_tenant(change.session, access, tenant)
@@ -433,9 +436,9 @@ def delete_tenant(
 
 @router.post("/msps/{msp}/tenants/{tenant}/restore", operation_id="restoreTenant")
 def restore_tenant(access: Deletes, tenant: _Key) -> TenantDetail:
-    """Restore a deleted tenant before its data is deleted.
+    """Restore a deleted tenant before Admit deletes the tenant's data.
 
-    Its cell answers requests of its NASes again, with the same settings.
+    The tenant's cell answers requests of NASes again, with unchanged settings.
     """
     with access.change() as change:
         tenant_id = _enter_named_tenant(change.session, access, tenant)

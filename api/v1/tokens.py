@@ -35,11 +35,14 @@ class Token(ObservedModel):
     revoked_at: datetime | None = Field(description="Time of revocation.")
     last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
     last_used_from: str | None = Field(examples=["192.0.2.77"], description="IP address of the last use.")
-    created_by: str = Field(description="Actor who created it.")
+    created_by: str = Field(description="Actor who created the token.")
     maker: str | None = Field(
-        description="E-mail address of the person who created it; null for a token of the command line or the platform."
+        description="E-mail address of the person who created the token; null for a token of the command line or the "
+        "platform."
     )
-    parent_id: UUID | None = Field(description="Token that created it; both end together.")
+    parent_id: UUID | None = Field(
+        description="Token that created this token. If the creating token ends, this token ends too."
+    )
     created_at: datetime = Field(description="Creation time.")
 
     def observed_fields(self) -> set[str]:
@@ -65,7 +68,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     @router.get(
         f"{prefix}/tokens",
         operation_id=f"list{noun}Tokens",
-        description=f"List API tokens of {describe_level(reads)}, without their texts.",
+        description=f"List API tokens of {describe_level(reads)}, without the texts of the tokens.",
     )
     def list_tokens(
         access: Annotated[Access, read],
@@ -81,7 +84,8 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def make_token(access: Annotated[Access, manage], body: TokenInput) -> CreatedToken:
         """Create an API token.
 
-        You need each of its permissions. The token loses permissions that you lose. Its text is only in this response.
+        You need each permission of the token. The token loses permissions that you lose. Only this response contains
+        the text of the token.
 
         A token that another token created ends no later than that token.
         """
@@ -102,13 +106,13 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.get(f"{prefix}/tokens/{{token_id}}", operation_id=f"get{noun}Token")
     def get_token(access: Annotated[Access, read], token_id: _TokenId) -> Token:
-        """Get a token, without its text."""
+        """Get a token, without the text of the token."""
         with access.read() as session:
             return access.shown(_build_token(tokens.require_token(session, owner=access.owner, token_id=token_id)))
 
     @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
     def revoke_token(access: Annotated[Access, manage], token_id: _TokenId) -> None:
-        """Revoke a token, and all tokens that it created.
+        """Revoke a token, and all tokens that the token created.
 
         You need each permission of the token.
         """

@@ -41,11 +41,12 @@ class Trial(ObservedModel):
     email: str = Field(description="E-mail address.")
     state: TrialState = Field(description="State.")
     ends_at: datetime = Field(description="End of the trial.")
-    purged_at: datetime = Field(description="Time when its data is deleted, unless it is converted.")
+    purged_at: datetime = Field(description="Time when Admit deletes the trial's data, unless the trial is converted.")
     most_endpoints: int = Field(description="Maximum number of endpoints.")
     most_authentications_a_day: int = Field(description="Maximum number of authentications per day.")
     over_since: datetime | None = Field(
-        description="Time since when it exceeds its authentications; null if it does not."
+        description="Time since when the trial exceeds the maximum number of authentications; null if the trial does "
+        "not."
     )
     created_at: datetime = Field(description="Creation time.")
 
@@ -55,7 +56,7 @@ class Trial(ObservedModel):
 
 class TrialConversion(Input):
     msp: str = Field(
-        "", max_length=63, examples=["acme"], description='Slug of the tenant\'s new MSP; "" to keep the current one.'
+        "", max_length=63, examples=["acme"], description='Slug of the tenant\'s new MSP; "" to keep the current MSP.'
     )
 
 
@@ -70,7 +71,7 @@ def list_trials(
     text: Annotated[str, Query(max_length=255, description="Part of the organisation or e-mail address.")] = "",
     state: Annotated[list[TrialState] | None, Query(description="State.")] = None,
 ) -> Page[Trial]:
-    """List trials, including converted ones."""
+    """List trials, including converted trials."""
     with access.read() as session:
         rows = trials.list_trials(session, span=paging.span, text=text, states=state or ())
         slugs = trials.slugs_by_tenant(session, rows)
@@ -88,7 +89,7 @@ def get_trial(access: Reads, tenant_id: _TenantId) -> Trial:
 def convert_trial(request: Request, access: Converts, tenant_id: _TenantId, body: TrialConversion) -> Trial:
     """Convert a trial to an ordinary tenant, without limits or end.
 
-    Ports, secret and rules stay the same. `msp` requires `member.manage` too, because that MSP's members get full
+    Ports, secret and rules stay unchanged. `msp` requires `member.manage` too, because that MSP's members get full
     access.
     """
     if body.msp:
@@ -108,7 +109,7 @@ def convert_trial(request: Request, access: Converts, tenant_id: _TenantId, body
 
 @router.post("/{tenant_id}/extend", operation_id="extendTrial")
 def extend_trial(access: Changes, tenant_id: _TenantId, body: TrialExtension) -> Trial:
-    """Extend a trial from its end, or from now if it has ended.
+    """Extend a trial from the end of the trial, or from now if the trial has ended.
 
     A tenant that the end suspended is resumed.
     """

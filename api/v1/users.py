@@ -37,7 +37,10 @@ class User(BaseModel):
     name: str = Field(description="Name in lower case.")
     disabled: bool = Field(description="Whether the user is disabled, which means rejected regardless of the policy.")
     groups: list[str] = Field(description="Group names.")
-    chap: bool = Field(description="Whether the password itself is stored too, encrypted, which CHAP requires.")
+    chap: bool = Field(
+        description="Whether Admit stores the password itself, encrypted, in addition to the hash. "
+        "CHAP requires the password itself."
+    )
     mschap: bool = Field(
         description="Whether the NT hash is stored too, encrypted, which MS-CHAP and PEAP require. Anyone "
         "with the hash can log in."
@@ -51,8 +54,8 @@ class UserPasswordInput(Input):
     password: _Password = Field(description="Password, 8 characters to 128 octets; never returned.")
     chap: bool | None = Field(
         None,
-        description="Whether to store the password itself too, encrypted, for CHAP; null to follow the "
-        "tenant's methods.",
+        description="Whether to store the password itself, encrypted, in addition to the hash. CHAP requires the "
+        "password itself. null to follow the tenant's methods.",
     )
     mschap: bool | None = Field(
         None,

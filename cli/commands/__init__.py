@@ -1,1 +1,1 @@
-"""Commands: each module with a click command named `command` is one, such as `tenant.py` for `./admit tenant`."""
+"""Commands: each module with a click command named `command`, such as `tenant.py` for `./admit tenant`."""

@@ -1,4 +1,4 @@
-"""Issue of a certificate with its key and PKCS#12 file, for `./admit cert issue`."""
+"""Issue of a certificate with key and PKCS#12 file, for `./admit cert issue`."""
 
 import os
 import re
@@ -62,7 +62,7 @@ def issue_certificate(
     p12_legacy: bool,
     as_json: bool,
 ) -> None:
-    """Issue a certificate and print its files, as in `./admit cert issue`."""
+    """Issue a certificate and print the paths of the files, as in `./admit cert issue`."""
     with translate_pki_errors():
         names = tuple(map(parse_san, sans))
         request = read_signing_request(csr.read_bytes()) if csr else None
@@ -153,7 +153,7 @@ def _report_removed_names(before: Certificate | None, after: Certificate) -> Non
 
 @contextmanager
 def _prepare_files(folder: Path, name: str) -> Iterator["_CertificateFiles"]:
-    """Handout for a certificate. If the block fails, deletes the folders that it created."""
+    """Handout for a certificate. If the block fails, deletes the new folders."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield _CertificateFiles(folder, name)
@@ -180,8 +180,9 @@ class _CertificateFiles:
             raise Refused(f"These files exist: {', '.join(taken)}.", place=str(folder), remedy="Use another folder.")
 
     def write(self, issued: certificates.IssuedCertificate, *, password: str | None, legacy: bool) -> dict[str, str]:
-        """Write the files and return paths by kind. Without a password, the PKCS#12 file gets a random one in its own
-        file.
+        """Write the files and return paths by kind.
+
+        Without a password, the PKCS#12 file gets a random password, which is in a separate file.
         """
         files = certificates.build_pem_files(issued)
         if issued.key is not None:

@@ -22,7 +22,7 @@ _File = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--key", type=_File, help="PEM file with the platform's public key from a trusted source.")
 @json_option
 def verify(file: Path, heads: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
-    """Verify FILE, an export of the audit log; exit status 1 if it was altered. Needs no database."""
+    """Verify FILE, an export of the audit log. Exit status 1 if FILE was altered. Needs no database."""
     # Imported here because it loads the database libraries.
     from nac.core.audit.verification import parse_known_head, verify_export
 

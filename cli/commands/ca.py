@@ -1,4 +1,4 @@
-"""`./admit ca`: commands with files of yours. Others are in `cli/remote/commands.toml`."""
+"""`./admit ca`: commands with files of yours. Other commands are in `cli/remote/commands.toml`."""
 
 import base64
 import io
@@ -31,8 +31,8 @@ def command() -> None:
 def import_(files: tuple[Path, ...], tenant: str, crl_url: str | None, ocsp_url: str | None, as_json: bool) -> None:
     """Trust the authorities in FILEs for devices of the tenant: PEM, DER or PKCS#7.
 
-    Include every authority that issues certificates to devices, and those above it up to the root. If one of them is
-    invalid, none is imported. Without URLs, status comes from the URLs in the device certificates
+    Include every authority that issues certificates to devices, and all authorities above up to the root. If one
+    authority is invalid, Admit imports none. Without URLs, status comes from the URLs in the device certificates
     (docs/reference/trust.md).
     """
     api = connect()
@@ -67,7 +67,7 @@ def _read(path: Path) -> str:
 def refresh(ctx: click.Context, authority: str | None, tenant: str, as_json: bool) -> None:
     """Fetch the status of certificates of the external AUTHORITY now, or of all external authorities.
 
-    Waits until the worker has fetched the lists and queried OCSP. Then shows the age of each list and any errors. Exit
+    Waits until the worker has fetched the lists and queried OCSP. Shows the age of each list and any errors. Exit
     status 1 if a fetch failed or no URL is known.
     """
     # Imported here because it loads the database libraries: the API does not report the queries of each certificate.

@@ -1,4 +1,4 @@
-"""`./admit cert`: commands with files of yours, or for all tenants. Others are in `cli/remote/commands.toml`."""
+"""`./admit cert`: commands with your files, or for all tenants. Other commands are in `cli/remote/commands.toml`."""
 
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ def command() -> None:
 @command.command()
 @tenant_option
 @click.option("--profile", type=click.Choice(_PROFILES), required=True, help="Purpose of the certificate.")
-@click.option("--name", required=True, help="Common name; for a server, its DNS name.")
+@click.option("--name", required=True, help="Common name; for a server, the DNS name.")
 @click.option(
     "--san",
     "sans",
@@ -68,8 +68,8 @@ def issue(**options: Any) -> None:  # noqa: ANN401 -- the options of `issue_cert
     NAME.p12           key, certificate, chain and root (PKCS#12)
     NAME.p12-password  the generated password of the PKCS#12 file
 
-    Admit does not keep a client's key or the key of a radsec-server, which is for your own RadSec listener.
-    A server's key stays in Admit for the cell.
+    Admit does not keep a client's key. Admit also does not keep the key of a radsec-server, the profile for your own
+    RadSec listener. A server's key stays in Admit for the cell.
 
     With --endpoint or --user, `cert revoke --all-of-endpoint` or `--all-of-user` includes the certificate.
     """
@@ -86,7 +86,7 @@ def issue(**options: Any) -> None:  # noqa: ANN401 -- the options of `issue_cert
     type=click.IntRange(1, 36525),
     default=60,
     show_default=True,
-    help="List certificates that expire within this many days.",
+    help="Maximum number of days until the end of a certificate.",
 )
 @click.option(
     "--kind",
@@ -99,7 +99,7 @@ def issue(**options: Any) -> None:  # noqa: ANN401 -- the options of `issue_cert
 def expiring(slug: str | None, days: int, kinds: tuple[str, ...], as_json: bool) -> None:
     """List authorities and certificates that end soon and have no successor, earliest first.
 
-    For what to do, see "Expiry warnings" in docs/reference/pki.md.
+    See "Expiry warnings" in docs/reference/pki.md for the next steps.
     """
     api, now = connect(), utc_now()
     tenants = () if slug else list_items(api, "list-discovered-tenants", status=["active", "suspended"])

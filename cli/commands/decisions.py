@@ -44,9 +44,10 @@ _Decision = Mapping[str, Any]
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of decisions.")
 @json_option
 def command(tenant: str, since: datetime | None, limit: int, as_json: bool, **criteria: str | bool | None) -> None:
-    """List decisions with their reasons, newest first, and advice for rejects.
+    """List decisions with reasons, newest first, and advice for rejects.
 
-    A search by NAS, site or permitting rule reads the whole log. With --since, it ends earlier.
+    A search by NAS, site or permitting rule reads the whole log. With --since, the search reads only the log after that
+    time.
     """
     found = list_items(
         connect(),

@@ -38,7 +38,7 @@ def command() -> None:
     "--device-folder",
     default="/etc/admit",
     show_default=True,
-    help="Folder of these files, device.pem and device.key on a Linux device.",
+    help="Folder on a Linux device with the downloaded files, device.pem and device.key.",
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Output folder.")
 @json_option

@@ -1,4 +1,4 @@
-"""`./admit export`: commands that wait or copy files. Others are in `cli/remote/commands.toml`."""
+"""`./admit export`: commands that wait or copy files. Other commands are in `cli/remote/commands.toml`."""
 
 import os
 import time
@@ -35,7 +35,7 @@ def command() -> None:
 @tenant_option
 @click.option("--log", type=click.Choice(_LOGS), required=True, help="Log to export.")
 @click.option("--since", type=SinceType(), required=True, help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
-@click.option("--until", type=SinceType(), help="End (exclusive), in the same formats (default now).")
+@click.option("--until", type=SinceType(), help="End (exclusive), in the formats of --since (default now).")
 @click.option(
     "--format", "form", type=click.Choice(_FORMATS), default="csv", show_default=True, help="Format of the files."
 )
@@ -44,7 +44,7 @@ def command() -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="New or empty folder for the files; waits for the export.",
 )
-@click.option("--wait", is_flag=True, help="Wait until the export ends; exit status 1 if it fails.")
+@click.option("--wait", is_flag=True, help="Wait until the export ends; exit status 1 if the export fails.")
 @json_option
 def start(
     tenant: str,
@@ -56,7 +56,7 @@ def start(
     wait: bool,
     as_json: bool,
 ) -> None:
-    """Start an export of a log. The worker runs it; export show displays its progress."""
+    """Start an export of a log. The worker runs the export; `export show` displays the progress."""
     if output is not None:
         _require_empty(output)
     api = connect()
@@ -81,7 +81,7 @@ def start(
 @click.argument("export_id", metavar="ID", type=int)
 @json_option
 def download_path(tenant: str, export_id: int, as_json: bool) -> None:
-    """Print the folder with the files of the export ID and their manifest.json."""
+    """Print the folder with the files and the manifest.json of the export ID."""
     api = connect()
     job = call_operation(api, "get-export", tenant=tenant, export=export_id)
     _require_done(job)

@@ -1,4 +1,7 @@
-"""`./admit identity-source`: commands that read settings from files. Others are in `cli/remote/commands.toml`."""
+"""`./admit identity-source`: commands that read settings from files.
+
+Other commands are in `cli/remote/commands.toml`.
+"""
 
 import json
 from collections.abc import Iterable

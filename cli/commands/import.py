@@ -46,7 +46,7 @@ _FORMATS = (
     type=click.Choice(("refuse", "leave-out")),
     default="refuse",
     show_default=True,
-    help="If a line is invalid: import nothing, or skip only this line.",
+    help="If a line is invalid: import nothing, or skip only the invalid line.",
 )
 @json_option
 def command(

@@ -47,7 +47,7 @@ def _logs(layout: Layout) -> dict[str, Path]:
 
 
 class Tail:
-    """Reads new lines of a log file, also after rotation, when the path names another file or a shorter one."""
+    """Reads new lines of a log file, also after rotation, when the path names another or a shorter file."""
 
     def __init__(self, path: Path, prefix: str) -> None:
         self._path = path

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 def command() -> None:
     """Manage NASes of a tenant: switches, access points, controllers.
 
-    Admit also answers unregistered NASes. They belong to the tenant's default site.
+    Admit also answers unregistered NASes. Unregistered NASes belong to the tenant's default site.
     """
 
 
 @command.command("vendors")
 @json_option
 def vendors(as_json: bool) -> None:
-    """List vendors, with the attributes of each result or why it is not supported.
+    """List vendors, with the attributes of each result, or the reason why the vendor does not support the result.
 
     --vendor accepts any name in the list, in upper or lower case. Other NASes use "default".
     """

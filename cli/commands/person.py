@@ -9,7 +9,7 @@ from cli.remote.local_api import connect
 
 @click.group()
 def command() -> None:
-    """Manage administrators' accounts. Their roles are managed by `./admit member`."""
+    """Manage administrators' accounts. To manage roles of administrators, use `./admit member`."""
 
 
 @command.command()
@@ -17,7 +17,7 @@ def command() -> None:
 @click.option("--name", default="", help="Display name.")
 @json_option
 def add(email: str, name: str, as_json: bool) -> None:
-    """Create the account EMAIL, and a link to set its password. The link is displayed only once."""
+    """Create the account EMAIL, and a link to set the password. The link is displayed only once."""
     api = connect()
     person = call_operation(api, "create-person", email=email, name=name)
     link = call_operation(api, "create-password-link", person_id=person["id"], mail=False)

@@ -1,4 +1,4 @@
-"""`./admit policy`: commands that read files or explain results. Others are in `cli/remote/commands.toml`."""
+"""`./admit policy`: commands that read files or explain results. Other commands are in `cli/remote/commands.toml`."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 # RADIUS dictionaries of this machine, which radiusd of `./admit up` uses.
 _DICTIONARY = Path("/usr/share/freeradius/dictionary")
-slug_option = click.option("--slug", "-s", default="", help="Slug of the policy; optional if the tenant has only one.")
+slug_option = click.option(
+    "--slug", "-s", default="", help="Slug of the policy; optional if the tenant has only one policy."
+)
 site_option = click.option("--site", metavar="SLUG", help="Site whose time zone and fallback apply.")
 document_argument = click.argument("file", type=click.File("rb"))
 
@@ -48,7 +50,8 @@ def _find_slug(api: ApiClient, tenant: str, slug: str) -> str:
 def validate(file: BinaryIO, tenant: str | None, as_json: bool) -> None:
     """Validate FILE and store nothing.
 
-    Without a tenant, checks only the format and the dictionaries of the radiusd on this machine.
+    Without a tenant, the command checks only the format, and the attributes against the dictionaries of the radiusd on
+    this machine.
     """
     if tenant is not None:
         _check(file, tenant, as_json=as_json)
@@ -83,7 +86,10 @@ def _read_installed_dictionary() -> "ReplyDictionary | None":
 @tenant_option
 @json_option
 def check(file: BinaryIO, tenant: str, as_json: bool) -> None:
-    """Check FILE against the tenant's groups, sites and the dictionaries of its cell. Stores nothing."""
+    """Check FILE against the tenant's groups, the tenant's sites and the dictionaries of the tenant's cell.
+
+    Stores nothing.
+    """
     _check(file, tenant, as_json=as_json)
 
 
@@ -110,13 +116,13 @@ def _tell_valid(found: Row, *, as_json: bool) -> None:
 @document_argument
 @tenant_option
 @slug_option
-@click.option("--name", default="", help="Display name of a new policy (default its slug).")
+@click.option("--name", default="", help="Display name of a new policy (default the slug).")
 @click.option("--comment", default="", help="Summary of the change.")
 @json_option
 def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_json: bool) -> None:
     """Save FILE as the draft of a policy, and create the policy if needed.
 
-    The draft is not in force until you publish it.
+    The draft is not in force until you publish the draft.
     """
     with report_mistakes():
         text = read_text(file)
@@ -142,7 +148,7 @@ def _version_row(version: Row) -> Row:
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--version", "number", type=int, help="Version (default the one in force, or the newest).")
+@click.option("--version", "number", type=int, help="Version (default the version in force, or the newest version).")
 @json_option
 def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
     """Print the document of a version. With --json, also the version's data."""
@@ -222,7 +228,7 @@ def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_jso
 @click.option("--comment", default="", help="Why.")
 @json_option
 def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -> None:
-    """Publish an earlier version again, as a new version. Its tests must pass; no replay is required."""
+    """Publish an earlier version again, as a new version. The tests of the version must pass. No replay is required."""
     api = connect()
     slug = _find_slug(api, tenant, slug)
     with _report_refusals(as_json=as_json):
@@ -254,10 +260,10 @@ def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
 @tenant_option
 @slug_option
 @click.option("--file", type=click.File("rb"), help="File with the document to test, instead of the newest version.")
-@click.option("--version", "number", type=int, help="Version to test (default the newest).")
+@click.option("--version", "number", type=int, help="Version to test (default the newest version).")
 @json_option
 def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_json: bool) -> None:
-    """Run the tests of a policy. Exit status 1 if one fails, 2 if the policy is invalid."""
+    """Run the tests of a policy. Exit status 1 if a test fails, 2 if the policy is invalid."""
     with report_mistakes():
         document = read_document(file)
     result = call_operation(
@@ -302,7 +308,7 @@ def _hits_row(row: Row) -> Row:
 @tenant_option
 @slug_option
 @click.option("--draft", type=click.File("rb"), help="File with the document to replay.")
-@click.option("--version", "number", type=int, help="Version to replay (default the newest).")
+@click.option("--version", "number", type=int, help="Version to replay (default the newest version).")
 @click.option("--days", type=click.IntRange(min=1), required=True, help="Days of requests up to now.")
 @site_option
 @click.option(
@@ -327,8 +333,8 @@ def replay(
 ) -> None:
     """Replay recorded requests with a draft, and show the differences in groups with counts and examples.
 
-    Includes the sites of the policy, or only --site. Requests without a policy decision, such as failed logins, are
-    counted but not replayed. Exit status 2 if the draft has mistakes.
+    The replay includes the sites of the policy, or only --site. Admit counts requests without a policy decision, such
+    as failed logins, but does not replay these requests. Exit status 2 if the draft has mistakes.
     """
     with report_mistakes():
         document = read_document(draft)
@@ -379,11 +385,10 @@ def simulate(
 ) -> None:
     """Simulate a policy's decision about one request. Stores nothing and admits no device.
 
-    Uses --draft, the policy in force or the policy of the site. The default site is that of the NAS. Attributes have
-    the same names as in conditions. RADIUS attributes can also have their RADIUS names (NAS-Identifier). Missing
-    values are derived from
-    the packet and from stored data of the NAS, the endpoint `mac` and the user `user.name`. Exit status 0 for permit
-    and deny, 2 if the request or policy has mistakes.
+    Uses --draft, the policy in force or the policy of the site. The default site is the site of the NAS. Attributes
+    have the names that conditions use. RADIUS attributes can also have the names from RADIUS (NAS-Identifier). Missing
+    values are derived from the packet and from stored data of the NAS, the endpoint `mac` and the user `user.name`.
+    Exit status 0 for permit and deny, 2 if the request or policy has mistakes.
     """
     if (request_file is None) == (decision is None):
         raise click.UsageError("Use either --request or --decision.")
@@ -413,7 +418,7 @@ def simulate(
 @command.command()
 @json_option
 def attributes(as_json: bool) -> None:
-    """List the attributes for conditions, with their values if there are only a few.
+    """List the attributes for conditions, with the values of an attribute that has only a few.
 
     For the operators, see docs/reference/policy.md.
     """
@@ -441,7 +446,7 @@ def attributes(as_json: bool) -> None:
 
 
 def _group_by_operators(all_attributes: "Iterable[PolicyAttribute]") -> dict[Sequence[str], dict[str, None]]:
-    """Return the kinds of attributes by their operators, and attributes with more operators than their kind."""
+    """Return the kinds of attributes by operators, and the attributes that have more operators than the kind."""
     from nac.engine.operators import list_operators
 
     kinds: dict[Sequence[str], dict[str, None]] = {}

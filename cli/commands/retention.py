@@ -1,4 +1,4 @@
-"""`./admit retention`: commands that warn about lost data. Others are in `cli/remote/commands.toml`."""
+"""`./admit retention`: commands that warn about lost data. Other commands are in `cli/remote/commands.toml`."""
 
 import re
 from typing import Any, cast

@@ -28,9 +28,11 @@ def list_(as_json: bool) -> None:
 @command.command()
 @click.argument("snippet")
 @tenant_option
-@click.option("--site", default="", metavar="SLUG", help="Site in the first remark.")
+@click.option("--site", default="", metavar="SLUG", help="Site, which the first remark of the snippet names.")
 @click.option("--nas", default="", help="Name, address or identifier of the NAS.")
-@click.option("--reveal-secret", is_flag=True, help="Include the shared secret. The audit log records this.")
+@click.option(
+    "--reveal-secret", is_flag=True, help="Include the shared secret. The audit log records the view of the secret."
+)
 @json_option
 def show(snippet: str, tenant: str, site: str, nas: str, reveal_secret: bool, as_json: bool) -> None:
     """Show SNIPPET with the tenant's values."""

@@ -39,7 +39,7 @@ class Row:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Show every process and the cell. Exit status 1 if one is unhealthy."""
+    """Show every process and the cell. Exit status 1 if a process or the cell is unhealthy."""
     layout = find_layout()
     states = Supervisor(layout).states() if layout else {}
     if layout is None or not states:
@@ -124,7 +124,7 @@ def _show_alarms(alarms: list[dict[str, str]], *, indent: str) -> None:
 
 
 def _show_counters(whose: str, pid: int | None, counters: dict[str, int]) -> None:
-    """Print the counters that are not 0. A process counts since its last start."""
+    """Print the counters that are not 0. The counters of a process begin at the last start of the process."""
     began = started_at(pid) if pid else 0
     since = f", at {datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M:%S} UTC" if began else ""
     click.echo(f"  counted since the last start of {whose}{since}")

@@ -1,4 +1,4 @@
-"""`./admit tenant`: commands of several operations, and the purge. Others are in `cli/remote/commands.toml`."""
+"""`./admit tenant`: commands of several operations, and the purge. Other commands are in `cli/remote/commands.toml`."""
 
 from datetime import timedelta
 from typing import Any
@@ -28,7 +28,7 @@ def command() -> None:
 @command.command()
 @click.argument("slug")
 @click.option("--name", help="Display name (default SLUG).")
-@click.option("--msp", metavar="SLUG", help="The tenant's MSP (default if there is only one).")
+@click.option("--msp", metavar="SLUG", help="The tenant's MSP (default the only MSP).")
 @click.option("--place", metavar="LABEL", help="Label of the cell.")
 @click.option(
     "--policy",
@@ -39,7 +39,7 @@ def command() -> None:
 )
 @json_option
 def create(slug: str, name: str | None, msp: str | None, place: str | None, policy: str, as_json: bool) -> None:
-    """Create the tenant SLUG, and show it with its RADIUS secret."""
+    """Create the tenant SLUG, and show the tenant with the RADIUS secret."""
     api = connect()
     msp_id = str(require_msp(api, msp))
     call_operation(api, "create-tenant", slug=slug, name=name, msp=msp_id, place=place, policy=policy)
@@ -47,7 +47,7 @@ def create(slug: str, name: str | None, msp: str | None, place: str | None, poli
 
 
 def require_msp(api: ApiClient, slug: str | None) -> MspId:
-    """Id of the MSP; without a slug, of the only one."""
+    """Id of the MSP; without a slug, the id of the only MSP."""
     if slug is not None:
         return MspId(UUID(call_operation(api, "get-msp", msp=slug)["id"]))
     found = [msp for msp in list_items(api, "list-msps") if msp["slug"] != _TRIALS]
@@ -63,7 +63,7 @@ def require_msp(api: ApiClient, slug: str | None) -> MspId:
 @click.argument("slug")
 @json_option
 def show(slug: str, as_json: bool) -> None:
-    """Show the tenant SLUG, including its RADIUS secret. The audit log records this."""
+    """Show the tenant SLUG, including the RADIUS secret. The audit log records the view of the secret."""
     _show_with_secret(connect(), slug, as_json=as_json)
 
 
@@ -77,7 +77,7 @@ def _show_with_secret(api: ApiClient, slug: str, *, as_json: bool) -> None:
 @click.argument("slug")
 @json_option
 def resume(slug: str, as_json: bool) -> None:
-    """Resume a suspended tenant or restore a deleted one."""
+    """Resume a suspended tenant or restore a deleted tenant."""
     api = connect()
     deleted = list_items(api, "list-discovered-tenants", text=slug, status=["deleting"])
     tenant = next((each for each in deleted if each["slug"] == slug), None)
@@ -91,17 +91,17 @@ def resume(slug: str, as_json: bool) -> None:
 @command.command()
 @click.argument("slug")
 @click.option(
-    "--purge", is_flag=True, help="Also delete its data permanently: certificates, endpoints, users, policies."
+    "--purge", is_flag=True, help="Also delete the tenant's data permanently: certificates, endpoints, users, policies."
 )
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @click.option(
     "--days",
     type=click.IntRange(1, _MAX_DELETION_DAYS),
-    help="Days until the worker writes a tenant file and purges the tenant (default: only --purge deletes its data).",
+    help="Days until the worker writes a tenant file and purges the tenant (default: only --purge deletes the data).",
 )
 @json_option
 def delete(slug: str, purge: bool, yes: bool, days: int | None, as_json: bool) -> None:
-    """Delete the tenant SLUG: its service stops immediately. With --purge, also delete its data."""
+    """Delete the tenant SLUG: the tenant's service stops immediately. With --purge, also delete the tenant's data."""
     # Imported here because they load the database libraries. The API neither purges immediately nor keeps data forever.
     from cli.command_context import CommandContext
     from nac.onboarding.tenant_purge import purge_tenant

@@ -1,4 +1,4 @@
-"""`./admit tenant-file`: reads and writes files of yours without an upload, whatever their size."""
+"""`./admit tenant-file`: reads and writes your files of any size without an upload."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ _passphrase_option = click.option(
 
 @click.group()
 def command() -> None:
-    """Export a tenant to one file, or create one from a file (docs/how-to/tenants.md)."""
+    """Export a tenant to one file, or create a tenant from a file (docs/how-to/tenants.md)."""
 
 
 def _passphrase(file: Path | None) -> str:
@@ -62,14 +62,16 @@ def export(slug: str, out: Path, passphrase_file: Path | None, logs: bool, as_js
 @command.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--slug", required=True, help="Slug of the new tenant.")
-@click.option("--msp", metavar="SLUG", help="MSP of the new tenant (default if there is only one).")
+@click.option("--msp", metavar="SLUG", help="MSP of the new tenant (default the only MSP).")
 @_passphrase_option
-@click.option("--keep-authorities", is_flag=True, help="Keep the authorities' ids, which their certificates contain.")
+@click.option(
+    "--keep-authorities", is_flag=True, help="Keep the authorities' ids, which certificates of the authorities contain."
+)
 @json_option
 def import_(
     file: Path, slug: str, msp: str | None, passphrase_file: Path | None, keep_authorities: bool, as_json: bool
 ) -> None:
-    """Create a new tenant from FILE. If an error occurs, nothing is created.
+    """Create a new tenant from FILE. If an error occurs, Admit creates nothing.
 
     A file written before a purge needs no passphrase on this installation.
     """

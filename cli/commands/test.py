@@ -42,7 +42,7 @@ _CHECKS: dict[str, tuple[str, ...]] = {
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--faults", is_flag=True, help="Run only the fault tests, including the long ones.")
+@click.option("--faults", is_flag=True, help="Run only the fault tests, including long fault tests.")
 @click.option("--long", "with_long", is_flag=True, help="Include tests that take minutes, and all examples.")
 @click.option("--quick", is_flag=True, help="Run the linters and the quick tests, which take at most 90 s on 2 cores.")
 @click.option("--no-install", is_flag=True, help="Report missing packages without installing them.")
@@ -51,9 +51,9 @@ _CHECKS: dict[str, tuple[str, ...]] = {
 def command(
     ctx: click.Context, faults: bool, with_long: bool, quick: bool, no_install: bool, pytest_arguments: tuple[str, ...]
 ) -> None:
-    """Run the linters and the tests. With --faults or PYTEST_ARGUMENTS, run only those tests.
+    """Run the linters and the tests. With --faults or PYTEST_ARGUMENTS, run only the tests that you name.
 
-    --quick also runs test files that have uncommitted changes, and those of PYTEST_ARGUMENTS.
+    --quick also runs test files that have uncommitted changes, and the test files of PYTEST_ARGUMENTS.
     """
     if quick and (faults or with_long):
         raise click.UsageError(
@@ -76,7 +76,7 @@ def command(
 
 
 def _runs(faults: bool, with_long: bool, quick: bool, arguments: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the pytest runs: name and arguments of each."""
+    """Return the pytest runs: name and arguments of each run."""
     if quick:
         return {"quick tests": [*_QUICK, *quick_files(), *arguments]}
     if faults:
@@ -88,7 +88,7 @@ def _runs(faults: bool, with_long: bool, quick: bool, arguments: tuple[str, ...]
 
 
 def _failed_checks() -> list[str]:
-    """Run all linters in parallel, because the slowest uses one processor.
+    """Run all linters in parallel, because the slowest linter uses only one processor.
 
     Return the names of the linters that fail.
     """
@@ -115,7 +115,7 @@ def _passes(name: str, check: tuple[str, ...]) -> bool:
 
 @contextmanager
 def _byte_code_made() -> Iterator[None]:
-    """Compile byte code on another processor while the block runs. Otherwise each test worker would compile it.
+    """Compile byte code on another processor while the block runs. Otherwise each test worker would compile the code.
 
     Files that do not compile fail later, in the tests.
     """

@@ -37,7 +37,7 @@ def make(
     days: int,
     as_json: bool,
 ) -> None:
-    """Create the token NAME with --role, --permission or both. It is displayed only once."""
+    """Create the token NAME with --role, --permission or both options. Admit displays the token only once."""
     if tenant and msp:
         raise InvalidInput(
             "--tenant and --msp cannot be combined.", place="--msp", remedy="Use only --tenant or only --msp."

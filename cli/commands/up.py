@@ -57,7 +57,7 @@ def command(
 
 
 def _show_demo(started: startup.StartResult, progress: Progress) -> None:
-    """Run the demo's checks, or show their last results if every process already ran.
+    """Run the demo's checks, or show the last results of the checks if every process already ran.
 
     Failed checks do not change the exit status.
     """

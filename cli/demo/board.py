@@ -158,7 +158,7 @@ def compare_result(check: Check, seen: Observation, evidence: Evidence) -> Check
 
 
 def _reason(check: Check, evidence: Evidence) -> str:
-    """Return the actual reason, and the number of records if it is not the expected number."""
+    """Return the actual reason, and the number of records if the number is not as expected."""
     reasons = " and ".join(dict.fromkeys(decision.reason for decision in evidence.decisions))
     if evidence.count == check.records:
         return reasons
@@ -217,5 +217,5 @@ def describe_enrolment(domain: CommandContext, tenant: DemoTenant) -> dict[str, 
 
 
 def relative_to_checkout(path: Path) -> str:
-    """Return the path relative to the checkout, if it is below the checkout."""
+    """Return the path relative to the checkout, if the path is below the checkout."""
     return str(path.relative_to(CHECKOUT) if path.is_relative_to(CHECKOUT) else path)

@@ -81,7 +81,7 @@ def _summary(board: Board) -> Iterator[str]:
 
 
 def render_differences(board: Board) -> str:
-    """Return a text after a start: Admit runs, these results differ, and how to reset the demo."""
+    """Return a text after a start: Admit runs, the results that differ, and how to reset the demo."""
     wrong = [f"  {row.tenant}, {row.name}, {row.sent}" for row in board.rows if not row.ok]
     return "\n".join(
         (
@@ -126,7 +126,7 @@ def eapol_command(tenant: dict[str, Any]) -> str:
 
 
 def curl_command(api_url: str, tenant: dict[str, Any]) -> str:
-    """Return a command that lists the tenant's devices as its administrator."""
+    """Return a command that lists the tenant's devices as the tenant's administrator."""
     address = f"{api_url}/v1/tenants/{tenant['slug']}/endpoints"
     return shlex.join(["curl", "-s", "-H", f"Authorization: Bearer {tenant['api_token']}", address])
 

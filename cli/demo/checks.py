@@ -1,4 +1,4 @@
-"""Definition of a check, and the texts of its results."""
+"""Definition of a check, and the texts of results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

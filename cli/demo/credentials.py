@@ -1,4 +1,7 @@
-"""Certificates of the demo as files. Admit does not store the keys, so it issues missing or invalid files again."""
+"""Certificates of the demo as files.
+
+Admit does not store the keys, so the demo issues missing or invalid files again.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +29,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Certificate of a supplicant with its chain and key, in PEM."""
+    """Certificate of a supplicant with chain and key, in PEM."""
 
     identity: str
     certificate: Path
@@ -35,7 +38,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class CertificatePlan:
-    """A certificate that each tenant gets. Its validity is in days from issue; None for the default of the profile."""
+    """A certificate that each tenant gets. The validity is in days from issue; None for the default of the profile."""
 
     stem: str
     profile: str = "eap-client-device"
@@ -65,7 +68,7 @@ CERTIFICATE_PLANS = (DEVICE, REVOKED, EXPIRED, NOT_YET_VALID, WRONG_USAGE)
 
 @dataclass(frozen=True, slots=True)
 class CredentialIssuer:
-    """Issues certificates of one tenant and writes them to its folder."""
+    """Issues certificates of one tenant and writes the certificates to the tenant's folder."""
 
     session: Session
     tenant_id: TenantId
@@ -80,7 +83,7 @@ class CredentialIssuer:
         return Credential(name, self.folder / f"{plan.stem}.pem", self.folder / f"{plan.stem}.key")
 
     def ensure(self, plan: CertificatePlan, writer: FileWriter) -> bool:
-        """Write the files of the certificate unless they are valid. Returns whether a certificate was issued."""
+        """Write the files of the certificate unless the files are valid. Returns whether a certificate was issued."""
         credential = self.credential(plan)
         row = self._find(credential)
         issued = None
@@ -150,7 +153,7 @@ def _require_row(row: Certificate | None) -> Certificate:
 
 
 def read_matching_certificate(credential: Credential) -> x509.Certificate | None:
-    """Return the certificate in the file, if it matches the key file."""
+    """Return the certificate in the file, if the certificate matches the key file."""
     try:
         certificate = x509.load_pem_x509_certificates(credential.certificate.read_bytes())[0]
         key = load_key(credential.key.read_bytes())
@@ -160,7 +163,7 @@ def read_matching_certificate(credential: Credential) -> x509.Certificate | None
 
 
 def ensure_unknown_device(folder: Path, writer: FileWriter, now: datetime) -> Credential:
-    """Create a certificate of an authority that no tenant trusts, unless its files exist."""
+    """Create a certificate of an authority that no tenant trusts, unless the files exist."""
     credential = Credential("laptop.nowhere.example", folder / "laptop.pem", folder / "laptop.key")
     certificate = read_matching_certificate(credential)
     if certificate is not None and certificate.not_valid_after_utc > now + _DAY:

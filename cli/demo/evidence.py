@@ -1,6 +1,6 @@
 """Rows that the demo's requests produced, read from PostgreSQL in the tenant's scope.
 
-The requests of a check contain its mark in NAS-Port-Id and Acct-Session-Id.
+The requests of a check contain a unique text, the mark of the check, in NAS-Port-Id and Acct-Session-Id.
 """
 
 import time

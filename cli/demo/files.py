@@ -1,4 +1,7 @@
-"""Files of the demo. They belong to the user of the command, and are written after the database transaction."""
+"""Files of the demo. The files belong to the user of the command.
+
+The demo writes the files after the database transaction.
+"""
 
 import os
 from pathlib import Path
@@ -9,7 +12,7 @@ from nac.kit.private_files import write_private
 
 
 def file_owner() -> Account | None:
-    """Return the owner of the demo's files: with sudo, the user who called it."""
+    """Return the owner of the demo's files: with sudo, the user who called sudo."""
     name = os.environ.get("SUDO_USER")
     return find_account(name) if name and is_root() else None
 
@@ -24,7 +27,7 @@ class FileWriter:
         self._pending[path] = content if isinstance(content, str) else content.decode()
 
     def write(self) -> None:
-        """Write changed files, readable only by their owner."""
+        """Write changed files, which only the owner can read."""
         account = file_owner()
         for path, content in self._pending.items():
             make_folder(path.parent, owner=account, mode=0o700)
@@ -34,7 +37,7 @@ class FileWriter:
 
 
 def read_text(path: Path) -> str:
-    """Return the content of the file; "" if it does not exist."""
+    """Return the content of the file; "" if the file does not exist."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -40,7 +40,7 @@ def show_board(board: Board, *, as_json: bool) -> int:
 
 
 def show_last_board(settings: Settings) -> bool:
-    """Show the last board, if it exists and had no differences. Returns whether it did."""
+    """Show the last board, if a board exists and had no differences. Returns whether a board was shown."""
     board = read_last_board(settings)
     if board is None or not board.ok:
         return False
@@ -49,7 +49,7 @@ def show_last_board(settings: Settings) -> bool:
 
 
 def remove_tenants(domain: CommandContext) -> None:
-    """Delete the tenants of the demo's MSP, but not tenants of other MSPs with these names."""
+    """Delete the tenants of the demo's MSP, but not tenants of other MSPs with the names of demo tenants."""
     for slug in TENANTS:
         if _is_ours(domain, slug):
             with domain.tenant(slug) as (session, tenant_id):

@@ -1,4 +1,4 @@
-"""The demo's policy and its VLANs."""
+"""The demo's policy, and the VLANs of the policy."""
 
 PRINTER_VLAN = "20"
 DEVICE_VLAN = "30"

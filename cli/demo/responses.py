@@ -32,7 +32,8 @@ class RadiusResponse:
     def vlan(self) -> str:
         """Return the VLAN of the switch port. RFC 3580 3.31 requires three attributes with one tag.
 
-        Returns "" without these attributes, and "broken" if one is missing, repeated, or has another tag or type.
+        Returns "" without the three attributes, and "broken" if an attribute is missing, repeated, or has another tag
+        or type.
         """
         tunnel = [(name, value) for name, value in self.attributes if name.partition(":")[0] in _TUNNEL]
         if not tunnel:
@@ -80,7 +81,7 @@ def _from_eapol(name: str, value: str) -> tuple[str, str]:
 
 
 def parse_radclient_output(output: str) -> RadiusResponse | None:
-    """Return the response in the output of `radclient -x`; None if there was no response."""
+    """Return the response in the output of `radclient -x`; None without a response."""
     code, attributes = "", []
     for line in output.splitlines():
         if head := _RADCLIENT_CODE.match(line):

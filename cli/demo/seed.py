@@ -110,7 +110,7 @@ class Demo:
 
 
 def seed(domain: CommandContext) -> Demo:
-    """Create missing objects and wait until the cells use them. Repeated calls change nothing."""
+    """Create missing objects and wait until the cells use the objects. Repeated calls change nothing."""
     now = utc_now()
     root = domain.settings.var_dir / "demo"
     for slug in TENANTS:
@@ -230,7 +230,7 @@ def _server(domain: CommandContext, session: Session, tenant_id: TenantId) -> Ra
 
 
 class _TenantSeeder:
-    """Creates the objects of one tenant, in its scope."""
+    """Creates the objects of one tenant, in the tenant's scope."""
 
     def __init__(self, session: Session, domain: CommandContext, tenant_id: TenantId) -> None:
         self._session = session
@@ -265,7 +265,7 @@ class _TenantSeeder:
     def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: FileWriter) -> str:
         """Create the user if missing, and return the password. Only a file has the password.
 
-        If it is missing, set a new password.
+        If the file is missing, set a new password.
         """
         file = folder / f"{name}.password"
         known, password = read_text(file).strip(), secrets.token_hex(8)

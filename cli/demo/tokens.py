@@ -1,4 +1,7 @@
-"""API tokens of the demo. Only files have their text, so missing or invalid tokens are created again."""
+"""API tokens of the demo.
+
+Only files have the text of the tokens, so the demo creates missing or invalid tokens again.
+"""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Results of eapol_test (a supplicant) and radclient (a NAS), and one packet that both tools cannot send."""
+"""Results of eapol_test (a supplicant) and radclient (a NAS), and one packet that neither tool can send."""
 
 import ipaddress
 import os

@@ -14,18 +14,18 @@ A line is `verb = "operationId word..."`. A word is one of:
 * `--flag>operationId`: a flag that calls another operation.
 * `--flag=field:value`: a flag that sets this value. `field=value`: a fixed value, or the default of flags.
 * `^field=listNouns.name:id`: the value of the field is the `id` of the item with this `name`. Without `:id`, the value
-  is the name itself. If people omit the value, it is the only item of the list.
+  is the name itself. If people omit the value, the command uses the only item of the list.
 * `?field`: the exit status is 1 unless this field of the result is true.
 * `&`: the command waits until the started job ends.
 * `~`: the command waits until radiusd runs with the change. `~field`: only if the field is given.
 * `!`: the command asks for confirmation.
 
-If `|` separates several operations, the command calls the first with all values for its path and required fields, or
-the last.
-`{owner}` stands for three operations: with Tenant, with Msp and with Platform in its place.
+If `|` separates several operations, the command calls the first operation with all values for the path and the required
+fields, or the last operation. `{owner}` stands for three operations: with Tenant, with Msp and with Platform in place
+of `{owner}`.
 
-The verb `command` makes the noun itself a command, such as `usage`. A noun of two words, such as `retention hold`, is
-a group within the group of its first word. Options of a noun apply to all of its commands.
+The verb `command` makes the noun itself a command, such as `usage`. A noun of two words, such as `retention hold`, is a
+group within the group of the first word. Options of a noun apply to all commands of the noun.
 """
 
 import json
@@ -126,7 +126,7 @@ def _noun(told: Mapping[str, Any]) -> Noun:
 
 
 def parse_alias(line: str, common: str = "", columns: tuple[str, ...] = ()) -> Alias:
-    """Parse a line of the table; `common` has the options of its noun."""
+    """Parse a line of the table; `common` has the options of the noun."""
     line, _, text = line.partition(" # ")
     operation, *words = f"{line} {common}".split()
     arguments: list[Argument] = []

@@ -18,9 +18,9 @@ from nac.kit.errors import InvalidInput
 
 
 def choose_operation(operations: Sequence[Operation], alias: Alias, given: Mapping[str, Any]) -> Operation:
-    """Return the operation of the flag, or the first with all its required values.
+    """Return the operation of the flag, or the first operation with all required values.
 
-    Raises InvalidInput if it does not accept all values.
+    Raises InvalidInput if the operation does not accept all values.
     """
     flag = next((name for name in alias.calls if given.get(name_variable_of_flag(name))), "")
     by_name = {operation.name: operation for operation in operations}

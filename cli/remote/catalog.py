@@ -1,6 +1,6 @@
 """The operations of this checkout's API and the short commands, in a file that loads within milliseconds.
 
-Admit creates the file from the code at the first use and after each change of the code. This takes seconds.
+Admit creates the file from the code at the first use and after each change of the code. The creation takes seconds.
 """
 
 import gc
@@ -32,7 +32,7 @@ _SOURCES: Final = ("api", "nac", "pki", "cli")
 
 
 class Operations(Mapping[str, Operation]):
-    """Operations by name. Each is built on access, because a command needs only one operation."""
+    """Operations by name. An operation is built on access, because a command needs only one operation."""
 
     def __init__(self, rows: Mapping[str, Any]) -> None:
         self._rows = rows
@@ -67,7 +67,7 @@ class Catalog:
     def nouns(self) -> dict[str, str]:
         """Return the help by noun.
 
-        A noun of several words, such as `retention hold`, is a group within the group of its first word.
+        A noun of several words, such as `retention hold`, is a group within the group of the first word.
         """
         return {name: noun["help"] for name, noun in self._nouns.items()}
 
@@ -85,7 +85,7 @@ class Catalog:
         return noun in self._nouns and verb in self._nouns[noun]["commands"]
 
     def usage(self, operation: str) -> str:
-        """First short command of the operation, with its arguments in capitals; "" if it has none."""
+        """First short command of the operation, with arguments in capitals; "" without a short command."""
         for noun, row in self._nouns.items():
             for verb, each in row["commands"].items():
                 if operation in each["operations"]:
@@ -168,7 +168,7 @@ def _name_operations(nouns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _list_groups(name: str, command: click.Command) -> Iterator[tuple[str, click.Group]]:
-    """Yield the groups of a module, with the words that call them."""
+    """Yield the groups of a module, with the words that call the group."""
     if isinstance(command, click.Group) and name != "api":
         yield name, command
         for verb, each in command.commands.items():
@@ -178,14 +178,14 @@ def _list_groups(name: str, command: click.Command) -> Iterator[tuple[str, click
 def list_modules() -> list[str]:
     """Return the names of the commands that are modules of cli.commands.
 
-    They use files or processes of this machine.
+    These modules use files or processes of this machine.
     """
     names = (module.name for module in pkgutil.iter_modules(cli.commands.__path__))
     return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
 
 
 def load_module(name: str) -> click.Command:
-    """Import the command of a module. Without garbage collection, this takes a tenth less time."""
+    """Import the command of a module. Without garbage collection, the import takes a tenth less time."""
     gc.disable()
     try:
         command = importlib.import_module(f"cli.commands.{name.replace('-', '_')}").command

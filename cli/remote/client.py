@@ -66,7 +66,7 @@ class ApiClient:
 
     @contextmanager
     def call(self, operation: Operation, given: RequestArguments) -> Iterator[HTTPResponse]:
-        """Call an operation. Returns the response with its body unread.
+        """Call an operation. Returns the response; the body is not read yet.
 
         Raises an error of `nac.kit.errors` for a problem.
         """
@@ -127,7 +127,7 @@ class ApiClient:
 
 
 def _require_text(value: str, place: str) -> str:
-    """Return a value for a path. Raises InvalidInput if it is empty or not UTF-8."""
+    """Return a value for a path. Raises InvalidInput if the value is empty or not UTF-8."""
     if not value:
         raise InvalidInput("The value is empty.", place=place)
     return str(_require_utf8(value, place))
@@ -205,6 +205,6 @@ class _ApiMistakes(SeveralMistakes):
 
 
 def read_json(response: HTTPResponse) -> Any:  # noqa: ANN401 -- any document
-    """Return the parsed body; None if it is empty."""
+    """Return the parsed body; None if the body is empty."""
     content = response.read()
     return json.loads(content) if content else None

@@ -86,7 +86,9 @@ def make_raw_command(operation: Operation, connect: Connect) -> click.Command:
 
 
 def make_short_command(verb: str, alias: Alias, known: Mapping[str, Operation], connect: Connect) -> click.Command:
-    """Return a short command of the table. Tenant and MSP are options. Changes wait until they are live.
+    """Return a short command of the table. Tenant and MSP are options.
+
+    Commands that change something wait until the change is live.
 
     Lists print items.
     """
@@ -136,7 +138,7 @@ def make_short_command(verb: str, alias: Alias, known: Mapping[str, Operation], 
 def _look_up(operation: Operation, alias: Alias, given: Mapping[str, Any], api: ApiClient) -> dict[str, Any]:
     """Replace names that people type by the values of the fields.
 
-    If a list has only one item, people can omit its name.
+    If a list has only one item, people can omit the name of the item.
     """
     found: dict[str, Any] = {}
     for value in operation.values:
@@ -151,7 +153,7 @@ def _look_up(operation: Operation, alias: Alias, given: Mapping[str, Any], api: 
 
 
 def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | None, place: str) -> Any:  # noqa: ANN401 -- a member
-    """Return the member of the item with this name. Without a name, use the only item.
+    """Return the requested member of the item with this name. Without a name, use the only item.
 
     Raises NotFound or InvalidInput.
     """
@@ -171,15 +173,15 @@ def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | 
 
 
 def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Call an operation with values by name, and return its result. Waits until changes are live and jobs end.
+    """Call an operation with values by name, and return the result. Waits until changes are live and jobs end.
 
-    With `wait=None`, neither waits until changes are live nor notes that they are not.
+    With `wait=None`, does not wait until changes are live, and prints no note about changes that are not live.
     """
     return _await_job(api, _call_by_name(api, name, values)).document
 
 
 def start_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Document of an operation like `call_operation`, but does not wait for the job that it starts."""
+    """Document of an operation like `call_operation`, but does not wait for the job that the operation starts."""
     return _call_by_name(api, name, values).document
 
 
@@ -213,7 +215,7 @@ def _call_by_name(api: ApiClient, name: str, values: Mapping[str, Any], output: 
 
 
 def _place_values(operation: Operation, values: Mapping[str, Any]) -> RequestArguments:
-    """Arguments with the values in their places. Omits values that are None."""
+    """Arguments with the values in the place of the names. Omits values that are None."""
     given = RequestArguments()
     unknown = values.keys() - {value.name for value in operation.values} - {"body"}
     assert not unknown, unknown
@@ -296,9 +298,9 @@ def _call(
 
 
 def _await_job(api: ApiClient, answer: _Answer) -> _Answer:
-    """Wait for the job that the operation started, and return its result.
+    """Wait for the job that the operation started, and return the result.
 
-    Raises the error of the job, or Refused if the worker does not start it.
+    Raises the error of the job, or Refused if the worker does not start the job.
     """
     path, document = answer.job_path, answer.document
     if not path:

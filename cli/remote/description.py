@@ -169,7 +169,7 @@ def _is_scalar(document: Document, schema: Document, types: Collection[str] = (*
 
 
 def _without_null(document: Document, schema: Document) -> tuple[Document, bool]:
-    """Return the schema without null, and whether it allowed null.
+    """Return the schema without null, and whether the schema allowed null.
 
     A schema with several other types stays unchanged.
     """

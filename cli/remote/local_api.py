@@ -1,4 +1,4 @@
-"""Connection to the API at ADMIT_API_URL, or to the API of this installation as its operator."""
+"""Connection to the API at ADMIT_API_URL, or to the API of this installation as the installation's operator."""
 
 import getpass
 import os
@@ -35,7 +35,7 @@ def connect(url: str | None = None, token_file: Path | None = None) -> ApiClient
 
 
 def _read_token(file: Path | None) -> str:
-    """Return the caller's token; "" if none is set. Raises InvalidInput if it is empty or no token."""
+    """Return the caller's token; "" if none is set. Raises InvalidInput if the value is empty or no token."""
     if file is None and TOKEN not in os.environ:
         return ""
     token = file.read_text("ascii", "replace").strip() if file else os.environ[TOKEN].strip()
@@ -61,7 +61,7 @@ def _connect_here(token: str) -> ApiClient:
 def _make_operator_token(layout: Layout, port: int) -> str:
     """Return a token of the operator for one request, if the API of this installation listens on the port.
 
-    While the API is stopped, another user of the machine could listen there and collect tokens.
+    While the API is stopped, another user of the machine could listen on the port and collect tokens.
     """
     account = layout.account("api")
     trusted = {0, account.uid if account else layout.var.stat().st_uid}

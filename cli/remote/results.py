@@ -34,7 +34,7 @@ def show_result(document: Any, *, as_json: bool, is_page: bool = False, columns:
 
 
 def name_commands(document: Any) -> Any:  # noqa: ANN401 -- any document
-    """Return the document. Its advice names short commands instead of operations."""
+    """Return the document. The advice in the document names short commands instead of operations."""
     if isinstance(document, list):
         return [name_commands(each) for each in document]
     if not isinstance(document, dict):
@@ -87,7 +87,7 @@ def _is_text(value: object) -> bool:
 
 
 def _choose_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rows with those of `columns` that exist. If none exists, keep all columns with simple values."""
+    """Return the rows with the existing columns of `columns`. If none exists, keep all columns with simple values."""
     columns = [name for name in columns if rows and name in rows[0]]
     if not columns and rows:
         columns = [name for name in rows[0] if any(_has_cell(row.get(name)) for row in rows)]

@@ -27,7 +27,7 @@ class _ShortChoice(click.Choice[str]):
 
 
 class _TimeType(click.ParamType[str]):
-    """Type of an option for a time. Converts it to RFC 3339 for the API."""
+    """Type of an option for a time. Converts the time to RFC 3339 for the API."""
 
     name = "TIME"
 
@@ -74,7 +74,7 @@ def choose_raw_type(value: OperationInput) -> click.ParamType[Any]:
 def choose_type(value: OperationInput, *, with_ages: bool) -> click.ParamType[Any]:
     """Return the type of an option of a short command.
 
-    It also accepts ages (with `with_ages`), durations, sizes and the last words of choices.
+    The type also accepts ages (with `with_ages`), durations, sizes and the last words of choices.
     """
     if value.choices:
         return _ShortChoice(value.choices)
@@ -103,7 +103,7 @@ def parse_member(value: OperationInput, found: Any, *, option: str) -> Any:  # n
 
 
 def parse_scalar(text: str) -> Any:  # noqa: ANN401 -- a scalar
-    """Return a number or boolean if the text is one, otherwise the text."""
+    """Return a number or boolean if the text is a number or boolean, otherwise the text."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -31,7 +31,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def _navigation(index: str) -> Iterator[dict[str, Any]]:
-    """Return the sections of the index with their pages."""
+    """Return the sections of the index with the pages of each section."""
     yield {"Documentation": "README.md"}
     title, entries = "", list[dict[str, str]]()
     for line in index.splitlines():

@@ -1,4 +1,4 @@
-"""Packages of npm from a lock file, and Node to run them. The development packages include Node."""
+"""Packages of npm from a lock file, and Node to run the packages. The development packages include Node."""
 
 import fcntl
 import os
@@ -18,9 +18,11 @@ class NodeFailed(RuntimeError):
 
 
 def install_packages(source: Path, *, name: str) -> Path:
-    """Install the packages of the lock file in `source`, beside the Python environment. Return their folder.
+    """Install the packages of the lock file in `source`, beside the Python environment.
 
-    Later calls reinstall them only if the lock file has changed.
+    Return the folder of the packages.
+
+    Later calls reinstall the packages only if the lock file has changed.
     """
     folder = Path(sys.prefix) / name
     folder.mkdir(exist_ok=True)
@@ -39,9 +41,9 @@ def install_packages(source: Path, *, name: str) -> Path:
 
 
 def run_program(*command: str | Path, folder: Path) -> str:
-    """Run a program with Node and the Python environment on its PATH. Return its output.
+    """Run a program with Node and the Python environment on the PATH. Return the output.
 
-    Raises NodeFailed with the end of the output if it fails.
+    Raises NodeFailed with the end of the output if the program fails.
     """
     own = str(Path(sys.executable).parent)
     environment = os.environ | {"PATH": f"{own}{os.pathsep}{_find_node_folder()}{os.pathsep}{os.environ['PATH']}"}

@@ -1,4 +1,4 @@
-"""Statements of one API request, and PostgreSQL's plans for them."""
+"""Statements of one API request, and PostgreSQL's plans for the statements."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,7 @@
-"""Rows and blocks that PostgreSQL reads for each list of the API: other work on the machine does not change them."""
+"""Rows and blocks that PostgreSQL reads for each list of the API.
+
+Other work on the machine does not change these numbers.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,7 @@
 """Latency (p99) of authentication at full load, in turns without and with one of the worker's jobs.
 
 Runs in a private installation with the data of `tenants`. A job runs repeatedly, by the worker's own function and in
-its role (`job_loop.py`).
+the worker's role (`job_loop.py`).
 """
 
 import subprocess
@@ -166,7 +166,7 @@ def _count_judged_sessions(owner: Engine) -> int:
 
 
 def publish_policy(engine: Engine, tenant_id: TenantId) -> UUID:
-    """Publish a policy for `_POLICIES`: the usual rules, and one that decides as in `_DECISIONS`."""
+    """Publish a policy for `_POLICIES`: the usual rules, and a rule that decides as in `_DECISIONS`."""
     document = policy_document()
     when = {"attribute": "method", "operator": "equals", "value": "mab"}
     document["rules"].append({"id": "r", "name": "r", "when": when, "then": {"verdict": "permit"}})
@@ -216,7 +216,9 @@ class _LoadWindows:
 
 
 class RepeatedJob:
-    """Runs a job repeatedly in its own process during a `with`; `runs` is then the number of runs.
+    """Runs a job repeatedly in its own process during a `with`.
+
+    `runs` is the number of runs after the end of the `with`.
 
     Raises BenchError at the end if the job failed.
     """

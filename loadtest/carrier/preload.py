@@ -60,7 +60,7 @@ WHERE indrelid = 'sessions'::regclass AND NOT indisunique
 
 @dataclass(frozen=True, slots=True)
 class TenantSessions:
-    """The live sessions of one tenant, and their keys."""
+    """The live sessions of one tenant, and the keys of the sessions."""
 
     tenant_id: UUID
     # Index of the tenant in the preload.

@@ -1,4 +1,4 @@
-"""P10: queries of live sessions, as a help desk or another system sends them, through the service and its scope."""
+"""P10: queries of live sessions, as from a help desk, through the service and in the service's scope."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -72,7 +72,7 @@ class ShippingTurn:
 
 @dataclass(eq=False, slots=True)
 class ShippingContender:
-    """A database with a cell, its journal and its shipper."""
+    """A database with a cell, a journal and a shipper."""
 
     name: str
     database: Database

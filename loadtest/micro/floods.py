@@ -1,9 +1,9 @@
 """Effect of a flood at one tenant on another, and the cost of repeated responses: `python -m loadtest.micro.floods`.
 
 Uses a cell without PostgreSQL and agent. First, another process floods one tenant with Access-Requests of unknown MAC
-addresses, at up to --rate. Devices of a second tenant authenticate at 200/s. This repeats with the default packet
-limit, with 4,000/s, and without a limit. Then 10,000 MAC authentications run within cleanup_delay, while radiusd
-stores their responses. The result is the growth of its memory.
+addresses, at up to --rate. Devices of a second tenant authenticate at 200/s. The measurement repeats with the default
+packet limit, with 4,000/s, and without a limit. Then 10,000 MAC authentications run within cleanup_delay, while radiusd
+stores their responses. The result is the growth of radiusd's memory.
 """
 
 import argparse

@@ -1,4 +1,6 @@
-"""Delay from a decision to its live event. Usage: python -m loadtest.micro.live_events [seconds of each part].
+"""Delay from a decision to the live event of the decision.
+
+Usage: python -m loadtest.micro.live_events [seconds of each part].
 
 Uses a private installation. Devices authenticate occasionally, then 1,000 per second, while another process listens.
 Then measures the cost of Redis to transmit entries by a stream, and by publish and subscribe.

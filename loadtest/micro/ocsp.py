@@ -144,7 +144,7 @@ def measure(name: str, server: subprocess.Popen[bytes], port: int, ask: RequestF
 
 
 def measure_revocations(database: Database, tenant: Certified, port: int, questions: OcspRequests) -> None:
-    """Measure the time from the commit of a revocation to the first response with it.
+    """Measure the time from the commit of a revocation to the first response that reports the revocation.
 
     The responder had cached the response.
     """

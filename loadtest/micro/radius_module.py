@@ -1,7 +1,8 @@
 """Cost of the module for a MAC authentication, without radiusd: `python -m loadtest.micro.radius_module`.
 
 Prints microseconds of CPU per decision over a replica of 50,000 endpoints and a policy of 20 rules, journal included.
-With --pool, each device also gets an address. The first 4,096 get a new address, all others have one already.
+With --pool, each device also gets an address. The first 4,096 devices get a new address; all later devices have an
+address already.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Time from a revocation to the first Access-Reject: `python -m loadtest.micro.revocations [--rounds N]`.
 
-Uses a private installation. In each round, a device authenticates and resumes its TLS session. Then a service of
-Admit revokes its certificate, and the device resumes its session again and again until it is rejected. The time is
-from the call of the service to the Access-Reject. radiusd's delay of rejects (default 1 s) is off.
+Uses a private installation. In each round, a device authenticates and resumes its TLS session. Then a service of Admit
+revokes the device's certificate. The device resumes the session again and again until Admit rejects the device. The
+time is from the call of the service to the Access-Reject. radiusd's delay of rejects (default 1 s) is off.
 """
 
 import argparse

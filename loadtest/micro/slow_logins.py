@@ -1,4 +1,4 @@
-"""Effect of slow logins on other logins. rlm_rest blocks a thread for each slow login, proxying blocks none.
+"""Effect of slow logins on other logins. rlm_rest blocks a thread for each slow login, proxying blocks no thread.
 
 Starts a radiusd with one thread per core, and a backend of each kind that responds after SLOW_SECONDS. Needs the
 package freeradius-rest in addition to Admit's packages. `python -m loadtest.micro.slow_logins`
@@ -116,7 +116,7 @@ _ASK = {"rlm_rest": "rest", "proxying": "update control {\n&Proxy-To-Realm := ba
 
 @contextmanager
 def slow_backends() -> Iterator[tuple[int, int]]:
-    """Run a web server and a RADIUS server that respond after SLOW_SECONDS. Yields their ports."""
+    """Run a web server and a RADIUS server that respond after SLOW_SECONDS. Yields the ports of the servers."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -156,7 +156,10 @@ def slow_backends() -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def running_radiusd(threads: int) -> Iterator[dict[str, int]]:
-    """Run radiusd. Yields the ports of its two virtual servers, by the way they query the backend."""
+    """Run radiusd.
+
+    Yields the ports of its two virtual servers, by the way in which each virtual server queries the backend.
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-slow-")))
         rest, proxied = stack.enter_context(slow_backends())

@@ -1,4 +1,4 @@
-"""The peers of a bench as systems under test. They start together and end together."""
+"""The peers of a bench as systems under test. The peers start together and end together."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _CLIENT_VLAN = "30"
 
 @contextmanager
 def running_peers(names: Sequence[str], known: Sequence[tuple[str, str]]) -> Iterator[dict[str, SystemUnderTest]]:
-    """Run the named peers. Each knows the MAC addresses and VLANs of `known`."""
+    """Run the named peers. Each peer knows the MAC addresses and VLANs of `known`."""
     with ExitStack() as stack:
         # Session files are on a tmpfs for all systems.
         shared_memory = Path("/dev/shm")  # noqa: S108 -- mkdtemp's name is ours alone

@@ -66,7 +66,7 @@ def _read(reader: EnvironmentReader) -> Settings:
         "cell-1",
         r"[a-z0-9][a-z0-9-]{0,62}",
         "lower-case letters, digits and hyphens",
-        about="Name of the cell. Each cell of the platform needs its own name.",
+        about="Name of the cell. Each cell of the platform needs a unique name.",
     )
     api_port = reader.number(
         "API_PORT", 8460, 1, 65532, about="First of four TCP ports: API and portal, public, enrolment, mailbox."
@@ -174,7 +174,7 @@ def _read(reader: EnvironmentReader) -> Settings:
                 "50ms",
                 "50ms|always",
                 "'50ms' or 'always'",
-                about="When the cell syncs its journals to disk: every 50 ms, or after each record.",
+                about="When the cell syncs the journals to disk: every 50 ms, or after each record.",
             ),
         ),
         journal_max_bytes=reader.number(
@@ -208,8 +208,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             "PUBLIC_URL",
             "http",
             "https",
-            about="URL at which devices reach the public port. Certificates contain this URL, so set it before the"
-            " first device enrols.",
+            about="URL at which devices reach the public port. Certificates contain this URL, so set the URL before "
+            "the first device enrols.",
             default_text="`http://<ADMIT_LISTEN_ADDRESS>:<ADMIT_API_PORT + 1>`",
         ).rstrip("/")
         or f"http://{url_host(listen_address)}:{api_port + 1}",
@@ -223,7 +223,7 @@ def _read(reader: EnvironmentReader) -> Settings:
         enrolment_certificate_file=reader.folder(
             "ENROLMENT_CERTIFICATE_FILE",
             own / "enrolment.pem",
-            about="PEM file with the certificate of the enrolment port and its chain.",
+            about="PEM file with the certificate of the enrolment port and the chain of the certificate.",
         ),
         enrolment_key_file=reader.folder(
             "ENROLMENT_KEY_FILE",
@@ -320,7 +320,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             about="Label of the PKCS#11 token.",
         ),
         pkcs11_pin_file=reader.file(
-            "PKCS11_PIN_FILE", about="File with the user PIN of the PKCS#11 token in its first line."
+            "PKCS11_PIN_FILE", about="File whose first line is the user PIN of the PKCS#11 token."
         ),
         database_max_bytes=reader.number(
             "DATABASE_MAX_BYTES",
@@ -409,7 +409,9 @@ def _read_trials(reader: EnvironmentReader, *, is_tried_out: bool) -> TrialSetti
     return TrialSettings(
         offered=offered == "yes",
         days=reader.number("TRIAL_DAYS", 14, 1, 365, about="Days until a trial ends."),
-        grace_days=reader.number("TRIAL_GRACE_DAYS", 14, 1, 365, about="Days from the end of a trial to its deletion."),
+        grace_days=reader.number(
+            "TRIAL_GRACE_DAYS", 14, 1, 365, about="Days from the end of a trial to the deletion of the trial."
+        ),
         endpoints=reader.number(
             "TRIAL_ENDPOINTS", 100, 1, 10_000_000, about="Limit of approved and blocked devices of a trial."
         ),

@@ -1,4 +1,4 @@
-"""Jobs, one file for each noun. Their names have the form `noun.verb`.
+"""Jobs, one file for each noun. Names of jobs have the form `noun.verb`.
 
-A job may run twice, because its message is acknowledged after the work.
+A job may run twice, because the worker acknowledges the job's message after the work.
 """

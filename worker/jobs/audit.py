@@ -1,4 +1,4 @@
-"""Seals entries of the audit log into their chains."""
+"""Seals entries of the audit log into the audit chains."""
 
 import time
 from functools import cache

@@ -26,7 +26,7 @@ _TIME_BUDGET_SECONDS = 200.0
 
 @shared_task(name="authorities.refresh_status")
 def refresh_status() -> None:
-    """Fetch due statuses from the external authorities of all tenants. Only one run works at a time."""
+    """Fetch due statuses from the external authorities of all tenants. Only one run of this job works at a time."""
     with session_scope(PlatformScope()) as session:
         if not external_status.try_lock_refresh(session):
             return

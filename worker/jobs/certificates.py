@@ -1,4 +1,4 @@
-"""Renews certificates, warns of their expiry, and publishes the status of certificates."""
+"""Renews certificates, warns before certificates expire, and publishes the status of certificates."""
 
 import logging
 import time
@@ -93,7 +93,7 @@ def _settle(tenant_id: TenantId) -> None:
 
 
 def _for_each_tenant(work: Callable[[TenantId], None], complaint: str, which: Iterable[TenantId] | None = None) -> None:
-    """Call `work` for each of these tenants, by default for all. Logs `complaint` if a call fails."""
+    """Call `work` for each of these tenants, by default for all tenants. Logs `complaint` if a call fails."""
     for tenant_id in _list_tenants() if which is None else which:
         try:
             work(tenant_id)
@@ -109,7 +109,7 @@ def _list_tenants() -> Iterator[TenantId]:
 
 @shared_task(name="certificates.settle")
 def settle() -> None:
-    """Abandon interrupted signings. Each is recorded in the audit log."""
+    """Abandon interrupted signings. The audit log records each interrupted signing."""
     with session_scope(PlatformScope()) as session:
         waiting = intents.list_tenants_with_stale_intents(session)
     _for_each_tenant(_settle, "cannot abandon its interrupted signings", waiting)

@@ -1,4 +1,4 @@
-"""Jobs that clients start: one task for each kind of job, and a task that sends their messages."""
+"""Jobs that clients start: one task for each kind of job, and a task that sends the messages of these jobs."""
 
 from datetime import timedelta
 from functools import cache
@@ -25,7 +25,7 @@ def enqueue() -> None:
     """Send a message for each due job.
 
     Runs after the commit that created the job or ended its last attempt. A message expires after RESEND_SECONDS; then
-    it is sent again.
+    this task sends the message again.
     """
     with session_scope(PlatformScope()) as session:
         due = repository.claim_due(session, resend_after=timedelta(seconds=RESEND_SECONDS), most=runner.MAX_RUNNING)

@@ -1,4 +1,4 @@
-"""Finds out from the database which jobs have work, and starts them."""
+"""Finds out from the database which jobs have work, and starts these jobs."""
 
 from collections.abc import Sequence
 

@@ -40,7 +40,7 @@ def expire() -> None:
 
 @shared_task(name="endpoints.record_expired")
 def record_expired() -> None:
-    """Record endpoints whose approval has expired, each once."""
+    """Record endpoints whose approval has expired, each endpoint once."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     while time.monotonic() < deadline:
         with session_scope(PlatformScope()) as session:

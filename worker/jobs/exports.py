@@ -1,4 +1,7 @@
-"""Exports of logs. They wait in the database, so a broker failure loses none. Each run takes the next export."""
+"""Exports of logs. Exports wait in the database, so a broker failure loses no export.
+
+Each run takes the next export.
+"""
 
 from datetime import timedelta
 

@@ -20,7 +20,7 @@ _TIME_BUDGET_SECONDS = 120.0
 
 @shared_task(name="feeds.deliver")
 def deliver_all() -> None:
-    """Send due events. Only one process of a worker does this at a time."""
+    """Send due events. Only one process of a worker sends events at a time."""
     with session_scope(PlatformScope()) as session:
         delivery_turns.restart_restored_feeds(session)
     with session_scope(PlatformScope()) as session:

@@ -21,7 +21,7 @@ def ensure_partitions() -> None:
 
 
 def create_partitions(*, engine: Engine | None = None) -> None:
-    """Create each partition in its own transaction, so that waiting for a lock blocks no other partition.
+    """Create each partition in a separate transaction, so that waiting for a lock blocks no other partition.
 
     Raises Unavailable at the end if long writes to the default partition blocked some partitions.
     """

@@ -1,4 +1,4 @@
-"""Sends mails. They wait in the database, so a broker failure loses none."""
+"""Sends mails. Mails wait in the database, so a broker failure loses no mail."""
 
 from celery import shared_task
 

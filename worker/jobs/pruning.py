@@ -1,4 +1,4 @@
-"""Deletes old rows. Each table has its own task, so that a failure of one task does not stop the others."""
+"""Deletes old rows. Each table has a separate task, so that a failure of one task does not stop the others."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -19,7 +19,7 @@ from worker.task_classes import UpkeepTask
 
 
 def _run_steps(*steps: Callable[[Session], object]) -> Callable[[], None]:
-    """Return a function that calls each step in its own transaction."""
+    """Return a function that calls each step in a separate transaction."""
 
     def run() -> None:
         for step in steps:

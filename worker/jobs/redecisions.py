@@ -24,7 +24,7 @@ _KEPT_DAYS = 30
 
 @shared_task(name="redecisions.advance")
 def advance() -> None:
-    """Continue the re-decisions of all tenants: decide about sessions again, and queue requests to their NASes."""
+    """Continue the re-decisions of all tenants: decide about sessions again, and queue requests to NASes."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     with session_scope(PlatformScope()) as session:
         session.execute(COLLECT)
@@ -57,7 +57,7 @@ def advance() -> None:
 
 @shared_task(name="redecisions.clear_waiting")
 def clear_waiting() -> None:
-    """End re-decisions that wait for a person's approval after all their sessions have ended."""
+    """End re-decisions that wait for a person's approval when all sessions of the re-decision have ended."""
     with session_scope(PlatformScope()) as session:
         waiting = [TenantId(tenant_id) for tenant_id in session.scalars(_WAITING_FOR_PERSON)]
     run_in_turns(

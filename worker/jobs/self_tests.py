@@ -1,4 +1,4 @@
-"""Runs the self-tests of tenants. They wait in the database, so a broker failure loses none."""
+"""Runs the self-tests of tenants. Self-tests wait in the database, so a broker failure loses no self-test."""
 
 from celery import shared_task
 

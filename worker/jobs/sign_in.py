@@ -10,7 +10,7 @@ from nac.kit.settings import load_settings
 
 @shared_task(name="sign_in.write_mails")
 def write_mails() -> None:
-    """Write the mails for queued requests about accounts, such as a new password, and queue them."""
+    """Write the mails for queued requests about accounts, such as a new password, and queue the mails."""
     settings = load_settings()
     letters = AccountMailer(settings.portal_url, Sealer(MasterKeyFile(settings.master_key_file)).seal)
     AccountMailWriter(letters).write_waiting()
