@@ -1,5 +1,6 @@
 """Addresses of a pool in one cell: assigned in advance, used without a database, and never shared."""
 
+import pytest
 from sqlalchemy import event
 
 from nac.pools.service import delete_pool, release_address, rename_pool, update_pool
@@ -391,3 +392,49 @@ def test_address_used_by_an_unassigned_session_is_not_ready(world, as_tenant):
     later(world, 1)
     assert world.rows()["10.7.0.1"] == "free"
     assert world.rows()["10.7.0.2"] == "stock"
+
+
+def test_replaced_file_waits_until_the_cell_knows(world):
+    """Until then radiusd writes claims to the deleted file, and the new file does not have them."""
+    assert world.asks(ANNA) == "10.0.0.1"
+    world.lose_files()
+    for _ in range(7):
+        world.ship()
+        world.step()
+        world.now += 65 * SECOND
+    assert world.asks(BEN) == "10.0.0.2"
+    world.starts(BEN, "10.0.0.2")
+    for _ in range(4):
+        # The database does not have this accept yet.
+        world.step()
+        world.sync()
+        assert world.asks(CLEO) is None
+        world.now += 65 * SECOND
+    for _ in range(3):
+        later(world, 60)
+    assert world.rows()["10.0.0.2"] == "leased"
+    assert {world.asks(mac) for mac in (CLEO, DORA, EVE)} == {"10.0.0.1", "10.0.0.3", "10.0.0.4"}
+    assert world.conflicts == 0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_shrunk_pool_with_a_replaced_file_shares_no_address(world, as_tenant, restarts):
+    """The cell knows neither the new file nor the change. An address that stays in the pool is taken meanwhile."""
+    assert world.asks(ANNA) == "10.0.0.1"
+    world.lose_files()
+    world.step()
+    as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.3-10.0.0.4"])
+    for _ in range(7):
+        world.ship()
+        world.step()
+        world.now += 65 * SECOND
+    if restarts:
+        world.start_agent()
+    given = [world.asks(mac) for mac in (ANNA, BEN, CLEO)]
+    for _ in range(7):
+        world.step()
+        world.sync()
+        world.now += 65 * SECOND
+    assert world.asks(DORA) not in given
+    world.ship()
+    assert world.conflicts == 0

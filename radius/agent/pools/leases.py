@@ -236,7 +236,8 @@ def end_leases(
 
     Times are epoch microseconds. `now` is how far the journal is shipped: accounting later than that may still be
     waiting. `since` is the previous value of `now`, and `clock` is the machine's time. Skips `young` pools, whose claim
-    files were created after `now`: the module could not assign addresses made ready before that.
+    files were created after `now`, or became known to the module after it. The module could not assign addresses made
+    ready before the creation. Until the module knows the file, it can assign addresses from the previous file.
     """
     parameters = {
         "tenants": tenants,

@@ -1,5 +1,6 @@
 """Keeps pool addresses ready in the cell before devices come, and frees them after devices have left."""
 
+import math
 import threading
 import time
 from collections import Counter
@@ -115,6 +116,10 @@ class PoolMaintenance:
         # When the check for addresses that left their pool was last committed, and when the replica had that change.
         self._left_until: int | None = None
         self._heard_at: int | None = None
+        # When the database was notified of each pool's claim file (infinity: not yet), and when the replica was first
+        # seen to name this file. Until then, the module may use the previous, deleted file.
+        self._notified_at: dict[str, float] = {}
+        self._named_at: dict[str, int] = {}
         self._due = {"withdraw": 0.0, "compare": 0.0, "alarms": 0.0}
         self._pools: dict[str, PoolRow] = {}
         # Ready addresses at the last look: grant by number, by pool.
@@ -148,7 +153,9 @@ class PoolMaintenance:
         # The transaction above is committed, so none of these pools has a ready address.
         self._create_claim_files(lost)
         self._refill()
-        self._offered = {pool_id: self._offered[pool_id] for pool_id in self._offered.keys() & self._pools.keys()}
+        for by_pool in (self._offered, self._notified_at, self._named_at):
+            for pool_id in by_pool.keys() - self._pools.keys():
+                del by_pool[pool_id]
         self._claims.remove_other_files(set(self._pools))
 
     def _keep(self, cursor: psycopg.Cursor) -> list[str]:
@@ -157,6 +164,7 @@ class PoolMaintenance:
         now = self._clock()
         shipped = self._settled_until(now)
         lost = [pool_id for pool_id in self._pools if self._claims.is_lost(pool_id)]
+        self._update_named_files(now)
         if self._is_due("compare", COMPARE_SECONDS):
             self._compare(cursor, shipped, [pool_id for pool_id in self._pools if pool_id not in lost])
         self.counters["looked_at"] += leases.end_leases(
@@ -168,7 +176,7 @@ class PoolMaintenance:
             clock=now,
             # Only a new pool waits for its own claim file. So a tenant that creates pools endlessly does not delay
             # other pools.
-            young=[pool_id for pool_id in self._pools if self._claims.made_at(pool_id) >= shipped],
+            young=[pool_id for pool_id in self._pools if self._has_young_file(pool_id, shipped)],
         )
         self._reaped_until = shipped
         if self._is_due("withdraw", WITHDRAW_SECONDS) or lost:
@@ -204,15 +212,34 @@ class PoolMaintenance:
             leases.record_assignments(cursor, self._cell_id, unrecorded)
         self._compared_until = max(self._compared_until, until)
 
+    def _update_named_files(self, now: int) -> None:
+        """Record which claim files the replica names. Files that an earlier process created count as notified now."""
+        read_at = self._read_at()
+        for pool_id in self._pools:
+            if self._notified_at.setdefault(pool_id, now) <= read_at:
+                self._named_at.setdefault(pool_id, self._clock())
+
+    def _has_young_file(self, pool_id: str, settled: int) -> bool:
+        """Whether the database may lack claims in the previous claim file.
+
+        `settled` is the time up to which the database has all claims.
+        """
+        named_at = self._named_at.get(pool_id)
+        return named_at is None or settled <= max(named_at, self._claims.made_at(pool_id))
+
     def _create_claim_files(self, lost: list[str]) -> None:
         for pool in self._pools.values():
             if pool.id in lost:
+                self._named_at.pop(pool.id, None)
+                self._notified_at[pool.id] = math.inf
                 self._claims.make(pool.id, max(1, pool.numbers))
             elif pool.numbers and not self._claims.is_lost(pool.id):
                 self._claims.make_room(pool.id, pool.numbers)
-        if lost:
+        if created := [pool_id for pool_id in self._pools if self._notified_at[pool_id] == math.inf]:
             with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
-                driver_connection(session).execute(_NOTIFY_POOLS, (lost,))
+                driver_connection(session).execute(_NOTIFY_POOLS, (created,))
+            # The time after the commit: a replica that was read later names the new files.
+            self._notified_at |= dict.fromkeys(created, self._clock())
 
     def _settled_until(self, now: int) -> int:
         """Time up to which the database has all claims."""
@@ -222,7 +249,7 @@ class PoolMaintenance:
         # The time `settled` becomes the number of new grants, so that the module recognizes later claims; see ADR 0011.
         settled = self._settled_until(self._clock())
         for pool in self._pools.values():
-            if pool.removing or self._claims.is_lost(pool.id) or settled <= self._claims.made_at(pool.id):
+            if pool.removing or self._claims.is_lost(pool.id) or self._has_young_file(pool.id, settled):
                 continue
             is_low = pool.ready < REFILL_SHARE * pool.stock and pool.has_free
             missing = pool.stock - pool.ready if is_low else 0
