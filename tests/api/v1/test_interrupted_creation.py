@@ -94,13 +94,8 @@ def test_retry_with_the_same_key_completes_the_tenant(
             assert session.scalars(select(Site.policy_id)).one() is not None
             server = select(Certificate).where(Certificate.profile == SERVER_PROFILE, Certificate.status == "valid")
             assert get_dns_names(session.scalars(server).one()) == NAMES
-<<<<<<< HEAD:tests/api/v1/test_interrupted_creation.py
     # Tenants without authorities, with authorities only, and complete except for the response.
     unfinished = ("its certificates do not exist yet.", 409)
-=======
-    # Without authorities, with authorities only, and complete except for the response.
-    unfinished = ("the tenant has no certificates yet.", 409)
->>>>>>> pronC:tests/api/v1/test_half_done.py
     assert set(begun) == {unfinished, ("it is active.", 201)}
     assert begun.count(unfinished) >= 2
 
@@ -149,13 +144,8 @@ def test_taken_slug_is_reported_with_a_remedy(api: httpx.Client, operator: dict[
     assert "it is active." in again.json()["detail"]
     assert api.delete("/v1/msps/acme/tenants/hill").status_code == 200
     deleting = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill"})
-<<<<<<< HEAD:tests/api/v1/test_interrupted_creation.py
     assert ("it is being deleted." in deleting.json()["detail"], deleting.status_code) == (True, 409)
     # If the slug belongs to another MSP, the error reveals only that it is taken.
-=======
-    assert ("the tenant is being deleted." in deleting.json()["detail"], deleting.status_code) == (True, 409)
-    # For a slug of another MSP the error reveals only that it is taken.
->>>>>>> pronC:tests/api/v1/test_half_done.py
     assert api.post("/v1/msps", headers=operator, json={"slug": "other"}).status_code == 201
     others = api.post("/v1/tenants", headers=operator, json={"msp": "other", "slug": "alpha"})
     assert others.json()["detail"] == "Tenant 'alpha' already exists."
