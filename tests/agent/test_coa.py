@@ -213,9 +213,9 @@ def test_change_carries_its_attributes(owner, alpha, nas, sender):
         (None, False, "The address of the NAS is unknown."),
         ("127.9.9.9", True, "The NAS is behind NAT and not reachable over UDP."),
         ("224.0.0.9", False, "224.0.0.9 cannot be the address of a NAS."),
-        ("2001:db8::1", False, "This cell has no IPv6 address to send to 2001:db8::1 from."),
+        ("2001:db8::1", False, "This cell has no IPv6 address, so it cannot send to 2001:db8::1."),
         # A user of any tenant can set the address of that tenant's NAS.
-        ("169.254.169.254", False, "169.254.169.254 is a link-local address; Admit does not connect to it."),
+        ("169.254.169.254", False, "169.254.169.254 is a link-local address; Admit does not connect to this address."),
     ],
 )
 def test_unreachable_nas_is_reported(owner, alpha, sender, address, behind_nat, told):

@@ -61,7 +61,9 @@ def test_pool_of_another_site_is_rejected_on_publish(as_tenant, pool, publish):
     as_tenant(sites.create_site, actor=ACTOR, slug="branch")
     pool(site="branch")
     found = mistakes(publish, rule_with_pool(ip_pool="guests"))
-    assert found == [("rules[0].then.ip_pool", "unknown pool 'guests' for site 'main'; create it first: createPool")]
+    assert found == [
+        ("rules[0].then.ip_pool", "unknown pool 'guests' for site 'main'; create this object first: createPool")
+    ]
     pool("guests", ["10.8.0.0/24"])
     assert publish(rule_with_pool(ip_pool="guests")).published_version
 

@@ -90,7 +90,7 @@ def test_self_test_that_kills_each_worker_fails(owner_engine: Engine, test_id: U
     with Session(owner_engine) as session:
         found = session.get_one(SelfTest, test_id)
         assert (found.state, found.passed, found.board) == ("failed", False, [])
-        assert found.error == "The test was started 3 times, and the worker stopped each time before its end."
+        assert found.error == "The test was started 3 times. Each time, the worker stopped before the test ended."
     assert_nothing_is_left(owner_engine)
 
 

@@ -1,7 +1,6 @@
-"""Rolls out a template version to its tenants in stages.
+"""Rolls out a template version to its tenants in stages. Stops if a tenant's share of rejects changes too much.
 
-The roll-out stops if the share of rejected devices at a tenant changes too much. The roll-out is a job of the MSP
-(`nac.core.jobs`), which continues every few seconds, with one transaction per tenant.
+The roll-out is a job of the MSP (`nac.core.jobs`) that continues every few seconds, with a transaction per tenant.
 """
 
 import hashlib

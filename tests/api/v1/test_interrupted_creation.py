@@ -95,7 +95,7 @@ def test_retry_with_the_same_key_completes_the_tenant(
             server = select(Certificate).where(Certificate.profile == SERVER_PROFILE, Certificate.status == "valid")
             assert get_dns_names(session.scalars(server).one()) == NAMES
     # Tenants without authorities, with authorities only, and complete except for the response.
-    unfinished = ("its certificates do not exist yet.", 409)
+    unfinished = ("the tenant has no certificates yet.", 409)
     assert set(begun) == {unfinished, ("it is active.", 201)}
     assert begun.count(unfinished) >= 2
 
@@ -144,7 +144,7 @@ def test_taken_slug_is_reported_with_a_remedy(api: httpx.Client, operator: dict[
     assert "it is active." in again.json()["detail"]
     assert api.delete("/v1/msps/acme/tenants/hill").status_code == 200
     deleting = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill"})
-    assert ("it is being deleted." in deleting.json()["detail"], deleting.status_code) == (True, 409)
+    assert ("the tenant is being deleted." in deleting.json()["detail"], deleting.status_code) == (True, 409)
     # If the slug belongs to another MSP, the error reveals only that it is taken.
     assert api.post("/v1/msps", headers=operator, json={"slug": "other"}).status_code == 201
     others = api.post("/v1/tenants", headers=operator, json={"msp": "other", "slug": "alpha"})

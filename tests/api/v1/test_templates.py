@@ -54,7 +54,7 @@ def test_version_is_rolled_out_to_a_tenant_and_reverted(
     work()
     stopped = api.get(f"{T}/school/rollouts/{stops.json()['id']}").json()
     for detail in (stopped["detail"], stopped["tenants"][0]["detail"]):
-        assert "create it first: createEndpointGroup" in detail
+        assert "create this object first: createEndpointGroup" in detail
     # The API accepts the id of a tenant too.
     own = api.get("/v1/tenants/alpha").json()["id"]
     assert api.put(f"{T}/school/tenants/{own}", json={}).json()["tenant"] == "alpha"
