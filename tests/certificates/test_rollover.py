@@ -285,7 +285,7 @@ def test_staged_certificate_can_be_activated_early(app_engine: Engine, alpha: Ce
         )
         assert shown.present_from == alpha.now
         client = alpha.issue(session)
-        with pytest.raises(CertificateStatusConflict, match="not a valid server certificate"):
+        with pytest.raises(CertificateStatusConflict, match="not a valid EAP server certificate"):
             server_renewal.present_server_certificate(
                 session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=client.serial, now=alpha.now
             )

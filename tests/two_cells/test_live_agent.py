@@ -10,10 +10,13 @@ import threading
 import psycopg
 import pytest
 
+from api.main import create_app
 from cli.layout import CHECKOUT
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.workloads import BENCH_NAS, AccountingSource, BenchDevice, mab_request
+from nac.accounts.operator_tokens import get_key_file, make_key
 from nac.kit.radius_packet import ACCESS_REJECT
+from tests.api.app_server import serve_app_on_port, settings_of_public
 from tests.polling import until
 
 pytestmark = pytest.mark.early
@@ -53,7 +56,20 @@ class Watch:
         self.process.stderr.close()
 
 
-def environment_of(cell, redis):
+@pytest.fixture
+def environment(cell, database, redis_server):
+    """Settings of an installation with the cell, Redis and an API."""
+    key = get_key_file(cell.folder)
+    key.parent.mkdir(exist_ok=True)
+    key.write_text(make_key())
+    settings = settings_of_public(
+        database, cell.folder, ADMIT_MASTER_KEY_FILE=str(cell.folder / "master.key"), ADMIT_VAR_DIR=str(cell.folder)
+    )
+    with serve_app_on_port(create_app(settings)) as url:
+        yield _environment_of(cell, redis_server) | {"ADMIT_API_PORT": url.rpartition(":")[2]}
+
+
+def _environment_of(cell, redis):
     given = {
         "VAR_DIR": str(cell.folder),
         "DATABASE_URL": cell.database.app_url,
@@ -67,12 +83,12 @@ def environment_of(cell, redis):
     return kept | {f"ADMIT_{name}": value for name, value in given.items()}
 
 
-def test_watch_shows_device_activity(cell, add_tenant, database, redis_server):
+def test_watch_shows_device_activity(environment, cell, add_tenant, database, redis_server):
     tenant = add_tenant()
     server = tenant.server
     target = Target(server.host, server.auth_port, server.acct_port, server.secret.encode())
     watches = [
-        Watch(environment_of(cell, redis_server), tenant.slug, *options)
+        Watch(environment, tenant.slug, *options)
         for options in (["--json"], ["--mac", "02-AA-00-00-00-01", "--rejects"])
     ]
     for watch in watches:
