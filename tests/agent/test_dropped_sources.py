@@ -164,7 +164,7 @@ def test_rotation_with_nases_left_behind_names_the_commands(owner, cell_engine, 
     )
     update_rotation_alarms(cell_engine, platform.cell_id, alarms)
     [alarm] = alarms.standing()
-    assert "1 NASes still use it" in alarm.detail
+    assert "1 NASes still use this secret" in alarm.detail
     for operation in ("listSecretRotationNases", "finishSecretRotation"):
         assert f"{operation} (tenant=alpha)" in alarm.detail
     owner.execute("UPDATE secret_rotations SET state = 'finished', next_sealed = NULL")

@@ -18,7 +18,7 @@ def test_dropped_packets_raise_an_alarm_that_clears():
     [alarm] = alarms.standing()
     assert alarm.code == "packets-over-limit"
     assert "10000 packets" in alarm.detail
-    assert "4000 a second" in alarm.detail
+    assert "4000 packets a second" in alarm.detail
     now[0] = ALARM_SECONDS - 1
     limit.look(dropped)
     assert codes(alarms) == ["packets-over-limit"]

@@ -396,31 +396,31 @@ def test_address_used_by_an_unassigned_session_is_not_ready(world, as_tenant):
 
 def test_replaced_file_waits_until_the_cell_knows(world):
     """Until then radiusd writes claims to the deleted file, and the new file does not have them."""
-    assert world.asks(ANNA) == "10.0.0.1"
+    assert world.request_address(ANNA) == "10.0.0.1"
     world.lose_files()
     for _ in range(7):
         world.ship()
         world.step()
         world.now += 65 * SECOND
-    assert world.asks(BEN) == "10.0.0.2"
+    assert world.request_address(BEN) == "10.0.0.2"
     world.starts(BEN, "10.0.0.2")
     for _ in range(4):
         # The database does not have this accept yet.
         world.step()
         world.sync()
-        assert world.asks(CLEO) is None
+        assert world.request_address(CLEO) is None
         world.now += 65 * SECOND
     for _ in range(3):
         later(world, 60)
     assert world.rows()["10.0.0.2"] == "leased"
-    assert {world.asks(mac) for mac in (CLEO, DORA, EVE)} == {"10.0.0.1", "10.0.0.3", "10.0.0.4"}
+    assert {world.request_address(mac) for mac in (CLEO, DORA, EVE)} == {"10.0.0.1", "10.0.0.3", "10.0.0.4"}
     assert world.conflicts == 0
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_shrunk_pool_with_a_replaced_file_shares_no_address(world, as_tenant, restarts):
     """The cell knows neither the new file nor the change. An address that stays in the pool is taken meanwhile."""
-    assert world.asks(ANNA) == "10.0.0.1"
+    assert world.request_address(ANNA) == "10.0.0.1"
     world.lose_files()
     world.step()
     as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.3-10.0.0.4"])
@@ -430,11 +430,11 @@ def test_shrunk_pool_with_a_replaced_file_shares_no_address(world, as_tenant, re
         world.now += 65 * SECOND
     if restarts:
         world.start_agent()
-    given = [world.asks(mac) for mac in (ANNA, BEN, CLEO)]
+    given = [world.request_address(mac) for mac in (ANNA, BEN, CLEO)]
     for _ in range(7):
         world.step()
         world.sync()
         world.now += 65 * SECOND
-    assert world.asks(DORA) not in given
+    assert world.request_address(DORA) not in given
     world.ship()
     assert world.conflicts == 0

@@ -110,7 +110,7 @@ def test_incomplete_rule_is_checked_as_far_as_it_goes():
         ),
         (compare("ssid", "equals", "x") | {"ignore_case": "yes"}, "ignore_case", "true or false"),
         (compare("ssid", "exists") | {"ignore_case": True}, "ignore_case", "not supported"),
-        (compare("mdm.x", "one_of", ["a", 1]), "value", "not both"),
+        (compare("mdm.x", "one_of", ["a", 1]), "value", "not a mixture"),
         (compare("mdm.x", "one_of", [True]), "value", "text in quotes"),
         (compare("session.count.user", "equals", "5"), "value", "whole number"),
         (compare("session.count.user", "between", [5]), "value", "lowest, highest"),

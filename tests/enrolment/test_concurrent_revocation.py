@@ -117,7 +117,7 @@ def test_authority_being_revoked_issues_nothing(
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         revoke_authority(session, actor=ACTOR, tenant_id=alpha.tenant_id, which="issuing", now=alpha.now)
         enrolling_ = start_until_locked(enrol, app_engine, alpha, secret)
-    with pytest.raises(Conflict, match=r"no active issuing authority\. Create one: rollOverAuthorities"):
+    with pytest.raises(Conflict, match=r"no active issuing authority\. Create an authority: rollOverAuthorities"):
         enrolling_.result(10)
     assert statuses(app_engine, alpha) == []
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:

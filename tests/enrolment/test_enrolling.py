@@ -70,7 +70,11 @@ def dns(*values: str) -> list[x509.GeneralName]:
         ({"sans": ["dns:a.example"]}, ("",), ("a.example", ["dns:a.example"])),
         ({"sans": ["dns:a.example"]}, ("any", "a.example"), "requires 'a.example'"),
         ({"common_name": "kiosk"}, ("laptop",), "requires 'kiosk'"),
-        ({"common_name": "kiosk"}, ("kiosk", "a.example"), "not permit dns:a.example. It permits no alternative names"),
+        (
+            {"common_name": "kiosk"},
+            ("kiosk", "a.example"),
+            "not permit dns:a.example. The secret permits no alternative names",
+        ),
         ({"sans": ["dns:a.example"]}, ("", "a.example", "c.example"), "not permit dns:c.example"),
         ({}, ("",), "has no name"),
     ],

@@ -223,7 +223,7 @@ def test_slug_is_optional_if_there_is_one_policy(policy_command):
     for arguments in (("show",), ("publish",), ("rollback", "--version", "1"), ("assign", "--site", "main")):
         result = policy_command(*arguments)
         assert result.exit_code == 2
-        assert "Choose a policy: main, other." in result.stderr
+        assert "Choose one of: main, other." in result.stderr
 
 
 def decision_ids():

@@ -101,7 +101,7 @@ def test_approval_stays_valid_after_a_later_full_check(net, crowd):
     net.settle()
     approved, later = net.runs
     assert (approved["state"], approved["items"]) == ("sending", {"asked": 10, "found": 2})
-    assert f"Approved re-decision {approved['id']} sends 12 more requests." in later["detail"]
+    assert f"Approved re-decision {approved['id']} still sends 12 requests." in later["detail"]
     net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', ended_at = now()")
     net.wait()
     net.turn()

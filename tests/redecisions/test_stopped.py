@@ -43,7 +43,7 @@ def test_stopped_item_is_not_sent_for_another_change(net, office, stopped, unrel
     assert net.queued_requests == {}
     last = net.runs[-1]
     assert (last["state"], last["sessions"], last["unchanged"], last["held_back"]) == ("done", 2, 1, 1)
-    assert "Skipped sessions: 1. They have the same differences as a stopped re-decision." in last["detail"]
+    assert "Skipped sessions: 1. These sessions have the same differences as a stopped re-decision." in last["detail"]
 
 
 def test_stopped_item_is_sent_after_a_policy_is_published(net, office, stopped):

@@ -314,7 +314,7 @@ def test_ended_export_setting_blocks_nothing_a_week_later(ordered: Logs) -> None
     logs.change("alpha", "auth", export_format=None)
     assert logs.enforce().deleted == 0
     (notice,) = [each for each in logs.scalars(RetentionNotice) if each.kind == "change"]
-    assert f"from {logs.ago(-7)} on days are deleted without an export" in notice.detail
+    assert f"from {logs.ago(-7)} on, days are deleted without an export" in notice.detail
     cancel(logs)
     assert states(logs) == [("cancelled", 0, False)]
     logs.now += 6 * DAY

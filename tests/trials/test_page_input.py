@@ -56,7 +56,7 @@ def _require_page(answer: httpx.Response) -> None:
 def test_invalid_characters_in_an_address_show_the_form_again(api: httpx.Client) -> None:
     shown = api.get("/sign-in/company?name=%00")
     told = re.findall('role="alert">([^<]+)', shown.text)
-    assert (shown.status_code, told) == (422, ["The query contains NUL. Remove it."])
+    assert (shown.status_code, told) == (422, ["The query contains NUL. Remove the NUL."])
     assert 'action="/sign-in/company"' in shown.text
 
 

@@ -124,7 +124,7 @@ def test_key_of_a_tenant_being_deleted_creates_nothing(
             a_minute_later(owner_engine)
             again = roomy.post("/v1/tenants", json=tenant_body(slug), headers={"Idempotency-Key": slug})
             assert (again.status_code, again.json()["code"]) == (409, "conflict")
-            assert "is being deleted" in again.json()["detail"]
+            assert "is deleting the tenant" in again.json()["detail"]
             with session_scope(TenantScope(TenantId(there.json()["id"])), engine=app_engine) as session:
                 assert not session.scalars(AUTHORITIES).all()
             return
