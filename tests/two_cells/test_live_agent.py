@@ -57,13 +57,13 @@ class Watch:
 
 
 @pytest.fixture
-def environment(cell, database, redis_server):
+def environment(cell, database, redis_server, tmp_path):
     """Settings of an installation with the cell, Redis and an API."""
     key = get_key_file(cell.folder)
     key.parent.mkdir(exist_ok=True)
     key.write_text(make_key())
     settings = settings_of_public(
-        database, cell.folder, ADMIT_MASTER_KEY_FILE=str(cell.folder / "master.key"), ADMIT_VAR_DIR=str(cell.folder)
+        database, tmp_path, ADMIT_MASTER_KEY_FILE=str(cell.folder / "master.key"), ADMIT_VAR_DIR=str(cell.folder)
     )
     with serve_app_on_port(create_app(settings)) as url:
         yield _environment_of(cell, redis_server) | {"ADMIT_API_PORT": url.rpartition(":")[2]}
