@@ -18,10 +18,10 @@ router = APIRouter(tags=["health"])
 
 _REDIS_TIMEOUT_SECONDS = 1
 _PROBE_THREADS = 2
-# Load balancers commonly wait for two seconds.
-_MAX_PROBE_SECONDS = 1.8
+# Load balancers commonly wait for two seconds. A busy process needs time to send the response.
+_MAX_PROBE_SECONDS = 1.5
 # Shorter than the probe, so that its thread becomes free soon.
-_DATABASE_TIMEOUT_SECONDS = 1.5
+_DATABASE_TIMEOUT_SECONDS = 1.2
 _DATABASE_REMEDY = "Check that PostgreSQL is running."
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,16 +72,17 @@ def _register_cell(engine: Engine, key_file: Path) -> None:
 
 @pytest.fixture
 def seeded(domain: CommandContext, standing: SnapshotStore, home: Path) -> Demo:
-    """The demo in `domain`: its rows and files are restored from an earlier copy."""
-    made, kept = home / "demo", home.parent / "demo"
-    demo = standing(_seed)
-    if made.exists():
-        shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(made, kept)
-    else:
-        shutil.copytree(kept, made)
+    """The demo in `domain`: its rows and files are created, or restored from an earlier copy."""
+    demo, copy = standing(_seed, home)
+    made = home / "demo"
+    if not made.exists():
+        shutil.copytree(copy, made)
     return demo
 
 
-def _seed() -> Demo:
-    return seed(CommandContext())
+def _seed(home: Path) -> tuple[Demo, Path]:
+    """The demo, and a copy of its files that belongs to exactly these rows."""
+    demo = seed(CommandContext())
+    copy = Path(tempfile.mkdtemp(dir=home.parent)) / "demo"
+    shutil.copytree(home / "demo", copy)
+    return demo, copy
