@@ -12,6 +12,19 @@ from pydantic import BaseModel
 from api.query_parameters import suggest_name
 
 _MOMENT_REMEDY, _DAY_REMEDY = "Write the value as 2027-01-31T18:00:00+01:00.", "Write the value as 2027-01-31."
+# Patterns of fields, and what to write instead of a value that does not match.
+SLUG_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+SLUG_OR_NONE_PATTERN: Final = r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$"
+EMAIL_PATTERN: Final = r"^[^\s@\x00]+@[^\s@\x00]+$"
+# PostgreSQL text cannot contain NUL.
+PLAIN_PATTERN: Final = r"^[^\x00]*$"
+_SLUG_REMEDY: Final = "Use 1 to 63 characters of a-z, 0-9 and -, not starting or ending with -."
+_PATTERN_REMEDIES: Final[Mapping[str, str]] = {
+    SLUG_PATTERN: _SLUG_REMEDY,
+    SLUG_OR_NONE_PATTERN: _SLUG_REMEDY,
+    EMAIL_PATTERN: "Write an address such as ann@example.com.",
+    PLAIN_PATTERN: "Remove the NUL characters.",
+}
 # Prefix of pydantic's error type, detail and remedy. The first match is used.
 _MESSAGES: Final[tuple[tuple[str, str, str], ...]] = (
     ("missing", "The value is required.", "Send the value."),
@@ -84,6 +97,8 @@ def _describe_error(error: Mapping[str, Any], fields: Sequence[str]) -> tuple[st
         return _BODY_MESSAGES[kind]
     if kind == "extra_forbidden":
         return "Unknown field.", suggest_name(str(error["loc"][-1]), tuple(sorted(set(fields))))
+    if remedy := _PATTERN_REMEDIES.get(str(given.get("pattern"))):
+        return "Invalid format.", remedy
     for beginning, detail, remedy in _MESSAGES:
         if kind.startswith(beginning):
             return detail.format_map(_ErrorContext(given)), remedy.format_map(_ErrorContext(given))

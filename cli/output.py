@@ -73,7 +73,7 @@ def show_json(row: object) -> None:
 
 
 def _plain(value: object) -> str:
-    """Convert values that have no JSON type. Times are as in the API (RFC 3339, with T and offset)."""
+    """Convert values that have no JSON type. Times are as in the API."""
     match value:
         case datetime():
             return format_timestamp(value)
@@ -84,8 +84,9 @@ def _plain(value: object) -> str:
 
 
 def format_timestamp(moment: datetime) -> str:
-    """Return a time in ISO 8601. A time without offset is in UTC."""
-    return (moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+    """Return a time in UTC (RFC 3339). A time without offset is in UTC."""
+    utc = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return utc.isoformat().replace("+00:00", "Z")
 
 
 class Progress:

@@ -18,19 +18,18 @@ from pydantic.config import JsonDict
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from api.described.examples import BODY_EXAMPLES
+from api.validation_messages import PLAIN_PATTERN, SLUG_OR_NONE_PATTERN, SLUG_PATTERN
 from nac.inventory.endpoints.passphrases import generate_passphrase
 from nac.kit.errors import InvalidInput, NotFound
 
 # A DNS label.
-Slug = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
+Slug = Annotated[str, Field(max_length=63, pattern=SLUG_PATTERN)]
 # A DNS label or "". One schema, because client generators mishandle a union with a constant.
-SlugOrNone = Annotated[str, Field(max_length=63, pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$")]
+SlugOrNone = Annotated[str, Field(max_length=63, pattern=SLUG_OR_NONE_PATTERN)]
 GroupNames = Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=100)]
 Name = Annotated[str, Field(max_length=200)]
-# PostgreSQL text cannot contain NUL.
-_PLAIN = r"^[^\x00]*$"
-Comment = Annotated[str, Field(max_length=1_000, pattern=_PLAIN)]
-Text = Annotated[str, Field(max_length=200, pattern=_PLAIN)]
+Comment = Annotated[str, Field(max_length=1_000, pattern=PLAIN_PATTERN)]
+Text = Annotated[str, Field(max_length=200, pattern=PLAIN_PATTERN)]
 PermissionNames = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=200)]
 
 

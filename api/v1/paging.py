@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from api.validation_messages import PLAIN_PATTERN
 from nac.kit.db.sort_orders import DESCENDING_PREFIX, PageSpan, SortColumn, SortKey, SortOrder, SortOrders, is_nullable
 from nac.kit.db.types import HostAddress, Mac
 from nac.kit.errors import InvalidInput
@@ -23,8 +24,6 @@ MAX_ROWS = 1_000
 # Fits names of 253 octets.
 _MAX_CURSOR_LENGTH = 1_500
 _MAX_BIGINT: Final = 2**63 - 1
-# PostgreSQL text cannot contain NUL.
-_NO_NUL: Final = r"^[^\x00]*$"
 _JSON_CONFIG: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
 Item = TypeVar("Item")
@@ -193,7 +192,7 @@ def _build_column_type(column: SortColumn) -> Any:  # noqa: ANN401 -- a type for
     elif kind is int:
         kind = Annotated[int, Field(ge=-_MAX_BIGINT, le=_MAX_BIGINT)]
     elif kind is str:
-        kind = Annotated[str, Field(pattern=_NO_NUL)]
+        kind = Annotated[str, Field(pattern=PLAIN_PATTERN)]
     return kind | None if is_nullable(column) else kind
 
 

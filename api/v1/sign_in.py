@@ -12,13 +12,14 @@ from api.own_account import OwnAccount
 from api.routes import NounRouter
 from api.sign_in_flow import CompletedSignIn, PendingSignIn, SignInFlow
 from api.v1.inputs import Input
+from api.validation_messages import EMAIL_PATTERN
 from nac.accounts.sign_in import sign_ins
 from nac.accounts.sign_in.challenges import MAX_TEXT_LENGTH
 
 router = NounRouter(tag="sign-in", description="Sign-in of people by password, passkey or code.")
 
 _ANYONE = Depends(AllowsAnyone("The caller is not signed in yet."))
-Email = Annotated[str, Field(max_length=255, pattern=r"^[^\s@\x00]+@[^\s@\x00]+$", examples=["ann@example.com"])]
+Email = Annotated[str, Field(max_length=255, pattern=EMAIL_PATTERN, examples=["ann@example.com"])]
 Password = Annotated[str, Field(max_length=1_000)]
 Challenge = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=r"^[A-Za-z0-9_-]+$")]
 Code = Annotated[str, Field(max_length=40, examples=["123456"])]

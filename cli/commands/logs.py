@@ -11,6 +11,7 @@ import click
 
 from cli.errors import Refused
 from cli.layout import OTHER_ACCOUNT_REMEDY, Layout, require_layout
+from nac.kit.errors import InvalidInput
 
 _POLL_SECONDS = 0.2
 
@@ -23,7 +24,7 @@ def command(follow: bool, lines: int, process: str | None) -> None:
     """Show the last lines of the log of PROCESS, or of all logs."""
     logs = _logs(require_layout())
     if process is not None and process not in logs:
-        raise Refused(f"Unknown log {process!r}.", remedy=f"Use one of: {', '.join(logs)}.")
+        raise InvalidInput(f"Unknown log {process!r}.", place="PROCESS", remedy=f"Use one of: {', '.join(logs)}.")
     chosen = {process: logs[process]} if process else logs
     width = max(map(len, chosen), default=0)
     tails = [Tail(path, f"{name:<{width}} | " if len(chosen) > 1 else "") for name, path in chosen.items()]

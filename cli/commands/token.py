@@ -42,6 +42,12 @@ def make(
         raise InvalidInput(
             "--tenant and --msp cannot be combined.", place="--msp", remedy="Use only --tenant or only --msp."
         )
+    if not (role or permissions):
+        raise InvalidInput(
+            "The token needs a permission.",
+            place="--role",
+            remedy="Set --role, such as --role auditor, or --permission, such as --permission endpoint.read.",
+        )
     level, operation, owner = PermissionLevel.PLATFORM, "create-platform-token", {}
     if tenant:
         level, operation, owner = PermissionLevel.TENANT, "create-tenant-token", {"tenant": tenant}

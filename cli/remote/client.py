@@ -189,6 +189,14 @@ def _read_remedy(text: str, next_steps: object) -> str:
         return text
 
 
+def rename_places(error: AdmitError, rename: Callable[[str], str]) -> None:
+    """Replace the places of an error from the API."""
+    error.place = rename(error.place)
+    if isinstance(error, SeveralMistakes):
+        for each in error.mistakes:
+            rename_places(each, rename)
+
+
 class _ApiMistakes(SeveralMistakes):
     """Several mistakes from the API."""
 

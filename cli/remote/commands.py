@@ -15,7 +15,7 @@ from cli.layout import NothingRuns
 from cli.remote.aliases import Alias, Argument, Lookup
 from cli.remote.arguments import choose_operation, collect_arguments, format_query_value, read_body
 from cli.remote.catalog import load_catalog
-from cli.remote.client import ApiClient, ApiUnreachable, RequestArguments, read_json, read_problem
+from cli.remote.client import ApiClient, ApiUnreachable, RequestArguments, read_json, read_problem, rename_places
 from cli.remote.description import Operation
 from cli.remote.local_api import await_radiusd
 from cli.remote.options import (
@@ -30,11 +30,12 @@ from cli.remote.options import (
     make_output_options,
     make_owner_option,
     make_short_options,
+    name_place,
     name_variable,
 )
 from cli.remote.results import name_commands, show_result
 from cli.remote.value_types import choose_raw_type
-from nac.kit.errors import InvalidInput, NotFound
+from nac.kit.errors import AdmitError, InvalidInput, NotFound
 
 _CHUNK = 64 * 1024
 _MAX_PAGE = 1000
@@ -126,7 +127,11 @@ def make_short_command(verb: str, alias: Alias, known: Mapping[str, Operation], 
         arguments = collect_arguments(operation, given, alias)
         if alias.is_confirmed and not given[_YES]:
             confirm(f"This cannot be undone: {operation.help.splitlines()[0].rstrip('.')}. Continue?")
-        document = _call_short(operation, alias, arguments, given, api, limit=given.get(_LIMIT) or default_limit)
+        try:
+            document = _call_short(operation, alias, arguments, given, api, limit=given.get(_LIMIT) or default_limit)
+        except AdmitError as exc:
+            rename_places(exc, lambda place: name_place(place, operation, alias))
+            raise
         show_result(name_commands(document), as_json=given[AS_JSON], columns=alias.columns)
         if alias.success_field and not document[alias.success_field]:
             raise click.exceptions.Exit(1)

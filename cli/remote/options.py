@@ -23,6 +23,7 @@ _HIDDEN_PROMPT: Mapping[str, Any] = {
     "confirmation_prompt": True,
 }
 _MAPS = ("texts", "scalars")
+_OWNERS = ("tenant", "msp")
 
 
 def make_arguments(alias: Alias, values: Mapping[str, OperationInput]) -> list[click.Parameter]:
@@ -32,15 +33,39 @@ def make_arguments(alias: Alias, values: Mapping[str, OperationInput]) -> list[c
 
 
 def make_argument(argument: Argument, value: OperationInput, alias: Alias) -> click.Argument:
-    lookup = alias.lookups.get(value.name)
-    name = lookup.key if lookup else value.name.rpartition(".")[2]
+    name = _name_argument(argument, value, alias)
+    if argument.optional:
+        name = f"[{name}]"
     return click.Argument(
         [name_variable(value)],
-        metavar="FILE" if argument.is_file else format_metavar(name),
+        metavar=f"{name}..." if argument.repeated else name,
         required=not (argument.optional or argument.repeated),
         nargs=-1 if argument.repeated else 1,
         type=click.File("rb") if argument.is_file else choose_type(value, with_ages=False),
     )
+
+
+def _name_argument(argument: Argument, value: OperationInput, alias: Alias) -> str:
+    lookup = alias.lookups.get(value.name)
+    return "FILE" if argument.is_file else format_metavar(lookup.key if lookup else value.name.rpartition(".")[2])
+
+
+def name_place(place: str, operation: Operation, alias: Alias) -> str:
+    """Return the argument or option for the API's place of an error, such as `--user` for `user_name`.
+
+    A place in a file, and an unknown place, stay unchanged.
+    """
+    field = place.partition("[")[0]
+    value = next((value for value in operation.values if value.name == field), None)
+    arguments = {each.field: each for each in alias.arguments}
+    if value is None or value.name in alias.flags or value.name in alias.files:
+        return place
+    if value.name in _OWNERS and value.where == "path":
+        return f"--{value.name}"
+    if value.name in arguments or (value.where == "path" and value.name not in alias.options):
+        argument = arguments.get(value.name, Argument(value.name))
+        return place if argument.is_file else _name_argument(argument, value, alias)
+    return alias.options.get(value.name, (f"--{value.option}",))[0]
 
 
 def make_owner_option(name: str, *, required: bool) -> click.Option:

@@ -117,7 +117,7 @@ def parse_changes(texts: Sequence[str]) -> list[dict[str, Any]]:
     if wrong := [text for text, match in found if match is None]:
         raise InvalidInput(
             f"Invalid ATTRIBUTE=VALUE: {', '.join(map(repr, wrong))}.",
-            place="set",
+            place="--set",
             remedy="For example --set Session-Timeout=600, or with a tag --set Tunnel-Private-Group-Id:1=30.",
         )
     matches = [match.groups() for _, match in found if match is not None]

@@ -111,17 +111,17 @@ def test_unknown_name_error_names_the_list_command(alpha: Admit, arguments: tupl
     [
         (
             ("endpoint", "add", "001122334455", "-t", "alpha", "--until", "2001-02-03"),
-            "valid_until: 2001-02-03 00:00:00 UTC is in the past. Use a future time.",
+            "--until: 2001-02-03 00:00:00 UTC is in the past. Use a future time.",
         ),
         (
             ("user", "add", "ann", "-t", "alpha", "--password", "correct horse", "--valid-until", "2001-02-03"),
-            "valid_until: 2001-02-03 00:00:00 UTC is in the past.",
+            "--valid-until: 2001-02-03 00:00:00 UTC is in the past.",
         ),
-        (("endpoint", "add", "00:11", "-t", "alpha"), "mac: Invalid MAC address '00:11'."),
-        (("endpoint", "add", "001122334455", "-t", "alpha", "--group", "x"), "groups: Unknown groups: 'x'."),
-        (("site", "add", "Main", "-t", "alpha"), "slug: Invalid format."),
-        (("nas", "add", "core-1", "-t", "alpha"), "identifier: A NAS needs an identifier"),
-        (("site", "list", "-t", "nobody"), "tenant: This tenant does not exist."),
+        (("endpoint", "add", "00:11", "-t", "alpha"), "MAC: Invalid MAC address '00:11'."),
+        (("endpoint", "add", "001122334455", "-t", "alpha", "--group", "x"), "--group: Unknown groups: 'x'."),
+        (("site", "add", "Main", "-t", "alpha"), "SLUG: Invalid format."),
+        (("nas", "add", "core-1", "-t", "alpha"), "--identifier: A NAS needs an identifier"),
+        (("site", "list", "-t", "nobody"), "--tenant: This tenant does not exist."),
     ],
 )
 def test_invalid_input_prints_one_sentence_and_exits_2(

@@ -56,7 +56,7 @@ def test_json_lists_each_of_several_errors(alpha: Admit) -> None:
     result = alpha.run("endpoint", "classify", "zz", "--approve", "--group", "none", "--tenant", "alpha", "--json")
     assert result.exit_code == 2
     told = json.loads(result.stdout)
-    assert (told["error"], [each["place"] for each in told["mistakes"]]) == ("several-mistakes", ["mac", "groups"])
+    assert (told["error"], [each["place"] for each in told["mistakes"]]) == ("several-mistakes", ["mac", "--group"])
     assert "2 mistakes.\n  mac: Invalid MAC address 'zz'" in result.stderr
 
 

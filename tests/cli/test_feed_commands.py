@@ -71,8 +71,8 @@ def test_syslog_is_created_with_all_options(alpha: Admit, tmp_path: Path) -> Non
     ("arguments", "told"),
     [
         (("add-webhook", "siem", "http://siem.corp.example/"), ["https://host"]),
-        (("add-webhook", "No Slug", "ftp:x", "--batch", "0", "--network", "x"), ["2 mistakes", "name", "batch"]),
-        (("add-syslog", "siem", "a b", "--port", "0", "--app-name", "a b"), ["settings.port"]),
+        (("add-webhook", "No Slug", "ftp:x", "--batch", "0", "--network", "x"), ["2 mistakes", "NAME", "--batch"]),
+        (("add-syslog", "siem", "a b", "--port", "0", "--app-name", "a b"), ["--port"]),
         (("add-syslog", "siem", "siem.example", "--severity", "audit"), ["KEY=VALUE"]),
         (("add-syslog", "siem", "siem.example", "--kind", "decisions"), ["authentication"]),
         (("add-webhook", "siem", URL, "--kind", "audit", "--outcome", "failure"), ["nothing would be sent"]),
@@ -98,7 +98,7 @@ def test_each_of_several_errors_is_an_object_in_json(alpha: Admit) -> None:
     result = alpha.run("feed", "add-webhook", "No Slug", "ftp:x", "--batch", "0", *T, "--json")
     told = json.loads(result.stdout)
     assert told["error"] == "invalid-input"
-    assert {mistake["place"] for mistake in told["mistakes"]} == {"name", "settings.batch"}
+    assert {mistake["place"] for mistake in told["mistakes"]} == {"NAME", "--batch"}
 
 
 def test_webhook_is_updated(alpha: Admit, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_webhook_is_set_shown_and_deleted(alpha: Admit) -> None:
     ("arguments", "told"),
     [
         (("--url", "http://intune.corp.example/"), "https://host"),
-        (("--url", "https://x.example/", "--network", "here", "--timeout", "60"), "timeout_seconds"),
+        (("--url", "https://x.example/", "--network", "here", "--timeout", "60"), "--timeout"),
         (("--url", "https://x.example/", "--profile", "root"), "eap-client-device"),
     ],
 )

@@ -124,12 +124,26 @@ def test_owner_options_choose_the_operation(alpha: Admit) -> None:
         (("endpoint", "classify", MAC, "--approve", "--block"), "--block"),
         (("cert", "revoke", "0a", "--all-of-user", "ann"), "--all-of-user"),
         (("user", "set", "ann"), ""),
-        (("session", "change", "--session", "1", "--set", "x"), "set"),
+        (("session", "change", "--session", "1", "--set", "x"), "--set"),
         (("endpoint", "posture", "set", MAC, "x"), "--values"),
         (("endpoint", "add", MAC, "--until", "7d"), "--until"),
     ],
 )
 def test_contradictory_input_is_rejected(alpha: Admit, arguments: tuple[str, ...], place: str) -> None:
+    refused = alpha.run(*arguments, *OF, "--json")
+    assert (refused.exit_code, json.loads(refused.stdout)["place"]) == (2, place), refused.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (("endpoint", "add", "nonsense"), "MAC"),
+        (("endpoint", "add", MAC, "--group", "none"), "--group"),
+        (("user", "add", "ann", "--password", "short"), "--password"),
+        (("site", "add", "Not a slug"), "SLUG"),
+    ],
+)
+def test_errors_of_the_api_name_arguments_and_options(alpha: Admit, arguments: tuple[str, ...], place: str) -> None:
     refused = alpha.run(*arguments, *OF, "--json")
     assert (refused.exit_code, json.loads(refused.stdout)["place"]) == (2, place), refused.output
 

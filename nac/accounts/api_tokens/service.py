@@ -139,7 +139,7 @@ def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
     unknown = sorted(names.difference(Permission))
     if unknown or not names:
         message = f"Unknown permission {', '.join(unknown)}." if unknown else "At least one permission is required."
-        raise InvalidInput(message, place="permissions")
+        raise InvalidInput(message, place="permissions", remedy="Use permissions such as endpoint.read.")
     return frozenset(map(Permission, names))
 
 
