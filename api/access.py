@@ -28,15 +28,14 @@ from api.query_parameters import require_known_query
 from nac.accounts.sign_in import rules
 from nac.accounts.sign_in_errors import SignOnNeeded
 from nac.certificates.signing import SigningContext
-from nac.core.access.effects import Effect
 from nac.core.access.grants import UNKNOWN_MSP, UNKNOWN_TENANT, MspRef, Principal, TenantRef, require_permissions
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission, PermissionLevel
 from nac.core.access.tenant_lookup import find_msp
 from nac.core.audit import service as audit
 from nac.kit.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Effect, Permission, PermissionLevel
 from nac.kit.secrets import Sealer
 from nac.tenancy.msps.service import MspNotFound, MspSuspended
 from nac.tenancy.tenants.service import TenantNotFound

@@ -32,7 +32,6 @@ from nac.accounts.sign_in.sign_ins import SignedInPerson
 from nac.accounts.sign_in_errors import SecondFactorNeeded
 from nac.core.access.grants import Grant, MspRef, Principal, TenantReach, TenantRef
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 from nac.core.access.tenant_lookup import find_msp, find_tenant
 from nac.core.audit.service import RequestOrigin
 from nac.kit.clock import utc_now
@@ -47,6 +46,7 @@ from nac.kit.db import (
 )
 from nac.kit.errors import AdmitError
 from nac.kit.ids import MspId
+from nac.kit.permissions import Permission, PermissionLevel, permissions_at
 
 bearer = HTTPBearer(auto_error=False, scheme_name="HTTPBearer", description="API token: admit_<id>_<secret>.")
 

@@ -9,14 +9,8 @@ from api.described import described_routes
 from cli.generated_page import GeneratedPage
 from cli.openapi import application
 from nac.accounts.roles import BUILT_IN_ROLES
-from nac.core.access.effects import (
-    Effect,
-    PermissionPair,
-    RouteDeclaration,
-    find_permission_pairs,
-    find_reached_effects,
-)
-from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
+from nac.core.access.effects import PermissionPair, RouteDeclaration, find_permission_pairs, find_reached_effects
+from nac.kit.permissions import Effect, Permission, PermissionLevel, permissions_at
 
 _LEVELS = {PermissionLevel.TENANT: "a tenant", PermissionLevel.MSP: "an MSP", PermissionLevel.PLATFORM: "the platform"}
 _OF_TENANTS = permissions_at(PermissionLevel.TENANT)

@@ -8,7 +8,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import iter_route_contexts
 
 from api.access import AllowsAnyone, RequiresPermission, RequiresSelf
-from nac.core.access.permissions import PermissionLevel
+from nac.kit.permissions import PermissionLevel
 
 RouteRequirement = RequiresPermission | RequiresSelf | AllowsAnyone
 

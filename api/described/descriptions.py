@@ -8,7 +8,7 @@ from typing import Any, Final
 from api.access import AllowsAnyone, RequiresPermission, RequiresSelf
 from api.cookies import CSRF_HEADER, SESSION_COOKIE
 from api.described.described_routes import DescribedRoute, describe_level
-from nac.core.access.permissions import Permission, permissions_at
+from nac.kit.permissions import Permission, permissions_at
 
 SUMMARY: Final = "Network access control for many tenants: devices, policies, certificates, sessions, logs."
 DESCRIPTION: Final = """\

@@ -18,11 +18,10 @@ from api.v1.radius_secret import RadiusSecretRequest, RadiusServer, reveal_secre
 from api.v1.self_tests import SelfTest, build_self_test
 from nac.accounts.api_tokens import service as tokens
 from nac.cellformat.self_test_ticket import NAS_IDENTIFIER
-from nac.core.access.effects import ENDPOINT_EFFECTS, Effect
-from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 from nac.inventory.endpoints.service import RandomAddress
 from nac.kit.clock import utc_now
 from nac.kit.errors import Conflict, InvalidInput
+from nac.kit.permissions import ENDPOINT_EFFECTS, Effect, Permission, PermissionLevel, permissions_at
 from nac.models import Trial
 from nac.onboarding.self_tests import service as self_tests
 from nac.onboarding.snippets.catalogue import SnippetTemplate

@@ -13,9 +13,9 @@ from api.routes import NounRouter
 from api.v1.list_parameters import LogPage, Mac, Since, SiteSlug, Until, User, build_log_page, build_log_range
 from api.v1.paging import MAX_ROWS, SortedPaging, require_time_paging
 from api.v1.timestamps import PastMoment
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
 from nac.kit.mac import display_mac
+from nac.kit.permissions import Permission
 from nac.sessions import accounting
 from nac.sessions.accounting import LoggedAccounting
 from nac.sessions.usage import UsageDimension, UsageRow, list_usage

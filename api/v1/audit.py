@@ -14,12 +14,11 @@ from api.routes import NounRouter
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.core.audit import chain_export
 from nac.core.audit import service as audit
 from nac.core.audit.repository import AuditEntryFilter
 from nac.core.audit.service import list_differences
+from nac.kit.permissions import Effect, Permission
 from nac.kit.validation import require_address
 from nac.models import AuditEntry as AuditEntryRow
 from nac.models import AuditSeal as AuditSealRow

@@ -23,10 +23,9 @@ from nac.certificates import service as certificates
 from nac.certificates.bulk_revocation import AuthorityRevocationReason
 from nac.certificates.public_lookups import build_locations
 from nac.certificates.repository import AUTHORITY_ORDERS
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
+from nac.kit.permissions import Effect, Permission
 from nac.models import CertificateAuthority, StatusSource
 from pki.bundles import certificates_pem
 

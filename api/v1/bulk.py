@@ -13,9 +13,8 @@ from api.v1.inputs import BoundedMistakes, GroupNames, Input, body_example, body
 from api.v1.jobs import Job, respond_accepted
 from api.v1.nases import NasInput
 from api.v1.timestamps import Moment
-from nac.core.access.effects import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS
-from nac.core.access.permissions import Permission
 from nac.kit.bulk_rows import OnExisting
+from nac.kit.permissions import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS, Permission
 from nac.onboarding.imports import jobs
 
 router = NounRouter(

@@ -11,8 +11,7 @@ from api.change import ObservedModel
 from api.routes import NounRouter
 from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 from nac.tenancy.cells import cell_admin
 from nac.tenancy.cells.cell_admin import CellState, CellStatus
 

@@ -17,10 +17,9 @@ from api.v1.timestamps import Moment
 from nac.certificates import expiry, profiles, server_renewal
 from nac.certificates import service as certificates
 from nac.certificates.server_renewal import RemovedServerNames
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
+from nac.kit.permissions import Effect, Permission
 from pki.keys import KeyKind
 from pki.profiles import CertificateProfile as ProfileRules
 

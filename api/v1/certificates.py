@@ -34,10 +34,9 @@ from nac.certificates.holders import find_holder
 from nac.certificates.repository import ORDERS
 from nac.certificates.service import IssuedCertificate as JustIssued
 from nac.certificates.service import RevocationReason
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
+from nac.kit.permissions import Effect, Permission
 from pki.signing_requests import SigningRequest
 
 router = NounRouter(

@@ -11,8 +11,7 @@ from api.v1.coa_models import CoaRequest, CreatedCoaRequests, build_coa_request
 from api.v1.inputs import Input, body_examples, body_references
 from api.v1.list_parameters import Mac, RowNumber, User
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 from nac.models.coa_request import CoaKind, CoaReason, CoaState
 from nac.sessions.coa_requests import service as coa_requests
 from nac.sessions.coa_requests.repository import ORDERS

@@ -11,9 +11,9 @@ from api.routes import NounRouter
 from api.v1.list_parameters import LogPage, Mac, Since, SiteSlug, Until, build_log_page, build_log_range
 from api.v1.paging import SortedPaging, require_time_paging
 from nac.cellformat.methods import METHODS
-from nac.core.access.permissions import Permission
 from nac.engine.reasons import REASONS
 from nac.kit.mac import display_mac
+from nac.kit.permissions import Permission
 from nac.pools.extent import ATTRIBUTE_BY_KIND
 from nac.sessions.decisions import service as decisions
 from nac.sessions.decisions.service import LoggedDecision

@@ -11,11 +11,10 @@ from api.change import Change
 from api.routes import NounRouter
 from api.v1.endpoints import get_endpoint_model
 from api.v1.inputs import GeneratedPassphrase, Input, PassphraseInput
-from nac.core.access.effects import ENDPOINT_EFFECTS
-from nac.core.access.permissions import Permission
 from nac.inventory.endpoints import passphrases, posture
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.mac import display_mac
+from nac.kit.permissions import ENDPOINT_EFFECTS, Permission
 from nac.kit.validation import require_mac
 from nac.tenancy import sites
 

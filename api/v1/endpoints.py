@@ -14,13 +14,12 @@ from api.routes import NounRouter
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment, PastMoment
-from nac.core.access.effects import ENDPOINT_EFFECTS, Effect
-from nac.core.access.permissions import Permission
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.endpoints.repository import ORDERS, EndpointCriteria, EndpointView
 from nac.inventory.endpoints.rule_conditions import read_attributes
 from nac.inventory.groups import ENDPOINT_GROUPS, is_by_rule
 from nac.kit.mac import display_mac, is_random_mac
+from nac.kit.permissions import ENDPOINT_EFFECTS, Effect, Permission
 from nac.kit.validation import require_mac
 
 router = NounRouter(

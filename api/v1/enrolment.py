@@ -19,10 +19,9 @@ from nac.certificates.enrolment.repository import ORDERS
 from nac.certificates.issuance import ClientProfile
 from nac.certificates.scep.service import build_scep_url
 from nac.certificates.supplicants import service as supplicants
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
 from nac.kit.db import lock_row
+from nac.kit.permissions import Effect, Permission
 from nac.models import EnrolmentSecret as EnrolmentSecretRow
 from nac.models.enrolment import EnrolmentKind
 from nac.tenancy.tenants import service as tenants

@@ -15,9 +15,8 @@ from api.v1.inputs import Input, body_example
 from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
+from nac.kit.permissions import Effect, Permission
 from nac.logs.exports import service as exports
 from nac.logs.exports.export_folder import MANIFEST, ExportFolder
 from nac.logs.exports.repository import ORDERS

@@ -13,10 +13,9 @@ from api.routes import NounRouter
 from api.v1.authorities import Authority, AuthorityDetail, build_authority, build_authority_detail
 from api.v1.inputs import Input, Omittable, body_example
 from nac.certificates import external_authorities, status_refresh
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
+from nac.kit.permissions import Effect, Permission
 from pki.uploads import MAX_FILE_BYTES
 
 router = NounRouter(

@@ -16,9 +16,8 @@ from api.v1.feed_settings import FeedSettingsUpdate, SyslogFeedSettings, Webhook
 from api.v1.inputs import Input, Slug, body_example, body_examples
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
+from nac.kit.permissions import Effect, Permission
 from nac.logs.feeds import sealed_settings
 from nac.logs.feeds import service as feeds
 from nac.logs.feeds.errors import FeedUnreachable, InvalidFeed

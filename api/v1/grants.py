@@ -11,9 +11,9 @@ from api.access import RequiresSelf
 from api.caller import Caller
 from api.routes import NounRouter
 from nac.core.access.grants import Grant as GrantOf
-from nac.core.access.permissions import PermissionLevel
 from nac.core.access.tenant_lookup import slugs_by_id
 from nac.kit.db import session_scope
+from nac.kit.permissions import PermissionLevel
 
 router = NounRouter(tag="grants", description="Permissions of the caller.")
 

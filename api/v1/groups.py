@@ -11,11 +11,10 @@ from api.change import Change
 from api.routes import NounRouter
 from api.v1.inputs import GeneratedPassphrase, Input, Name, Omittable, PassphraseInput, body_example, body_examples
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import ENDPOINT_EFFECTS, USER_EFFECTS
-from nac.core.access.permissions import Permission
 from nac.inventory.endpoints import passphrases
 from nac.inventory.endpoints.group_rules import update_group_rule
 from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.kit.permissions import ENDPOINT_EFFECTS, USER_EFFECTS, Permission
 from nac.models import EndpointGroup as EndpointGroupRow
 from nac.models import UserGroup as UserGroupRow
 

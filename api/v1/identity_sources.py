@@ -12,14 +12,13 @@ from api.concurrency_limit import limit_server_tests
 from api.routes import NounRouter
 from api.v1.inputs import Input, Omittable, Slug, body_example, body_examples
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.engine.reasons import get_reason
 from nac.inventory.identity_sources import service as sources
 from nac.inventory.identity_sources.service import ORDERS
 from nac.inventory.identity_sources.source_probe import prepare_probe, run_probe
 from nac.kit.db import lock_row
 from nac.kit.outbound.reach import OutboundReach
+from nac.kit.permissions import Effect, Permission
 from nac.models import IdentitySource as SourceRow
 
 router = NounRouter(

@@ -12,9 +12,8 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.json_input import accept_body
 from api.routes import NounRouter
 from api.v1.jobs import Job, respond_accepted
-from nac.core.access.effects import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS
-from nac.core.access.permissions import Permission
 from nac.kit.bulk_rows import OnExisting, RowAction
+from nac.kit.permissions import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS, Permission
 from nac.onboarding.imports import csv_writer, jobs, service
 from nac.onboarding.imports.service import FormatName
 

@@ -14,13 +14,12 @@ from api.v1.endpoints import EndpointFilter
 from api.v1.inputs import GroupNames, Input, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment, PastMoment
-from nac.core.access.effects import ENDPOINT_EFFECTS
-from nac.core.access.permissions import Permission
 from nac.inventory.endpoints import inbox
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.endpoints.repository import ORDERS, EndpointCriteria, EndpointWithSighting
 from nac.kit.errors import InvalidInput
 from nac.kit.mac import display_mac, is_random_mac
+from nac.kit.permissions import ENDPOINT_EFFECTS, Permission
 from nac.tenancy import sites
 
 # The API matches these routes before those of one endpoint, because "inbox" and "classify" are not MAC addresses.

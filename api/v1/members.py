@@ -18,8 +18,7 @@ from nac.accounts.account_mails import service as account_mails
 from nac.accounts.members import service as members
 from nac.accounts.members.repository import ORDERS
 from nac.accounts.members.service import Member as MemberRow
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission, PermissionLevel
+from nac.kit.permissions import Effect, Permission, PermissionLevel
 
 router = NounRouter(tag="members", description="People with a role at a tenant, an MSP or the platform.")
 _MemberId = Annotated[UUID, Path(description="Id of the member.")]

@@ -12,10 +12,9 @@ from api.application_state import get_settings, get_signing
 from api.change import Change, ObservedModel
 from api.routes import NounRouter
 from api.v1.inputs import Input, body_references
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.db import enter_platform, enter_tenant
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 from nac.tenancy.tenants import moves
 from nac.tenancy.tenants.moves import MoveState, MoveStatus
 from nac.tenancy.tenants.service import TenantNotFound

@@ -12,8 +12,7 @@ from api.caller import Caller
 from api.routes import NounRouter
 from api.v1.inputs import Input, Name, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 from nac.models import Msp as MspRow
 from nac.onboarding import msp_lifecycle
 from nac.tenancy.msps import service as msps

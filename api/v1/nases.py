@@ -13,12 +13,11 @@ from api.change import Change, ObservedModel
 from api.routes import NounRouter
 from api.v1.inputs import Input, Name, Omittable, Slug, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import NAS_EFFECTS
-from nac.core.access.permissions import Permission
 from nac.core.locking import lock_with_namesakes
 from nac.engine.vendors import Vendor as VendorFile
 from nac.engine.vendors import all_vendors
 from nac.kit.db import lock_row
+from nac.kit.permissions import NAS_EFFECTS, Permission
 from nac.models import Nas as NasRow
 from nac.models import Site
 from nac.policies.nas_notes import list_notes

@@ -12,8 +12,7 @@ from api.access import (
     ReadsTenant,
     RequiresPermission,
 )
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
+from nac.kit.permissions import Effect, Permission, PermissionLevel, permissions_at
 
 
 class OwnerRoutes(NamedTuple):

@@ -22,9 +22,8 @@ from nac.accounts.people import service as people
 from nac.accounts.people.repository import ORDERS
 from nac.accounts.sign_in import account_admin
 from nac.accounts.sign_in.account_admin import AccountOverview
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
+from nac.kit.permissions import Effect, Permission
 from nac.models import Membership, SignIn
 from nac.models import Person as PersonRow
 

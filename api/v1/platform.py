@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field
 from api.access import Access, ReadsPlatform
 from api.routes import NounRouter
 from nac.core import alarms
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
+from nac.kit.permissions import Permission
 from nac.models import Cell
 from nac.tenancy.cells import service as cells
 from nac.tenancy.cells.cell_admin import CellStatus

@@ -16,12 +16,11 @@ from api.routes import NounRouter
 from api.v1.inputs import Comment, Input, Name, Slug, body_example, body_references
 from api.v1.jobs import Job, respond_accepted
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.core.jobs import service as jobs
 from nac.engine import PolicyErrors, parse_policy_text
 from nac.engine.document import MAX_DOCUMENT_BYTES
 from nac.kit.errors import InvalidInput
+from nac.kit.permissions import Effect, Permission
 from nac.models import Policy as PolicyRow
 from nac.models import PolicyVersion as PolicyVersionRow
 from nac.policies import service as policies

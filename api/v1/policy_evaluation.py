@@ -13,14 +13,13 @@ from api.v1.inputs import Input, Slug, body_example, body_examples, body_referen
 from api.v1.jobs import Job, respond_accepted
 from api.v1.policies import POLICY_EXAMPLE, Reads, VersionNumber
 from api.v1.policy_evaluation_models import PolicyCheck, PolicyMistake, PolicyReplay, PolicySimulation, PolicyTestResult
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.core.jobs import service as jobs
 from nac.engine import parse_moment
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE, list_open_attributes
 from nac.engine.operators import list_operators
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 from nac.policies import replay_jobs
 from nac.policies import service as policies
 from nac.policies.json_rows import mistake_rows, replay_row

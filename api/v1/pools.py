@@ -13,9 +13,8 @@ from api.change import Change, ObservedModel
 from api.routes import NounRouter
 from api.v1.inputs import Input, Omittable, Slug, body_example, body_examples, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.mac import display_mac
+from nac.kit.permissions import Effect, Permission
 from nac.models import PoolAddress
 from nac.pools import service as pools
 from nac.pools.extent import ATTRIBUTE_BY_KIND, MAX_RANGES, PoolKind

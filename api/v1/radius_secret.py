@@ -9,8 +9,7 @@ from api.access import Access, ChangesTenant
 from api.application_state import get_settings
 from api.routes import NounRouter
 from api.v1.inputs import Input, body_references
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 from nac.onboarding.snippets import service as snippets
 from nac.tenancy.cells import service as cells
 

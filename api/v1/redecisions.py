@@ -13,8 +13,7 @@ from api.routes import NounRouter
 from api.v1.inputs import Input, Omittable, Slug, body_example, body_references
 from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 from nac.models import Redecision as RedecisionRow
 from nac.models.redecision import RedecisionMode, RedecisionState
 from nac.policies import service as policies

@@ -12,8 +12,7 @@ from api.routes import NounRouter
 from api.v1.inputs import Input, Omittable, body_example
 from api.v1.list_parameters import RowNumber
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 from nac.logs.log_tables import LogLimits, LogName
 from nac.logs.retention import holds, service
 from nac.logs.retention.plan import LogPlan

@@ -15,8 +15,7 @@ from api.v1.owner_routes import list_tenant_and_msp_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts import custom_roles
 from nac.accounts.members import service as members
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 from nac.models import CustomRole
 
 router = NounRouter(tag="roles", description="Sets of permissions.")

@@ -17,9 +17,8 @@ from nac.certificates.issuance import ClientProfile
 from nac.certificates.scep import registration_authority, webhook_config
 from nac.certificates.scep.service import build_scep_url
 from nac.certificates.scep.settings import WebhookSettings
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
+from nac.kit.permissions import Effect, Permission
 from nac.models import ScepWebhook as ScepWebhookRow
 from nac.tenancy.tenants import service as tenants
 

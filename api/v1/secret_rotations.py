@@ -11,9 +11,8 @@ from api.change import Change, ObservedModel
 from api.routes import NounRouter
 from api.v1.inputs import Input, body_example, body_references
 from api.v1.paging import Page, Paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
+from nac.kit.permissions import Effect, Permission
 from nac.tenancy.secret_rotations import service as rotations
 from nac.tenancy.secret_rotations.instructions import ChangeWay, advise_nas, list_steps
 from nac.tenancy.secret_rotations.repository import RotationNas

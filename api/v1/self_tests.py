@@ -10,9 +10,8 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.routes import NounRouter
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.errors import InvalidInput
+from nac.kit.permissions import Effect, Permission
 from nac.models import SelfTest as SelfTestRow
 from nac.models.self_test import SelfTestState
 from nac.onboarding.self_tests import service as self_tests

@@ -13,10 +13,9 @@ from api.v1.coa_models import CoaRequest, build_coa_request
 from api.v1.list_parameters import Mac, NasName, RowNumber, SiteSlug, User, format_moment_key, parse_moment_key
 from api.v1.paging import Page, SortedPaging, require_time_paging
 from api.v1.timestamps import PastMoment
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.errors import InvalidInput
 from nac.kit.mac import display_mac
+from nac.kit.permissions import Effect, Permission
 from nac.models import AuthLog
 from nac.models.coa_request import CoaKind
 from nac.sessions import service as sessions

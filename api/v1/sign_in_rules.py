@@ -12,8 +12,7 @@ from api.routes import NounRouter
 from api.v1.inputs import Input, body_example
 from api.v1.owner_routes import list_owner_routes
 from nac.accounts.sign_in import rules
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 from nac.models import SignInRule
 
 router = NounRouter(tag="sign-in rules", description="Required strength of sign-ins.")

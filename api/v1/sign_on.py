@@ -24,8 +24,7 @@ from nac.accounts.sign_in import sign_ins
 from nac.accounts.sign_in.repository import ORDERS
 from nac.accounts.sign_ons import service as sign_ons
 from nac.accounts.sign_ons.settings import MAX_JOINS
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 from nac.kit.settings import Settings
 from nac.models import Person, SignIn
 from nac.models import SignOn as SignOnRow

@@ -13,10 +13,9 @@ from api.change import Change
 from api.routes import NounRouter
 from api.v1.inputs import Input, Name, Omittable, Slug, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.core.locking import lock_before_site, lock_with_namesakes
 from nac.kit.db import lock_row
+from nac.kit.permissions import Effect, Permission
 from nac.models import Site as SiteRow
 from nac.policies import service as policies
 from nac.policies import site_settings

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ReadsTenant
 from api.application_state import get_settings
 from api.routes import NounRouter
-from nac.core.access.permissions import Permission
+from nac.kit.permissions import Permission
 from nac.onboarding.snippets import service as snippets
 from nac.onboarding.snippets.catalogue import AccessKind, Feature, SnippetKind, SnippetTemplate
 

@@ -27,9 +27,8 @@ from api.v1.template_models import (
     TemplateVersionDetail,
     TemplateVersionInput,
 )
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 from nac.models import Rollout as RolloutRow
 from nac.models import Template as TemplateRow
 from nac.models import TemplateVersion as VersionRow

@@ -13,11 +13,10 @@ from api.json_input import accept_body
 from api.routes import NounRouter
 from api.v1.inputs import Input, Slug
 from api.v1.jobs import Job, respond_accepted
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.core.access.tenant_lookup import find_tenant
 from nac.core.jobs import service as jobs
 from nac.kit.errors import NotFound
+from nac.kit.permissions import Effect, Permission
 from nac.onboarding.tenant_files import file_jobs, tables
 from nac.onboarding.tenant_files.file_key import PASSPHRASE_CHARACTERS, require_passphrase
 from nac.tenancy.tenants import service as tenants

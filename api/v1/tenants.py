@@ -25,12 +25,11 @@ from api.routes import NounRouter
 from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.cellformat.methods import MethodOffer, parse_offer
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission, PermissionLevel
 from nac.core.access.tenant_lookup import find_tenant
 from nac.kit.clock import utc_now
 from nac.kit.db import enter_platform, enter_tenant, lock_row
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission, PermissionLevel
 from nac.models import Tenant as TenantRow
 from nac.models.tenant import StatusFailureMode, TenantStatus
 from nac.onboarding.provisioning import finish_tenant, provision_tenant

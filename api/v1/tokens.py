@@ -18,8 +18,7 @@ from api.v1.timestamps import Moment
 from nac.accounts.api_tokens import service as tokens
 from nac.accounts.api_tokens.repository import ORDERS, TokenStatus
 from nac.accounts.api_tokens.service import TokenText
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 from nac.models import ApiToken as TokenRow
 
 router = NounRouter(tag="tokens", description="API tokens for programs.")

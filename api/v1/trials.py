@@ -14,9 +14,8 @@ from api.routes import NounRouter
 from api.sign_up_flow import build_sign_up_context
 from api.v1.inputs import Input, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.core.access.effects import Effect
-from nac.core.access.permissions import Permission
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Effect, Permission
 from nac.models import Trial as TrialRow
 from nac.models.trial import TrialState
 from nac.onboarding.trials import lifecycle

@@ -15,11 +15,10 @@ from api.routes import NounRouter
 from api.v1.inputs import GroupNames, Input, Omittable, body_example, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
-from nac.core.access.effects import USER_EFFECTS
-from nac.core.access.permissions import Permission
 from nac.inventory.groups import USER_GROUPS
 from nac.inventory.users import service as users
 from nac.inventory.users.repository import ORDERS, UserFilter
+from nac.kit.permissions import USER_EFFECTS, Permission
 from nac.models import User as UserRow
 
 router = NounRouter(

@@ -8,9 +8,9 @@ from cli.output import json_option, show_one
 from cli.remote.commands import call_operation
 from cli.remote.local_api import connect
 from nac.accounts.roles import BUILT_IN_ROLES
-from nac.core.access.permissions import Permission, PermissionLevel
 from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput
+from nac.kit.permissions import Permission, PermissionLevel
 
 
 @click.group()

@@ -13,8 +13,8 @@ from nac.accounts.api_tokens import service as tokens
 from nac.accounts.api_tokens.service import TokenText
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import permissions_at
 from nac.kit.clock import utc_now
+from nac.kit.permissions import permissions_at
 
 _LASTS = timedelta(days=90)
 _LEFT = timedelta(days=1)

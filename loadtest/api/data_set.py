@@ -15,9 +15,9 @@ from sqlalchemy import Engine
 
 from nac.accounts.api_tokens import service as tokens
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import PermissionLevel, permissions_at
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
+from nac.kit.permissions import PermissionLevel, permissions_at
 
 # The n-th tenant has 1/n^1.1 of the first tenant's rows. Of 200 tenants, the first has a fifth of all rows.
 _STEEPNESS = 1.1

@@ -12,11 +12,11 @@ from nac.accounts.roles import BUILT_IN_ROLES
 from nac.accounts.sign_ons import repository as sign_ons
 from nac.core.access.grants import require_may_grant
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission, permissions_at
 from nac.core.audit import service as audit
 from nac.kit.db import lock_quota
 from nac.kit.db.sort_orders import PageSpan, PlainRow, SortOrders
 from nac.kit.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
+from nac.kit.permissions import Permission, permissions_at
 from nac.kit.validation import require_name, require_slug
 from nac.models import CustomRole
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
+from nac.kit.permissions import Permission, PermissionLevel, permissions_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,3 +303,13 @@ class Permission(StrEnum):
     @property
     def is_read(self) -> bool:
         return self.value.endswith(".read")
+
+
+ENDPOINT_EFFECTS: Final = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
+USER_EFFECTS: Final = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
+NAS_EFFECTS: Final = (Effect.FACTS, Effect.TRUST, Effect.REJECTION)
+
+
+def permissions_at(level: PermissionLevel) -> frozenset[Permission]:
+    """Permissions that can be granted at this level, including permissions of lower levels."""
+    return frozenset(permission for permission in Permission if permission.level <= level)

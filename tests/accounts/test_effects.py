@@ -6,8 +6,8 @@ from api.access import ChangesTenant, RequiresChangePermission
 from api.described import described_routes
 from cli.openapi import application
 from cli.permissions import list_declared_effects
-from nac.core.access.effects import EFFECT_GUARDS, Effect, RouteDeclaration, find_permission_pairs, find_reached_effects
-from nac.core.access.permissions import Permission
+from nac.core.access.effects import EFFECT_GUARDS, RouteDeclaration, find_permission_pairs, find_reached_effects
+from nac.kit.permissions import Effect, Permission
 
 _STRONG = (Effect.RULES, Effect.AUTHORIZATION, Effect.SECRETS, Effect.RIGHTS, Effect.SIGN_IN, Effect.DISCLOSURE)
 

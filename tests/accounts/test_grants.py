@@ -14,8 +14,8 @@ from nac.core.access.grants import (
     require_may_grant,
     require_permissions,
 )
-from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Permission, PermissionLevel, permissions_at
 
 ACME, BOLT = MspId(UUID(int=1)), MspId(UUID(int=2))
 A1, A2 = (TenantRef(TenantId(UUID(int=number)), ACME) for number in (11, 12))

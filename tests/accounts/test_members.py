@@ -10,9 +10,9 @@ from nac.accounts.members import service as members
 from nac.accounts.people import service as people
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.core.access.grants import MspRef, PermissionMissing, Principal, TenantRef
-from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 from nac.kit.db import PersonScope, session_scope
 from nac.kit.errors import AlreadyExists, InUse, InvalidInput
+from nac.kit.permissions import Permission, PermissionLevel, permissions_at
 from nac.models import SignOn
 from tests.accounts.conftest import PLATFORM, Field, Within, sign_in_as, whole
 from tests.factories.tenancy import ACTOR

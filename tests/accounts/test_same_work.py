@@ -11,9 +11,9 @@ import pytest
 from api.access import ReadsMsp, ReadsTenant
 from api.caller import Caller
 from nac.core.access.grants import Grant, MspRef, Principal, TenantRef
-from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 from nac.core.audit.service import RequestOrigin
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Permission, PermissionLevel, permissions_at
 from nac.tenancy.msps.service import MspNotFound
 from nac.tenancy.tenants.service import TenantNotFound
 

@@ -16,10 +16,10 @@ from nac.accounts.members.service import Member
 from nac.accounts.people import service as people
 from nac.core.access.grants import MspRef, PermissionMissing, Principal, TenantRef, TokenMaker
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission
 from nac.kit.clock import utc_now
 from nac.kit.db import CredentialScope, session_scope
 from nac.kit.errors import Conflict, InvalidInput
+from nac.kit.permissions import Permission
 from nac.models import AuditEntry
 from tests.accounts.conftest import PLATFORM, Field, Within, whole
 from tests.factories.tenancy import ACTOR

@@ -16,9 +16,9 @@ from api.main import create_app
 from cli.main import admit
 from nac.accounts.api_tokens import service as tokens
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import permissions_at
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, session_scope
+from nac.kit.permissions import permissions_at
 from tests.api.app_server import serve_app_on_port, settings_of_public
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database

@@ -20,9 +20,9 @@ from nac.accounts.api_tokens import service as tokens
 from nac.certificates import service as certificates
 from nac.certificates.enrolment.service import redeem_secret
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import permissions_at
 from nac.inventory.users import service as users
 from nac.kit.clock import utc_now
+from nac.kit.permissions import permissions_at
 from nac.models import AuditEntry
 from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies

@@ -13,7 +13,7 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access import RequiresSelf
-from nac.core.access.permissions import PermissionLevel
+from nac.kit.permissions import PermissionLevel
 from tests.isolation.installation import BY_NAME, Installation, Route
 from tests.isolation.request_isolation import RequestIsolation
 

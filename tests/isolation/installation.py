@@ -19,12 +19,12 @@ from api.v1.routers import V1
 from nac.accounts.api_tokens import service as tokens
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 from nac.core.audit.chain_seals import seal_waiting_entries
 from nac.core.audit.keys import load_or_create_keys
 from nac.kit.clock import utc_now
 from nac.kit.db import CellScope, MspScope, PlatformScope, Scope, TenantScope, session_scope, set_process_engine
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Permission, PermissionLevel, permissions_at
 from nac.models import ApiToken
 from nac.tenancy.cells import service as cells
 from tests.api.app_server import settings_of_public

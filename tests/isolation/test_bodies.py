@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nac.core.access.permissions import PermissionLevel
+from nac.kit.permissions import PermissionLevel
 from tests.isolation.asgi_caller import AsgiResponse
 from tests.isolation.installation import ROUTES, Installation, OwnerPlace, Route
 from tests.isolation.request_isolation import RequestIsolation

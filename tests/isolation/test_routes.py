@@ -7,7 +7,7 @@ import pytest
 
 from api.access import AllowsAnyone, OperatesMsp, RequiresPermission
 from api.v1.routers import V1
-from nac.core.access.permissions import PermissionLevel
+from nac.kit.permissions import PermissionLevel
 from tests.isolation.asgi_caller import AsgiResponse
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, OwnerPlace, Route, may
 from tests.isolation.request_isolation import RequestIsolation

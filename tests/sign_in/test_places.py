@@ -6,8 +6,8 @@ from sqlalchemy import Engine, select, update
 
 from nac.accounts.members import service as members
 from nac.accounts.sign_in import rules
-from nac.core.access.permissions import PermissionLevel, permissions_at
 from nac.kit.db import PersonScope, session_scope
+from nac.kit.permissions import PermissionLevel, permissions_at
 from nac.models import Msp, Person
 from nac.onboarding import msp_lifecycle
 from nac.onboarding.templates import service as templates

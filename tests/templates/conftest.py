@@ -12,11 +12,11 @@ from sqlalchemy import Engine, text, update
 from sqlalchemy.orm import Session
 
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission
 from nac.core.jobs import service as jobs
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, TenantScope, session_scope
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Permission
 from nac.models import Job, Rollout, RolloutTenant
 from nac.onboarding.templates import repository, rollouts, service
 from nac.onboarding.templates.rollouts import RolloutStage

@@ -12,11 +12,11 @@ from nac.accounts.members import service as members
 from nac.certificates import intents
 from nac.certificates.issuance import SERVER_PROFILE
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import permissions_at
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, make_engine, session_scope
 from nac.kit.errors import NoFreeSlot
 from nac.kit.passwords import verify_password
+from nac.kit.permissions import permissions_at
 from nac.kit.settings import TrialSettings
 from nac.models import (
     AuthorityIntent,

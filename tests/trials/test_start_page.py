@@ -13,9 +13,9 @@ from api.start import sign_in_routes, tenant_routes
 from api.v1.radius_secret import RadiusServer
 from nac.accounts.members import service as members
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.permissions import Permission, PermissionLevel, permissions_at
 from nac.kit.settings import Settings
 from nac.models import AuthLog, Membership, Trial
 from nac.onboarding.trials import lifecycle

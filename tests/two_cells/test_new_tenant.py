@@ -10,10 +10,10 @@ from api.main import create_app
 from cli.demo.tools import RadiusServer, run_radclient
 from nac.accounts.api_tokens import service as tokens
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import permissions_at
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, PlatformScope, session_scope
 from nac.kit.ids import TenantId
+from nac.kit.permissions import permissions_at
 from nac.tenancy.cells import service as cells
 from nac.tenancy.msps import service as msps
 from tests.agent.cell_process import LOOPBACK

@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import func, select, update
 
 from cli.demo.tools import run_radclient
-from nac.core.access.permissions import Permission
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, TenantScope, session_scope
 from nac.kit.ids import MspId
+from nac.kit.permissions import Permission
 from nac.models import AuthLog, Job, Rollout, Tenant
 from nac.onboarding.templates import rollouts, service
 from nac.onboarding.templates.rollouts import RolloutStage

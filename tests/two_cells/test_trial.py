@@ -12,11 +12,11 @@ from api.main import create_app
 from cli.demo.tools import RadiusServer, run_radclient
 from nac.accounts.api_tokens import service as tokens
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import PermissionLevel, permissions_at
 from nac.core.mail import outbox
 from nac.core.mail.mailbox import Mailbox
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.permissions import PermissionLevel, permissions_at
 from nac.onboarding.self_tests import runner
 from nac.onboarding.trials.service import LINK_LIFETIME
 from nac.tenancy.cells import service as cells

@@ -16,13 +16,13 @@ from nac.accounts.api_tokens.repository import TokenStatus
 from nac.accounts.members import service as members
 from nac.core.access.grants import Grant, Principal, TenantRef, TokenMaker, require_covers, require_may_grant
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission, permissions_at
 from nac.core.audit import service as audit
 from nac.kit.bearer_secret import BearerSecret
 from nac.kit.clock import utc_now
 from nac.kit.db import lock_quota
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AdmitError, Conflict, InvalidInput, NotFound
+from nac.kit.permissions import Permission, permissions_at
 from nac.kit.validation import require_future, require_name
 from nac.models import ApiToken
 

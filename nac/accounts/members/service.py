@@ -14,12 +14,12 @@ from nac.accounts.people import service as people
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.core.access.grants import Grant, TenantRef, require_may_grant
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission, PermissionLevel, permissions_at
 from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Permission, PermissionLevel, permissions_at
 from nac.models import CustomRole, Membership, Person
 
 __all__ = [

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from nac.accounts.sign_in.sign_ins import SignOnOrigin
 from nac.core.access.grants import MspRef, Principal, TenantRef
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Permission
 
 _PLACES = text(
     "SELECT p.*, is_suspended_msp(p.msp_id) AS is_stopped FROM places_of_person(:msp, :tenant, :after, :most) p"

@@ -17,8 +17,8 @@ from nac.accounts.sign_in import links, repository, sign_ins
 from nac.accounts.sign_in.second_factors import list_second_factors
 from nac.core.access.grants import PermissionMissing
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission
 from nac.kit.db import enter_person
+from nac.kit.permissions import Permission
 from nac.models import Membership, Person, SignIn
 
 # Maximum sign-ins in the view of an account, newest first.

@@ -13,10 +13,10 @@ from nac.accounts.sign_in.sign_ins import SignedInPerson
 from nac.accounts.sign_in_errors import SecondFactorNeeded, SignOnNotProven
 from nac.accounts.sign_ons import repository as sign_ons
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import PermissionLevel
 from nac.core.audit import service as audit
 from nac.kit.errors import Conflict, InvalidInput
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import PermissionLevel
 from nac.models import Person, SignIn, SignInRule
 
 

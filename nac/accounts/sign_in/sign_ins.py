@@ -23,11 +23,11 @@ from nac.accounts.sign_in_errors import (
 )
 from nac.core.access.grants import Principal, TokenMaker, filter_grants_of_owner, require_covers
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission
 from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
 from nac.kit.db import become_person
 from nac.kit.db.sort_orders import PageSpan
+from nac.kit.permissions import Permission
 from nac.models import Person, SignIn
 
 MAX_IDLE = timedelta(hours=12)

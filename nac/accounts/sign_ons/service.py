@@ -28,9 +28,9 @@ from nac.accounts.sign_ons.settings import (
 )
 from nac.core.access.grants import require_may_grant
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission, permissions_at
 from nac.core.audit import service as audit
 from nac.kit.errors import Conflict, InvalidInput, NotFound
+from nac.kit.permissions import Permission, permissions_at
 from nac.kit.sealing import Seal, Unseal
 from nac.kit.validation import require_email
 from nac.models import SignOn, SignOnLink

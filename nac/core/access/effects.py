@@ -10,17 +10,12 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from nac.kit.permissions import Effect as Effect
-from nac.kit.permissions import Permission
+from nac.kit.permissions import Effect, Permission
 
 # Guards of each effect: a route must require at least one of them.
 EFFECT_GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
     {effect: frozenset(each for each in Permission if effect in each.guards) for effect in Effect}
 )
-
-ENDPOINT_EFFECTS: Final = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
-USER_EFFECTS: Final = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
-NAS_EFFECTS: Final = (Effect.FACTS, Effect.TRUST, Effect.REJECTION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from typing import Final, Literal, TypeVar
 from uuid import UUID
 
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission, PermissionLevel
 from nac.kit.errors import Forbidden
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import Permission, PermissionLevel
 
 
 class PermissionMissing(Forbidden):

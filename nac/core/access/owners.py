@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_
 
-from nac.core.access.permissions import PermissionLevel
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import PermissionLevel
 
 
 @dataclass(frozen=True, slots=True)

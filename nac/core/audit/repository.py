@@ -7,10 +7,10 @@ from sqlalchemy import ARRAY, BigInteger, ColumnElement, any_, cast, select
 from sqlalchemy.orm import Session
 
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import PermissionLevel
 from nac.kit.db.queries import BoundedPage, contains_text, search_bounded
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId
+from nac.kit.permissions import PermissionLevel
 from nac.models import AuditChain, AuditEntry, AuditKey, AuditSeal
 
 ORDERS = SortOrders({"at": (AuditEntry.at, AuditEntry.id)}, default="-at")

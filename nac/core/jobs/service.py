@@ -15,7 +15,6 @@ from sqlalchemy.orm import Session
 
 from nac.core.access.grants import require_permissions as require_permission
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission
 from nac.core.audit import service as audit
 from nac.core.jobs import repository
 from nac.core.jobs.repository import ORDERS as ORDERS
@@ -24,6 +23,7 @@ from nac.kit.db import lock_quota
 from nac.kit.db.queries import BoundedPage
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import Conflict, InvalidInput, NotFound
+from nac.kit.permissions import Permission
 from nac.kit.sealing import Seal, Unseal
 from nac.models import Job
 

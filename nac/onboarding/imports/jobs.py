@@ -13,7 +13,6 @@ from typing import Any, TypeVar, cast
 from sqlalchemy.orm import Session
 
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission
 from nac.core.jobs import service as jobs
 from nac.core.jobs.runner import JobHandler, JobRun, SingleTransactionHandler
 from nac.inventory.endpoints import bulk as endpoints
@@ -22,6 +21,7 @@ from nac.inventory.users import bulk as users
 from nac.kit.bulk_rows import InputLine, RowMistake, RowsRefused
 from nac.kit.db.error_translation import report_missing_at
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 from nac.kit.sealing import Seal
 from nac.models import Job
 from nac.onboarding.imports import service

@@ -9,13 +9,13 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy.orm import Session
 
-from nac.core.access.permissions import Permission
 from nac.core.audit import service as audit
 from nac.inventory.endpoints import bulk as endpoints
 from nac.inventory.groups import ENDPOINT_GROUPS, MAX_NEW_GROUPS, USER_GROUPS
 from nac.inventory.users import bulk as users
 from nac.kit.bulk_rows import OnExisting, PlannedRow, RowMistake, RowsRefused, select_reported
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 from nac.kit.sealing import Seal
 from nac.onboarding.imports import admit_csv, freeradius_clients, freeradius_users, ise, packetfence
 from nac.onboarding.imports.document import ImportDocument, ImportNote, decode_text, unreadable_at

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from nac.core.access.grants import PermissionMissing
-from nac.core.access.permissions import Permission
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 from nac.models import Tenant
 
 # Returns the caller's permissions at a tenant.

@@ -13,7 +13,6 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission
 from nac.core.audit import service as audit
 from nac.core.jobs import service as jobs
 from nac.core.jobs.runner import JobContinuation, JobRun, MultiTransactionHandler
@@ -21,6 +20,7 @@ from nac.kit.clock import utc_now
 from nac.kit.db import enter_tenant
 from nac.kit.errors import AdmitError, Conflict, InvalidInput, NotFound, Unavailable
 from nac.kit.ids import MspId
+from nac.kit.permissions import Permission
 from nac.kit.sealing import Seal
 from nac.models import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
 from nac.onboarding.templates import repository

@@ -5,7 +5,6 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import Column, Table
 
-from nac.core.access.permissions import Permission
 from nac.kit.db.base import Base
 from nac.kit.db.declarations import (
     EXPORTED,
@@ -16,6 +15,7 @@ from nac.kit.db.declarations import (
     SealedColumn,
     describe_table,
 )
+from nac.kit.permissions import Permission
 from nac.models import Tenant
 
 _Role = TypeVar("_Role", FileContent, FileLog, FileExclusion)

@@ -18,12 +18,12 @@ from nac.certificates import server_renewal
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.signing import SigningContext
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import PermissionLevel, permissions_at
 from nac.core.mail import service as mail
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, enter_tenant, session_scope
 from nac.kit.errors import Conflict
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import PermissionLevel, permissions_at
 from nac.models import SignUp, Trial
 from nac.onboarding.provisioning import assign_standard_policy
 from nac.onboarding.self_tests import service as self_tests

@@ -4,10 +4,10 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Uuid, cast, func, null, select, update
 from sqlalchemy.orm import Session
 
-from nac.core.access.permissions import PermissionLevel
 from nac.kit.db.queries import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import PermissionLevel
 from nac.models import Msp, Tenant
 
 

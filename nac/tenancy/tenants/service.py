@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from nac.cellformat.methods import MethodOffer
 from nac.core.access.grants import TenantReach
-from nac.core.access.permissions import PermissionLevel
 from nac.core.access.tenant_lookup import find_msp
 from nac.core.audit.service import tenant_recorder
 from nac.kit.advice import Advice, NextStep
@@ -18,6 +17,7 @@ from nac.kit.db import enter_tenant
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, Conflict, Forbidden, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import PermissionLevel
 from nac.kit.validation import require_name, require_slug
 from nac.models import Tenant
 from nac.models.tenant import StatusFailureMode, TenantStatus

@@ -12,10 +12,10 @@ from api.connections import HttpWithFiles
 from api.main import create_app
 from nac.accounts.api_tokens import service as tokens
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import permissions_at
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, PlatformScope, TenantScope, session_scope
 from nac.kit.ids import TenantId
+from nac.kit.permissions import permissions_at
 from nac.sessions import log_search
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import Certified, certify

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine
 
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission
 from nac.core.jobs import service as jobs
 from nac.kit.db import MspScope, TenantScope, session_scope
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 from nac.kit.secrets import MasterKeyFile, Sealer
 from tests.api.v1.conftest import MakeToken
 from tests.enrolment.conftest import request_der

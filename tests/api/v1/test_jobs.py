@@ -8,11 +8,11 @@ from sqlalchemy import Engine
 
 from api.v1 import jobs as routes
 from nac.core.access.owners import Owner
-from nac.core.access.permissions import Permission
 from nac.core.jobs import service
 from nac.core.jobs.runner import SingleTransactionHandler
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId
+from nac.kit.permissions import Permission
 from nac.models import Job
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import ACTOR
