@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import event
 
 from nac.pools.service import delete_pool, release_address, rename_pool, update_pool
+from radius.agent.pools.claims_directory import ClaimsDirectory
 from radius.agent.pools.leases import RECHECK_SECONDS
 from tests.agent.pool_cell import ANNA, BEN, CLEO, DORA, EVE, POOL, SECOND, later
 
@@ -438,3 +439,27 @@ def test_shrunk_pool_with_a_replaced_file_shares_no_address(world, as_tenant, re
     assert world.request_address(DORA) not in given
     world.ship()
     assert world.conflicts == 0
+
+
+def test_lost_notification_of_a_file_is_sent_after_restart(world, monkeypatch):
+    """The agent is killed between the creation of the file and the notification."""
+    assert world.request_address(ANNA) == "10.0.0.1"
+    world.ship()
+    world.lose_files()
+    make = ClaimsDirectory.make
+
+    def make_and_end(*arguments):
+        world.sync()
+        make(*arguments)
+        raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ClaimsDirectory, "make", make_and_end)
+        with pytest.raises(InterruptedError):
+            world.step()
+    world.start_agent()
+    world.step()
+    world.sync()
+    with world.replica.view as view:
+        record = view.pool(world.tenant.number, "", POOL)
+    assert record.claims == world.claims.name(record.pool_id)

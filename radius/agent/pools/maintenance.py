@@ -164,7 +164,7 @@ class PoolMaintenance:
         now = self._clock()
         shipped = self._settled_until(now)
         lost = [pool_id for pool_id in self._pools if self._claims.is_lost(pool_id)]
-        self._update_named_files(now)
+        self._update_named_files()
         if self._is_due("compare", COMPARE_SECONDS):
             self._compare(cursor, shipped, [pool_id for pool_id in self._pools if pool_id not in lost])
         self.counters["looked_at"] += leases.end_leases(
@@ -212,11 +212,14 @@ class PoolMaintenance:
             leases.record_assignments(cursor, self._cell_id, unrecorded)
         self._compared_until = max(self._compared_until, until)
 
-    def _update_named_files(self, now: int) -> None:
-        """Record which claim files the replica names. Files that an earlier process created count as notified now."""
+    def _update_named_files(self) -> None:
+        """Record which claim files the replica names.
+
+        Files of an earlier process count as not notified, because that process may have ended before its notification.
+        """
         read_at = self._read_at()
         for pool_id in self._pools:
-            if self._notified_at.setdefault(pool_id, now) <= read_at:
+            if self._notified_at.setdefault(pool_id, math.inf) <= read_at:
                 self._named_at.setdefault(pool_id, self._clock())
 
     def _has_young_file(self, pool_id: str, settled: int) -> bool:
