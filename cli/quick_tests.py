@@ -64,7 +64,7 @@ PATTERNS = (
     "scep/test_fuzz.py",
     "self_tests/test_ticket.py",
     "sign_in/test_credentials.py",
-    "sign_ons/test_places.py",
+    "sign_ons/test_provider_concurrency.py",
     "supplicants",
     "templates/test_document.py",
     "tenant_files/test_sealing.py",

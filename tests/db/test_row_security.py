@@ -23,14 +23,14 @@ _TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() i
 # Rows of these tables may have no owner. The named files test these tables.
 _SHARED = {
     *("slots", "audit_log", "replica_changes", "quarantined_records", "purged_tenants"),
-    # tests/templates/test_walls.py
+    # tests/templates/test_row_security.py
     *("template_tenants", "rollout_tenants"),
-    # tests/accounts/test_walls.py
+    # tests/accounts/test_row_security.py
     *("memberships", "membership_tenants", "custom_roles", "api_tokens", "idempotency_keys"),
     *("sign_in_rules", "sign_ons", "jobs"),
-    # tests/trials/test_walls.py
+    # tests/trials/test_row_security.py
     *("mails", "trials"),
-    # tests/sign_in/test_walls.py
+    # tests/sign_in/test_row_security.py
     "account_mails",
     # tests/audit/test_chains.py
     "audit_chains",
