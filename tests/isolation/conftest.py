@@ -8,29 +8,29 @@ from tests.postgres import Cluster, Database
 
 
 @pytest.fixture(scope="session")
-def walls_database(cluster: Cluster) -> Database:
-    return cluster.create_database("walls")
+def isolation_database(cluster: Cluster) -> Database:
+    return cluster.create_database("isolation")
 
 
 @pytest.fixture(scope="session")
-def world(walls_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with installed(walls_database, tmp_path_factory.mktemp("walls")) as world:
+def world(isolation_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with installed(isolation_database, tmp_path_factory.mktemp("isolation")) as world:
         yield world
 
 
 @pytest.fixture(scope="session")
-def hall(world: Installation, walls_database: Database) -> Iterator[RequestIsolation]:
-    yield from _hall(walls_database, behind_walls=True)
+def isolation(world: Installation, isolation_database: Database) -> Iterator[RequestIsolation]:
+    yield from _open_isolation(isolation_database, has_row_security=True)
 
 
 @pytest.fixture(scope="session")
-def bare_hall(world: Installation, walls_database: Database) -> Iterator[RequestIsolation]:
-    """A hall in which row-level security does not apply to the application."""
-    yield from _hall(walls_database, behind_walls=False)
+def isolation_without_row_security(world: Installation, isolation_database: Database) -> Iterator[RequestIsolation]:
+    """The same requests, but row-level security does not apply to the application."""
+    yield from _open_isolation(isolation_database, has_row_security=False)
 
 
-def _hall(database: Database, *, behind_walls: bool) -> Iterator[RequestIsolation]:
-    hall = RequestIsolation(database, behind_walls=behind_walls)
-    hall.remember()
-    yield hall
-    hall.close()
+def _open_isolation(database: Database, *, has_row_security: bool) -> Iterator[RequestIsolation]:
+    isolation = RequestIsolation(database, has_row_security=has_row_security)
+    isolation.remember()
+    yield isolation
+    isolation.close()

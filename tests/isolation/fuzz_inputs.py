@@ -32,9 +32,9 @@ _ASK_OTHERS = {"startSignOn"}
 class RollbackApplication:
     """The application, one request at a time, each with the initial state."""
 
-    def __init__(self, world: Installation, hall: RequestIsolation) -> None:
+    def __init__(self, world: Installation, isolation: RequestIsolation) -> None:
         self._app: ASGIApp = world.app
-        self._hall = hall
+        self._open_isolation = isolation
         person = world.things_of("acme-1")
         self._cookies = [(b"cookie", f"admit={person['cookie']}".encode()), (b"admit-csrf", person["csrf"].encode())]
         self._own = [
@@ -65,7 +65,7 @@ class RollbackApplication:
             others = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
             scope = {**scope, "headers": [*others, *self._cookies]}
         async with self._turn:
-            with self._hall.open():
+            with self._open_isolation.open():
                 await self._app(scope, receive, noting)
 
 

@@ -26,10 +26,10 @@ Rows = dict[str, str]
 
 
 class RequestIsolation:
-    """`behind_walls`: with row-level security. Otherwise the application's role bypasses it."""
+    """`has_row_security`: with row-level security. Otherwise the application's role bypasses it."""
 
-    def __init__(self, database: Database, *, behind_walls: bool) -> None:
-        self.behind_walls = behind_walls
+    def __init__(self, database: Database, *, has_row_security: bool) -> None:
+        self.has_row_security = has_row_security
         self._engine = make_engine(database.superuser_url)
         self.connection = self._engine.connect()
         self.connection.connection.driver_connection.prepare_threshold = None
@@ -53,7 +53,7 @@ class RequestIsolation:
         """Requests of this block see each other's changes; nobody else does."""
         connection = self.connection
         outer = connection.begin()
-        if not self.behind_walls:
+        if not self.has_row_security:
             connection.exec_driver_sql("ALTER ROLE admit_app BYPASSRLS")
         connection.exec_driver_sql("SET SESSION AUTHORIZATION admit_app")
         connection.begin_nested()

@@ -39,31 +39,31 @@ def _pair(route: Route) -> tuple[str, str]:
 
 
 def _ask(
-    world: Installation, hall: RequestIsolation, route: Route, things: dict[str, Any]
+    world: Installation, isolation: RequestIsolation, route: Route, things: dict[str, Any]
 ) -> tuple[AsgiResponse, dict[str, set[str]]]:
     slug, role, _ = PAIRS[route.level]  # type: ignore[index]
     asker: OwnerPlace = world.places[slug]
     own = {"", *(str(place.id) for place in world.places.values() if asker.covers(place))}
-    with hall.open():
-        is_stripped, hall.is_stripped = hall.strips, hall.strips
+    with isolation.open():
+        is_stripped, isolation.is_stripped = isolation.strips, isolation.strips
         try:
             answer = world.ask(route, things, world.tokens[slug, role])
         except Exception:
             assert is_stripped
             answer = AsgiResponse(500, {}, b"")
-        hall.is_stripped = False
-        return answer, {table: owners - own for table, owners in hall.changed().items() if owners - own}
+        isolation.is_stripped = False
+        return answer, {table: owners - own for table, owners in isolation.changed().items() if owners - own}
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_foreign_things_are_reported_as_unknown(world: Installation, hall: RequestIsolation, noun: str) -> None:
+def test_foreign_things_are_reported_as_unknown(world: Installation, isolation: RequestIsolation, noun: str) -> None:
     for route, name in _tries(world, noun):
         slug, other = _pair(route)
         mine, theirs, no_ones = world.things_of(slug), world.things_of(other), nonexistent_values()
         told = {}
         for of, things in (("theirs", theirs), ("no one's", no_ones)):
             given = mine | {name: things[name]}
-            answer, changed = _ask(world, hall, route, given)
+            answer, changed = _ask(world, isolation, route, given)
             where = (route.name, name, of, answer.status, answer.text[:500], changed)
             known = {str(world.places[each].id) for each in world.places}
             assert not {owner for owners in changed.values() for owner in owners} & known, where
@@ -74,8 +74,10 @@ def test_foreign_things_are_reported_as_unknown(world: Installation, hall: Reque
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_unfiltered_statements_reach_no_foreign_rows(world: Installation, hall: RequestIsolation, noun: str) -> None:
-    hall.strips = True
+def test_unfiltered_statements_reach_no_foreign_rows(
+    world: Installation, isolation: RequestIsolation, noun: str
+) -> None:
+    isolation.strips = True
     try:
         for route in ROUTES[noun]:
             if route.level not in PAIRS:
@@ -84,36 +86,38 @@ def test_unfiltered_statements_reach_no_foreign_rows(world: Installation, hall: 
             mine, theirs = world.things_of(slug), world.things_of(other)
             names = [name for each, name in _tries(world, noun) if each is route]
             for given in (mine, *(mine | {name: theirs[name]} for name in names)):
-                answer, changed = _ask(world, hall, route, given)
+                answer, changed = _ask(world, isolation, route, given)
                 where = (route.name, answer.status, answer.text[:500], changed)
                 known = {str(world.places[each].id) for each in world.places}
                 assert not {owner for owners in changed.values() for owner in owners} & known, where
                 assert not seen_of(other, answer, route.good.asked(route.path, given)), where
     finally:
-        hall.strips = False
+        isolation.strips = False
 
 
-def test_lost_filters_are_noticed_without_row_security(world: Installation, bare_hall: RequestIsolation) -> None:
-    bare_hall.strips = True
+def test_lost_filters_are_noticed_without_row_security(
+    world: Installation, isolation_without_row_security: RequestIsolation
+) -> None:
+    isolation_without_row_security.strips = True
     found = set()
     try:
         for route in (route for routes in ROUTES.values() for route in routes):
             if route.level is PermissionLevel.TENANT and route.name.startswith("list"):
                 slug, other = _pair(route)
-                answer, _ = _ask(world, bare_hall, route, world.things_of(slug))
+                answer, _ = _ask(world, isolation_without_row_security, route, world.things_of(slug))
                 if seen_of(other, answer, ""):
                     found.add(route.name)
     finally:
-        bare_hall.strips = False
+        isolation_without_row_security.strips = False
     assert {"listSites", "listEndpoints", "listPolicies", "listNases", "listFeeds"} <= found
 
 
-def test_foreign_cursors_reveal_nothing(world: Installation, hall: RequestIsolation) -> None:
+def test_foreign_cursors_reveal_nothing(world: Installation, isolation: RequestIsolation) -> None:
     found = 0
     for route in (route for routes in ROUTES.values() for route in routes):
         if route.level is not PermissionLevel.TENANT or not route.name.startswith("list"):
             continue
-        with hall.open():
+        with isolation.open():
             things = world.things_of("bolt-1")
             asked = route.good.asked(route.path, things) | {"query": {"limit": 1}}
             token = world.tokens["bolt-1", "tenant-admin"]
@@ -130,9 +134,9 @@ def test_foreign_cursors_reveal_nothing(world: Installation, hall: RequestIsolat
     assert found > 5
 
 
-def test_foreign_idempotency_keys_replay_nothing(world: Installation, hall: RequestIsolation) -> None:
+def test_foreign_idempotency_keys_replay_nothing(world: Installation, isolation: RequestIsolation) -> None:
     (route,) = (route for routes in ROUTES.values() for route in routes if route.name == "createSite")
-    with hall.open():
+    with isolation.open():
         answers = [
             world.ask(
                 route, world.things_of(slug), world.tokens[slug, "tenant-admin"], **{"Idempotency-Key": "the-same"}

@@ -33,7 +33,7 @@ def test_optional_bodies_are_documented(world: Installation) -> None:
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_missing_body_is_treated_as_an_empty_one(world: Installation, hall: RequestIsolation, noun: str) -> None:
+def test_missing_body_is_treated_as_an_empty_one(world: Installation, isolation: RequestIsolation, noun: str) -> None:
     told = {name for name, body in _bodies(world).items() if body["required"] is False}
     for route in (each for each in ROUTES[noun] if each.name in told):
         things = things_of(world, route)
@@ -43,7 +43,7 @@ def test_missing_body_is_treated_as_an_empty_one(world: Installation, hall: Requ
             headers = as_whom(world, route, things)
             if "content" in body:
                 headers["Content-Type"] = "application/json"
-            with hall.open():
+            with isolation.open():
                 answers.append(world.call(route.method, headers=headers, **asked, **body))
         left, empty, null = answers
         assert left.status == empty.status == null.status, (route, left.text, empty.text, null.text)

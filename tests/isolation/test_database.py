@@ -54,7 +54,7 @@ class Outcome:
         return f"{sorted(self.seen)} {self.changed} {answer}"
 
 
-def _run_route(world: Installation, hall: RequestIsolation, route: Route, pair: tuple[str, str]) -> Outcome:
+def _run_route(world: Installation, isolation: RequestIsolation, route: Route, pair: tuple[str, str]) -> Outcome:
     asker, other = (world.places.get(slug) for slug in pair)
     assert asker is not None
     assert other is not None
@@ -63,13 +63,13 @@ def _run_route(world: Installation, hall: RequestIsolation, route: Route, pair: 
     own = {"", str(asker.id), *(str(place.id) for place in world.places.values() if asker.covers(place))}
     own -= {""} if other.level is PermissionLevel.PLATFORM else set()
     answer: AsgiResponse | None = None
-    with hall.open(), forced(asker.scope):
+    with isolation.open(), forced(asker.scope):
         try:
             answer = world.ask(route, things, world.tokens[asker.slug, _ADMINISTRATORS[asker.level]])
         except Exception:
             # A service that does not find a required row returns nothing.
-            assert hall.behind_walls
-        changed = {table: owners - own for table, owners in hall.changed().items() if owners - own}
+            assert isolation.has_row_security
+        changed = {table: owners - own for table, owners in isolation.changed().items() if owners - own}
     mark = r"(?:bolt-1|platform\.example)" if other.level is PermissionLevel.PLATFORM else other.slug
     seen = seen_of(mark, answer, asked) if answer else set()
     return Outcome(answer, frozenset(each for each in seen if asker.slug not in each), changed)
@@ -82,17 +82,21 @@ def _routes(noun: str) -> list[tuple[Route, Any]]:
 @pytest.mark.parametrize("every_pair", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("noun", ROUTES)
 def test_unscoped_services_get_no_foreign_rows(
-    world: Installation, hall: RequestIsolation, bare_hall: RequestIsolation, noun: str, every_pair: bool
+    world: Installation,
+    isolation: RequestIsolation,
+    isolation_without_row_security: RequestIsolation,
+    noun: str,
+    every_pair: bool,
 ) -> None:
     """Each route uses another pair than the previous one, or all pairs in a long run."""
     for number, (route, pairs) in enumerate(_routes(noun)):
-        without = _run_route(world, bare_hall, route, pairs[0])
+        without = _run_route(world, isolation_without_row_security, route, pairs[0])
         assert without.answer is not None
         expected = {route.good.status} if route.good.status else {200, 201, 202, 204}
         expected = {403} if route.name in ENTERING else expected
         assert without.answer.status in expected, (route.name, str(without))
         for pair in pairs if every_pair else [pairs[number % len(pairs)]]:
-            told = _run_route(world, hall, route, pair)
+            told = _run_route(world, isolation, route, pair)
             assert not told.seen, (route.name, pair, str(told))
             assert not told.changed, (route.name, pair, str(told))
             if route.name not in (*FOR_ALL, *ENTERING) and told.answer is not None:
@@ -100,12 +104,14 @@ def test_unscoped_services_get_no_foreign_rows(
                 assert is_noticed or told.answer.body != without.answer.body, (route.name, pair, str(told))
 
 
-def test_unscoped_services_leak_without_row_security(world: Installation, bare_hall: RequestIsolation) -> None:
+def test_unscoped_services_leak_without_row_security(
+    world: Installation, isolation_without_row_security: RequestIsolation
+) -> None:
     """Proves that the test above can fail: it compares names, ids, rows and responses."""
     found = {"seen": 0, "changed": 0}
     for noun in ("sites", "endpoints", "policies", "certificates", "members", "templates", "jobs", "tenants"):
         for route, pairs in _routes(noun):
-            told = _run_route(world, bare_hall, route, pairs[0])
+            told = _run_route(world, isolation_without_row_security, route, pairs[0])
             found["seen"] += bool(told.seen)
             found["changed"] += bool(told.changed)
             # A rollout names nobody.

@@ -24,21 +24,21 @@ _EFFECTS = {
 _READS_THAT_WRITE = {"getScep"}
 
 
-def _written(world: Installation, hall: RequestIsolation, route: Route) -> set[str]:
+def _written(world: Installation, isolation: RequestIsolation, route: Route) -> set[str]:
     """Return the tables that a valid request writes, without those that triggers write."""
     things = things_of(world, route)
     asked = route.good.asked(route.path, things)
-    with hall.open(), counted(Engine) as statements:
+    with isolation.open(), counted(Engine) as statements:
         world.call(route.method, headers=as_whom(world, route, things), **asked)
     return set(chain.from_iterable(map(_WRITTEN.findall, statements)))
 
 
-def test_written_tables_match_the_declared_effects(world: Installation, hall: RequestIsolation) -> None:
+def test_written_tables_match_the_declared_effects(world: Installation, isolation: RequestIsolation) -> None:
     wrong, seen = [], set()
     for name, route in BY_NAME.items():
         if not isinstance(route.asks, RequiresPermission):
             continue
-        tables = {table for table in _written(world, hall, route) if _EFFECTS.get(table) != ()}
+        tables = {table for table in _written(world, isolation, route) if _EFFECTS.get(table) != ()}
         seen |= tables
         if isinstance(route.asks, RequiresChangePermission):
             wrong += [(name, table) for table in tables if not route.asks.leads_to & set(_EFFECTS.get(table, ()))]

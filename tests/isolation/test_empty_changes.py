@@ -50,11 +50,13 @@ def _ask(world: Installation, route: Route, content: bytes | None) -> AsgiRespon
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_missing_body_is_reported_with_path_and_remedy(world: Installation, hall: RequestIsolation, noun: str) -> None:
+def test_missing_body_is_reported_with_path_and_remedy(
+    world: Installation, isolation: RequestIsolation, noun: str
+) -> None:
     needs = {name: body["required"] is not False for _, name, body in _bodies(world)}
     for route in (each for each in ROUTES[noun] if each.name in needs):
         for content in _NO_OBJECTS:
-            with hall.open():
+            with isolation.open():
                 answer = _ask(world, route, content)
             where = (route.name, content, answer.text)
             if content in (None, b"null") and not needs[route.name]:
@@ -92,13 +94,13 @@ def _as_it_is(route: Route, schema: dict[str, Any], shown: dict[str, Any]) -> di
     return {name: values[name] for name in names if values[name] not in (None, False) or name != "default"}
 
 
-def test_empty_change_returns_the_current_state(world: Installation, hall: RequestIsolation) -> None:
+def test_empty_change_returns_the_current_state(world: Installation, isolation: RequestIsolation) -> None:
     """The only other response names the missing field."""
     seen: set[str] = set()
     for route, schema in _patches(world):
-        with hall.open():
+        with isolation.open():
             before = None if isinstance(route.asks, RequiresSelf) else _shown(world, route)
-            entries = hall.connection.scalar(_ENTRIES)
+            entries = isolation.connection.scalar(_ENTRIES)
             bodies = [b"{}"]
             if before is not None and before.status == 200:
                 bodies.append(json.dumps(_as_it_is(route, schema, before.json)).encode())
@@ -114,6 +116,6 @@ def test_empty_change_returns_the_current_state(world: Installation, hall: Reque
                     continue
                 assert answer.status == 200, where
                 assert answer.headers["etag"].partition("-")[0] == before.headers["etag"].partition("-")[0], where
-                assert hall.connection.scalar(_ENTRIES) == entries, where
+                assert isolation.connection.scalar(_ENTRIES) == entries, where
                 seen.add(route.name)
     assert len(seen) > 15, sorted(seen)

@@ -118,15 +118,15 @@ def test_each_body_has_an_example(world: Installation) -> None:
     assert with_body == {example.operation for example in _examples(world)}
 
 
-def test_each_request_example_gets_a_response(world: Installation, hall: RequestIsolation) -> None:
+def test_each_request_example_gets_a_response(world: Installation, isolation: RequestIsolation) -> None:
     left = list(_examples(world))
     told: dict[str, AsgiResponse] = {}
     for steps in ((), _PLACES, _PLACES + _THINGS):
         tried, left = left, []
-        with hall.open():
+        with isolation.open():
             _make(world, steps)
             for example in tried:
-                with hall.passing():
+                with isolation.passing():
                     answer = _send(world, BY_NAME[example.operation], example)
                 if answer.status >= 300:
                     left.append(example)
@@ -136,10 +136,10 @@ def test_each_request_example_gets_a_response(world: Installation, hall: Request
     assert found == expected, "\n".join(f"{name}: {told[name].text}" for name in found.keys() - expected.keys())
 
 
-def test_each_parameter_example_is_valid(world: Installation, hall: RequestIsolation) -> None:
+def test_each_parameter_example_is_valid(world: Installation, isolation: RequestIsolation) -> None:
     """All parameters of an operation at once. An unknown name returns that error."""
     wrong = []
-    with hall.open():
+    with isolation.open():
         for route, operation in _operations(world):
             given: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}}
             for parameter in operation.get("parameters", ()):
@@ -148,7 +148,7 @@ def test_each_parameter_example_is_valid(world: Installation, hall: RequestIsola
                     given[parameter["in"]][parameter["name"]] = value
             if not any(given.values()):
                 continue
-            with hall.passing():
+            with isolation.passing():
                 answer = _send(world, route, **given["path"], query=given["query"])
             told = answer.json if answer.status in (400, 415, 422) else {}
             places = {told.get("place"), *(each["place"] for each in told.get("mistakes", ()))}

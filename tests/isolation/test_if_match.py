@@ -112,16 +112,16 @@ def test_compared_changes_are_documented(world: Installation, compared: set[str]
     assert compared == told
 
 
-def test_documented_etags_are_returned(world: Installation, hall: RequestIsolation) -> None:
+def test_documented_etags_are_returned(world: Installation, isolation: RequestIsolation) -> None:
     wrong, seen = [], 0
-    with hall.open():
+    with isolation.open():
         for operations in world.app.openapi()["paths"].values():
             route = BY_NAME.get(operations.get("get", {}).get("operationId"))
             if route is None or isinstance(route.asks, RequiresSelf | AllowsAnyone):
                 continue
             told = _has_state(operations["get"])
             asked = route.good.asked(route.path, things_of(world, route))
-            with hall.passing():
+            with isolation.passing():
                 answer = world.call("GET", headers=_headers(world), **asked)
             seen += answer.status == 200
             # Files have file ETags.
@@ -137,14 +137,14 @@ def test_documented_etags_are_returned(world: Installation, hall: RequestIsolati
 
 @pytest.mark.parametrize("noun", ROUTES)
 def test_if_match_is_rejected_where_unsupported(
-    world: Installation, hall: RequestIsolation, compared: set[str], noun: str
+    world: Installation, isolation: RequestIsolation, compared: set[str], noun: str
 ) -> None:
     for route in (each for each in ROUTES[noun] if each.method != "GET" and each.name not in compared):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)
-        with hall.open():
+        with isolation.open():
             headers = as_whom(world, route, things)
-            with hall.passing():
+            with isolation.passing():
                 refused = world.call(route.method, headers=headers | {"If-Match": '"other"'}, **asked)
             if refused.status != 412:
                 plain = world.call(route.method, headers=headers, **asked)
@@ -155,16 +155,16 @@ def test_if_match_is_rejected_where_unsupported(
 
 @pytest.mark.parametrize("noun", ROUTES)
 def test_change_with_a_stale_etag_is_rejected(
-    world: Installation, hall: RequestIsolation, compared: set[str], noun: str
+    world: Installation, isolation: RequestIsolation, compared: set[str], noun: str
 ) -> None:
     for route in (each for each in ROUTES[noun] if each.name in compared):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)
-        with hall.open():
-            with hall.passing():
+        with isolation.open():
+            with isolation.passing():
                 refused = world.call(route.method, headers=_headers(world, **{"If-Match": '"other"'}), **asked)
             assert (refused.status, refused.json.get("code")) == (412, "has-changed"), (route, refused.text)
-            with hall.passing():
+            with isolation.passing():
                 plain = world.call(route.method, headers=_headers(world), **asked)
             if (shown := _shown(world, route, things)) is None or shown.status == 404:
                 continue

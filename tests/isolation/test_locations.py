@@ -37,13 +37,13 @@ def test_every_create_operation_documents_a_location(world: Installation) -> Non
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_created_thing_is_readable_at_its_location(world: Installation, hall: RequestIsolation, noun: str) -> None:
+def test_created_thing_is_readable_at_its_location(world: Installation, isolation: RequestIsolation, noun: str) -> None:
     for route in _making(world, noun):
         if route.name in _ELSEWHERE:
             continue
         things = things_of(world, route)
         headers = as_whom(world, route, things)
-        with hall.open():
+        with isolation.open():
             if route.name in _FIRST:
                 first = BY_NAME[_FIRST[route.name]]
                 before = world.call(first.method, headers=headers, **first.good.asked(first.path, things))
@@ -61,11 +61,11 @@ def test_created_thing_is_readable_at_its_location(world: Installation, hall: Re
             assert shown[name] == told[name], (route.name, read.text)
 
 
-def test_replayed_response_has_the_same_location(world: Installation, hall: RequestIsolation) -> None:
+def test_replayed_response_has_the_same_location(world: Installation, isolation: RequestIsolation) -> None:
     route = BY_NAME["createSite"]
     things = things_of(world, route)
     headers = as_whom(world, route, things) | {"Idempotency-Key": "located"}
-    with hall.open():
+    with isolation.open():
         first, again = (
             world.call(route.method, headers=headers, **route.good.asked(route.path, things)) for _ in range(2)
         )

@@ -170,13 +170,13 @@ def _look(world: Installation, route: Route, where: str, answer: AsgiResponse, a
 
 @pytest.mark.long
 @pytest.mark.parametrize("noun", ROUTES)
-def test_hostile_values_cause_no_server_error(world: Installation, hall: RequestIsolation, noun: str) -> None:
+def test_hostile_values_cause_no_server_error(world: Installation, isolation: RequestIsolation, noun: str) -> None:
     """A random share of all cases, the same in each run."""
     chosen = Random(noun)
     for route in ROUTES[noun]:
         things = world.things_of(_ASKED_AT[route.level])
         for where, asked in _requests(route, world, things):
             if chosen.random() < _SHARE:
-                with hall.open():
+                with isolation.open():
                     answer = _ask(world, route, things, asked)
                 _look(world, route, where, answer, asked)

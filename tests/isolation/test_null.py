@@ -31,13 +31,13 @@ def _is_nullable(schema: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("noun", [noun for noun in ROUTES if any(each.method == "PATCH" for each in ROUTES[noun])])
-def test_null_in_a_change_is_rejected_or_clears(world: Installation, hall: RequestIsolation, noun: str) -> None:
+def test_null_in_a_change_is_rejected_or_clears(world: Installation, isolation: RequestIsolation, noun: str) -> None:
     for route, field, schema in _patches(world, noun):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)
         needed = asked.get("body", {}) if _has_required(world, route) else _BESIDE.get((route.name, field), {})
         asked["body"] = {**needed, field: None}
-        with hall.open():
+        with isolation.open():
             answer = world.call(route.method, headers=as_whom(world, route, things), **asked)
         where = (route.name, field, answer.text[:500])
         if not _is_nullable(schema):

@@ -15,15 +15,17 @@ from tests.isolation.tenant_contents import nonexistent_values
 OWN = [route for routes in ROUTES.values() for route in routes if isinstance(route.asks, RequiresSelf)]
 
 
-def test_things_of_another_user_are_reported_as_unknown(world: Installation, hall: RequestIsolation) -> None:
+def test_things_of_another_user_are_reported_as_unknown(world: Installation, isolation: RequestIsolation) -> None:
     mine, theirs = world.things["acme-1"], world.things["bolt-1"]
     for name in ("session_id", "passkey_id"):
         for route in (route for route in OWN if f"{{{name}}}" in route.path):
             told = []
             for things in (theirs, nonexistent_values()):
-                with hall.open():
+                with isolation.open():
                     answer = world.ask_as_person(route, things, mine)
-                    assert theirs["person_id"] not in {each for owners in hall.changed().values() for each in owners}
+                    assert theirs["person_id"] not in {
+                        each for owners in isolation.changed().values() for each in owners
+                    }
                 told.append((answer.status, answer.body))
             assert told[0] == told[1], route
             assert told[0][0] == 404, (route, told)
@@ -31,19 +33,19 @@ def test_things_of_another_user_are_reported_as_unknown(world: Installation, hal
 
 @pytest.mark.parametrize("route", OWN, ids=lambda route: route.name)
 def test_unscoped_service_cannot_reach_another_account(
-    world: Installation, hall: RequestIsolation, route: Route, monkeypatch: pytest.MonkeyPatch
+    world: Installation, isolation: RequestIsolation, route: Route, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller is signed in as one user, and the database scope is set to the other."""
     mine, theirs = world.things["acme-1"], world.things["bolt-1"]
-    with hall.open():
+    with isolation.open():
         own = world.ask_as_person(ME, theirs, theirs)
         assert seen_of("bolt-1", own, ""), own.text
     monkeypatch.setattr(OwnAccount, "session", lambda self: session_scope(PersonScope(mine["person_id"])))
-    with hall.open():
+    with isolation.open():
         with suppress(Exception):
             # Without a required row there is no response; otherwise the response is the caller's own.
             world.ask_as_person(route, theirs, theirs)
-        changed = {table: owners for table, owners in hall.changed().items() if theirs["person_id"] in owners}
+        changed = {table: owners for table, owners in isolation.changed().items() if theirs["person_id"] in owners}
     if route.name not in BY_COOKIE:
         assert not changed, (route.name, changed)
 

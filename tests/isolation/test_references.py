@@ -70,8 +70,8 @@ _FREE = {
 _NO_REFERENCES = {"soon", "lately", "version"}
 
 
-def _send(world: Installation, hall: RequestIsolation, route: Route, asked: Mapping[str, Any]) -> AsgiResponse:
-    with hall.open():
+def _send(world: Installation, isolation: RequestIsolation, route: Route, asked: Mapping[str, Any]) -> AsgiResponse:
+    with isolation.open():
         return world.call(route.method, headers=as_whom(world, route, things_of(world, route)), **asked)
 
 
@@ -92,10 +92,10 @@ def _tries(world: Installation, route: Route) -> Iterator[tuple[str, dict[str, A
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_unknown_thing_in_a_body_is_invalid_input(world: Installation, hall: RequestIsolation, noun: str) -> None:
+def test_unknown_thing_in_a_body_is_invalid_input(world: Installation, isolation: RequestIsolation, noun: str) -> None:
     for route in ROUTES[noun]:
         for name, asked in _tries(world, route):
-            answer = _send(world, hall, route, asked)
+            answer = _send(world, isolation, route, asked)
             if (route.name, name) in _FREE:
                 assert answer.status in (_FREE[route.name, name], 200, 201), (route.name, name, answer.text)
                 continue
@@ -130,18 +130,18 @@ def _inner(document: dict[str, Any], part: dict[str, Any]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", _MORE)
-def test_other_unknown_references_name_their_field(world: Installation, hall: RequestIsolation, name: str) -> None:
+def test_other_unknown_references_name_their_field(world: Installation, isolation: RequestIsolation, name: str) -> None:
     route = BY_NAME[name]
     for parts, place in _MORE[name]:
         asked = route.good.asked(route.path, things_of(world, route))
         body = {**(asked.get("body") or {}), **parts}
         asked["body"] = {field: value for field, value in body.items() if value is not None}
-        answer = _send(world, hall, route, asked)
+        answer = _send(world, isolation, route, asked)
         assert answer.status == 422, (parts, answer.text)
         assert any(each.startswith(place) for each in _places(answer)), (parts, answer.text)
 
 
-def test_unknown_thing_in_the_path_is_not_found(world: Installation, hall: RequestIsolation) -> None:
+def test_unknown_thing_in_the_path_is_not_found(world: Installation, isolation: RequestIsolation) -> None:
     """The near miss: the same requests with an unknown thing in the path."""
     tried = 0
     for route in BY_NAME.values():
@@ -154,7 +154,7 @@ def test_unknown_thing_in_the_path_is_not_found(world: Installation, hall: Reque
             continue
         asked = route.good.asked(route.path, things)
         path = Operation(path=route.good.path).asked(route.path, {**things, names[-1]: nonexistent_values()[names[-1]]})
-        answer = _send(world, hall, route, asked | path)
+        answer = _send(world, isolation, route, asked | path)
         assert answer.status == 404, (route.name, answer.text)
         tried += 1
     assert tried > 20

@@ -50,14 +50,14 @@ def test_every_route_names_one_permission_at_its_level(noun: str) -> None:
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("noun", ROUTES)
 def test_each_role_reaches_only_its_own_places(
-    world: Installation, hall: RequestIsolation, noun: str, everywhere: bool
+    world: Installation, isolation: RequestIsolation, noun: str, everywhere: bool
 ) -> None:
     """Requests name unknown things, because only permission is tested. A short run tries each route at a varying place
     with a sample of roles; a long run tries all."""
     for number, route in enumerate(ROUTES[noun]):
         if isinstance(route.asks, RequiresPermission):
             places = world.of_level(route.asks.level)
-            with hall.open():
+            with isolation.open():
                 chosen = places if everywhere else [places[number % len(places)]]
                 _reach(world, route, route.asks, chosen, None if everywhere else number)
 
@@ -110,10 +110,10 @@ def _at(world: Installation, route: Route, token: str, slug: str) -> AsgiRespons
     return world.ask(route, nonexistent_values() | {"tenant": slug, "msp": slug, "new_slug": "acme-1"}, token)
 
 
-def test_listed_msps_can_be_read_individually(world: Installation, hall: RequestIsolation) -> None:
+def test_listed_msps_can_be_read_individually(world: Installation, isolation: RequestIsolation) -> None:
     listed, shown = BY_NAME["listMsps"], BY_NAME["getMsp"]
     found = set()
-    with hall.open():
+    with isolation.open():
         everyone = world.ask(listed, {}, world.tokens["platform", "platform-operator"]).json["items"]
         for (slug, role), token in world.tokens.items():
             items = world.ask(listed, {}, token).json["items"]
@@ -124,13 +124,13 @@ def test_listed_msps_can_be_read_individually(world: Installation, hall: Request
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_request_without_a_valid_token_is_rejected(world: Installation, hall: RequestIsolation, noun: str) -> None:
+def test_request_without_a_valid_token_is_rejected(world: Installation, isolation: RequestIsolation, noun: str) -> None:
     for route in ROUTES[noun]:
         if isinstance(route.asks, AllowsAnyone):
             continue
         asked = route.good.asked(route.path, world.things_of("acme") | world.things_of("acme-1"))
         for headers in _BAD:
-            with hall.open():
+            with isolation.open():
                 answer = world.call(route.method, headers=headers, **asked)
             assert answer.status == 401, (route, headers, answer.text)
             assert answer.headers["www-authenticate"].startswith("Bearer")

@@ -42,10 +42,10 @@ _CHECKS_OF_BAD_INPUT = ("unsupported_method", "allow_header_conformance")
 
 
 @pytest.fixture
-def fed(world: Installation, walls_database: Database) -> Iterator[tuple[Installation, RollbackApplication]]:
-    hall = RequestIsolation(walls_database, behind_walls=True)
-    yield world, RollbackApplication(world, hall)
-    hall.close()
+def fed(world: Installation, isolation_database: Database) -> Iterator[tuple[Installation, RollbackApplication]]:
+    isolation = RequestIsolation(isolation_database, has_row_security=True)
+    yield world, RollbackApplication(world, isolation)
+    isolation.close()
 
 
 @contextmanager

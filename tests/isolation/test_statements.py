@@ -12,7 +12,7 @@ from tests.statements import counted
 # On a busy machine a route checks a second time whether the change is live.
 _MORE = 1
 # Statements that set a scope, which elsewhere share a message with the transaction's beginning (kit/db/session.py), and
-# the hall's replacement of begin and end.
+# savepoints, by which `RequestIsolation` replaces begin and end.
 _AROUND = ("SELECT set_config", "SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")
 
 
@@ -26,13 +26,13 @@ def test_each_route_is_an_operation_of_one_noun() -> None:
     assert sorted(name for noun in NOUNS for name in noun.operations) == sorted(BY_NAME)
 
 
-def test_routes_send_the_expected_number_of_statements(world: Installation, hall: RequestIsolation) -> None:
+def test_routes_send_the_expected_number_of_statements(world: Installation, isolation: RequestIsolation) -> None:
     found: dict[str, int | None] = {}
-    with hall.open():
+    with isolation.open():
         # The first request of a token records its use.
         _ask(world, BY_NAME["getTenant"])
         for name, route in BY_NAME.items():
-            with hall.passing(), counted(Engine) as statements:
+            with isolation.passing(), counted(Engine) as statements:
                 answer = _ask(world, route)
             number = sum(not statement.startswith(_AROUND) for statement in statements)
             found[name] = number if answer.status < 400 else None
