@@ -151,7 +151,7 @@ def retry_coa_request(access: SendsCoa, request: _Request) -> CoaRequest:
         return change.answer(build_coa_request(row))
 
 
-@router.post("/{request}/withdraw", operation_id="cancelCoaRequest")
+@router.post("/{request}/cancel", operation_id="cancelCoaRequest")
 def withdraw_coa_request(access: Withdraws, request: _Request) -> CoaRequest:
     """Cancel a request to a NAS, so that Admit sends no more packets."""
     with access.change() as change:

@@ -31,7 +31,7 @@ class Alarm(BaseModel):
 
 class PlatformCell(BaseModel):
     name: str = Field(description="Name.")
-    host: str = Field(examples=["siem.example.com"], description='Host of the agent; "" if the agent has left.')
+    host: str = Field(examples=["cell-1.example.net"], description='Host of the agent; "" if the agent has left.')
     status: str = Field(
         description="Status. A `draining` cell takes no new tenants.",
         json_schema_extra={"enum": [*get_args(CellStatus), "retired"]},

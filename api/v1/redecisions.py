@@ -296,7 +296,7 @@ def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
         return change.answer(Redecision(**_describe_redecision(run)))
 
 
-@router.post("/{redecision}/stop", operation_id="cancelRedecision")
+@router.post("/{redecision}/cancel", operation_id="cancelRedecision")
 def stop_redecision(access: Changes, redecision: _Redecision) -> CancelledRedecision:
     """Stop a re-decision and cancel the queued requests of the re-decision.
 

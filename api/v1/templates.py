@@ -265,7 +265,7 @@ def get_rollout(access: Reads, slug: _Slug, rollout_id: _RolloutId) -> RolloutDe
         return access.shown(_build_rollout_detail(access, session, _require_rollout(session, access, slug, rollout_id)))
 
 
-@router.post("/{slug}/rollouts/{rollout_id}/stop", operation_id="pauseRollout")
+@router.post("/{slug}/rollouts/{rollout_id}/pause", operation_id="pauseRollout")
 def pause_rollout(access: Changes, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Pause a roll-out.
 
@@ -277,7 +277,7 @@ def pause_rollout(access: Changes, slug: _Slug, rollout_id: _RolloutId) -> Rollo
         return change.answer(_build_rollout_detail(access, change.session, row))
 
 
-@router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="resumeRollout")
+@router.post("/{slug}/rollouts/{rollout_id}/resume", operation_id="resumeRollout")
 def resume_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Resume a paused roll-out.
 

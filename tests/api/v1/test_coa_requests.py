@@ -33,7 +33,7 @@ def test_requests_are_created_listed_cancelled_and_retried(api: httpx.Client, ow
     rest = api.get(REQUESTS, params={"limit": 1, "after": page["next"]}).json()
     assert [page["items"][0]["id"], rest["items"][0]["id"], rest["next"]] == [second, first, None]
     assert api.post(f"{REQUESTS}/{first}/retry").json()["code"] == "conflict"
-    assert api.post(f"{REQUESTS}/{first}/withdraw").json()["state"] == "withdrawn"
+    assert api.post(f"{REQUESTS}/{first}/cancel").json()["state"] == "withdrawn"
     with Session(owner_engine) as session, session.begin():
         session.execute(update(CoaRequest).where(CoaRequest.id == second).values(state="refused", error_cause=503))
     refused = api.get(f"{REQUESTS}/{second}").json()
@@ -81,7 +81,7 @@ def test_redecision_is_started_shown_approved_and_cancelled(api: httpx.Client, o
     seen = api.get(path)
     assert seen.json()["waits_for"] == "ceiling"
     deciding = {"If-Match": started.headers["etag"]}
-    for verb in ("approve", "stop"):
+    for verb in ("approve", "cancel"):
         refused = api.post(f"{path}/{verb}", headers=deciding)
         assert (refused.status_code, refused.json()["code"]) == (412, "has-changed")
     approved = api.post(f"{path}/approve", headers={"If-Match": seen.headers["etag"]})
@@ -90,7 +90,7 @@ def test_redecision_is_started_shown_approved_and_cancelled(api: httpx.Client, o
     with Session(owner_engine) as session, session.begin():
         session.execute(update(Redecision).values(unchanged=7))
     assert api.get(path, headers={"If-None-Match": approved.headers["etag"]}).status_code == 200
-    stopped = api.post(f"{path}/stop", headers={"If-Match": approved.headers["etag"]})
+    stopped = api.post(f"{path}/cancel", headers={"If-Match": approved.headers["etag"]})
     assert (stopped.json()["state"], stopped.json()["withdrawn"]) == ("stopped", 0)
     assert stopped.headers["etag"].strip('"').partition("-")[0] in api.get(path).headers["etag"]
     assert [each["id"] for each in api.get(REDECISIONS).json()["items"]] == [run["id"]]

@@ -95,8 +95,8 @@ def test_template_token_cannot_resume_or_revert_a_rollout(api: httpx.Client, as_
     api.put(f"{SCHOOL}/tenants/alpha", json={})
     started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES}).json()
     path = f"{SCHOOL}/rollouts/{started['id']}"
-    assert api.post(f"{path}/stop", headers=weak).status_code == 200
-    assert _is_refused(api.post(f"{path}/go-on", headers=weak), "policy.publish")
+    assert api.post(f"{path}/pause", headers=weak).status_code == 200
+    assert _is_refused(api.post(f"{path}/resume", headers=weak), "policy.publish")
     with owner_engine.begin() as connection:
         connection.exec_driver_sql(
             "UPDATE rollout_tenants SET state = 'applied', applied_at = now(), before = %s::jsonb",

@@ -37,7 +37,7 @@ def test_version_is_rolled_out_to_a_tenant_and_reverted(
     (follower,) = api.get(f"{T}/school/tenants", params={"drift": "true"}).json()["items"]
     assert (follower["version"], follower["drift"]) == (1, [])
     assert api.post(f"{rollout}/roll-back").status_code == 409
-    assert api.post(f"{rollout}/stop").json()["state"] == "stopped"
+    assert api.post(f"{rollout}/pause").json()["state"] == "stopped"
     assert api.post(f"{rollout}/roll-back").json()["state"] == "rolling-back"
     for _ in range(2):
         work()
