@@ -49,7 +49,7 @@ class MySession(BaseModel):
     from_address: str | None = Field(description="IP address of the browser.")
     user_agent: str = Field(description="User-Agent of the browser.")
     created_at: datetime = Field(description="Creation time.")
-    last_seen_at: datetime = Field(description="Time of the last request; null if never.")
+    last_seen_at: datetime = Field(description="Time of the last request.")
 
 
 class MyPlace(BaseModel):
