@@ -80,7 +80,10 @@ class RouteDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Access of a request to the data of a tenant, an MSP or the platform. Opens transactions in this scope."""
+    """Access of a request to the data of a tenant, an MSP or the platform.
+
+    Transactions of this object can read only this data.
+    """
 
     asked: Caller
     held: frozenset[Permission]
@@ -333,7 +336,7 @@ class ChangesPlatform(RequiresChangePermission):
 
 
 class RequiresSelf:
-    """Dependency of routes about the caller's own account. These routes need no permission."""
+    """Dependency of routes about the caller's own account, which need no permission."""
 
     async def __call__(self, asked: _CallerDependency) -> Caller:
         if asked.request.method != "GET":

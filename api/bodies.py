@@ -70,7 +70,9 @@ def require_bounded_body(most_octets: int) -> Callable[[Request], Awaitable[byte
 
 
 async def read_body(scope: Scope, receive: Receive, *, most_octets: int, seconds: float) -> bytes:
-    """Read the body, of at most `most_octets` bytes. A larger Content-Length is rejected before reading.
+    """Read the body, of at most `most_octets` bytes.
+
+    If Content-Length is larger, the function rejects the request before it reads the body.
 
     Raises BodyTooLarge or BodyTooSlow. After an error, close the connection, because the rest of the body is unread.
     """

@@ -234,7 +234,7 @@ async def authenticate_before_body(scope: Asgi) -> None:
 
 
 class _AuthenticatedRoute(LimitedRoute):
-    """Rejects requests without a credential before they count as running."""
+    """Rejects requests without a credential before the requests count toward limits."""
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
         """Raises NotSignedIn, and the errors of LimitedRoute."""

@@ -240,8 +240,8 @@ def open_change(
 ) -> Iterator[Change]:
     """Open the transaction of a change, which commits at the end of the block.
 
-    A tenant's change sets `Admit-Position` and `Admit-Live`. With `wait`, the request waits until the change is live.
-    Raises IdempotentReplay.
+    A change of a tenant sets the headers `Admit-Position` and `Admit-Live`. With `wait`, the request waits until the
+    change is live, 5 seconds at most. Raises IdempotentReplay.
     """
     named = KeyedRequest(owner, asker, request.headers["idempotency-key"], digest) if digest else None
     sealer = get_signing(request).sealer

@@ -91,7 +91,7 @@ class _OpenApiDocument(NamedTuple):
 
 
 def install_openapi(app: FastAPI, routers: Iterable[NounRouter]) -> None:
-    """Extend the OpenAPI document of an application with these routers."""
+    """Complete the OpenAPI document of an application that has these routers."""
     app.openapi_tags = [router.tag for router in routers]
     plain = app.openapi
 
@@ -161,7 +161,7 @@ def _list_error_statuses(path: str, method: str, operation: dict[str, Any]) -> I
 
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return `responses` of a route for additional error statuses."""
+    """Return the argument `responses` of a route, which describes additional error statuses."""
     return {status: _error_response(status) for status in statuses}
 
 

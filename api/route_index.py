@@ -1,7 +1,7 @@
 """Index of routes by path, which avoids trying hundreds of routes one by one.
 
 The index is the first route of an application. A literal segment has precedence over a parameter (OpenAPI 3.1 4.8.8.2).
-Paths outside the index go to the following routes.
+Requests for other paths go to the routes after the index.
 """
 
 import re

@@ -64,7 +64,7 @@ class PendingSignIn:
 
 
 class SignInFlow:
-    """Sign-in of one request."""
+    """Steps of a sign-in, for one request."""
 
     def __init__(self, request: Request, response: Response) -> None:
         self._request = request

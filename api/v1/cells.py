@@ -44,9 +44,7 @@ class Cell(ObservedModel):
         examples=[["frankfurt"]], description="Labels for the placement of new tenants, such as frankfurt."
     )
     address: str = Field(description='IP address or host name for NASes; "" for the address on which the cell listens.')
-    host: str = Field(
-        examples=["siem.example.com"], description="Host name of the machine on which the cell runs."
-    )
+    host: str = Field(examples=["siem.example.com"], description="Host name of the machine on which the cell runs.")
     seen: bool = Field(description="Whether the cell's agent reported within the last minute.")
     seen_at: datetime | None = Field(description="Time of the last report.")
     first_port: int | None = Field(description="First UDP port of the cell's tenants.")
