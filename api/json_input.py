@@ -119,7 +119,7 @@ async def _skip_authentication(scope: Scope) -> None:
 
 
 class JsonInput:
-    """Middleware that rejects requests with an invalid body with 400, 408, 413, 415 or 422."""
+    """Middleware that rejects invalid, large or slow bodies (400, 408, 413, 415, 422, 429)."""
 
     def __init__(
         self,

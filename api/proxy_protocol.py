@@ -25,7 +25,9 @@ class ProxyHeaderDamaged(ValueError):
 
 
 async def read_client(receive: Receive) -> tuple[str, int] | None:
-    """Read the client's address and port. Returns None for health checks by the load balancer itself.
+    """Read the client's address and port.
+
+    Returns None for connections of the load balancer itself (health checks), and for other address families.
 
     This function reads no byte after the header. Raises ProxyHeaderDamaged.
     """

@@ -47,7 +47,8 @@ class ImportedRow(BaseModel):
     noun: service.ImportNoun = Field(description="Kind of row.")
     name: str = Field(description="Name of the item in the row.")
     action: RowAction = Field(
-        description="Action. If `same`, the existing item is as in the file. If `keep`, the item differs and stays."
+        description="Action. If `same`, the existing item is as in the file. If `keep`, the existing item stays "
+        "unchanged."
     )
 
 
