@@ -1,4 +1,4 @@
-"""Serves the API in several processes: `python -m api`."""
+"""Entry point of `python -m api`, which serves the API in several processes."""
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess

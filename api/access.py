@@ -2,7 +2,7 @@
 
 Every route of the API uses one of these dependencies.
 
-Without any permission at a tenant or MSP, callers get the error for an unknown tenant or MSP.
+A caller without any permission at a tenant or MSP gets the error for an unknown tenant or MSP.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterator
@@ -47,15 +47,17 @@ _RequestDigest = Annotated[bytes, Depends(compute_request_digest)]
 _TenantKey = Annotated[str, Path(max_length=63, examples=["hill-school"], description="Slug or id.")]
 _MspKey = Annotated[str, Path(max_length=63, examples=["acme"], description="Slug or id.")]
 _WaitQuery = Annotated[
-    Literal["live"] | None, Query(description="`live` to respond only when the change is live in the tenant's cell.")
+    Literal["live"] | None,
+    Query(description="`live` to wait until the change is live in the tenant's cell, 5 seconds at most."),
 ]
 
 
 class RouteDeclaration:
     """Permissions and effects of a route.
 
-    `leads_to` are its possible effects. Every request needs `permission` and `always`; some requests need permissions
-    of `also` (`Access.require`). docs/reference/permissions.md and the escalation tests derive from these declarations.
+    `leads_to` are the possible effects of the route (nac.kit.permissions.Effect). Every request needs `permission` and
+    all permissions in `always`. Some requests also need permissions in `also` (`Access.require`).
+    docs/reference/permissions.md and the escalation tests derive from these declarations.
     """
 
     def __init__(
@@ -77,7 +79,10 @@ class RouteDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Access of a request to the data of a tenant, an MSP or the platform. Opens transactions in this scope."""
+    """Access of a request to the data of a tenant, an MSP or the platform.
+
+    Transactions of this object can read only this data.
+    """
 
     asked: Caller
     held: frozenset[Permission]
@@ -109,7 +114,7 @@ class Access:
 
     @property
     def operated_msp_id(self) -> MspId:
-        """Id of the MSP in the path of an OperatesMsp route. There, `owner` is the platform."""
+        """Id of the MSP in the path of an OperatesMsp route, where `owner` is the platform."""
         assert self.asked.msp is not None
         return self.asked.msp.msp_id
 
@@ -123,7 +128,7 @@ class Access:
 
     @contextmanager
     def read(self, *, by_key: bool = False) -> Iterator[Session]:
-        """Open a read-only transaction; `by_key` as in `session_scope`."""
+        """Open a read-only transaction. `by_key` has the meaning of `by_key` in `session_scope`."""
         if self.asked.request.method != "GET":
             require_no_if_match(self.asked.request, "This operation only reads.")
         with session_scope(self.scope, by_key=by_key) as session:
@@ -163,7 +168,7 @@ class Access:
             yield change
 
     def shown(self, model: Body) -> Body:
-        """Set the ETag, for `If-Match` and `If-None-Match`. Raises NotModified."""
+        """Set the ETag of the response, for `If-Match` and `If-None-Match` in later requests. Raises NotModified."""
         tag = compute_etag(model)
         require_modified(self.asked.request, tag)
         self.asked.response.headers["ETag"] = tag
@@ -171,7 +176,7 @@ class Access:
 
 
 def _raise_if_withheld(unsuspended: frozenset[Permission], otherwise: frozenset[Permission], *, is_there: bool) -> None:
-    """Raise MspSuspended or SignOnNeeded if the caller lacks permissions only for this reason."""
+    """Raise MspSuspended or SignOnNeeded if only the suspension or the kind of sign-in removes the permissions."""
     if is_there and unsuspended:
         raise MspSuspended(remedy=_SUSPENDED_REMEDY)
     if is_there and otherwise:
@@ -179,9 +184,9 @@ def _raise_if_withheld(unsuspended: frozenset[Permission], otherwise: frozenset[
 
 
 class RequiresPermission(RouteDeclaration):
-    """A route's permission and its level.
+    """Dependency that requires a permission at a level (tenant, MSP or platform).
 
-    `__call__` is `async` because it does no I/O: FastAPI runs other functions in the thread pool.
+    `__call__` does no I/O and is `async`, because FastAPI runs functions without `async` in the thread pool.
     """
 
     level: ClassVar[PermissionLevel]
@@ -224,7 +229,7 @@ class RequiresPermission(RouteDeclaration):
 
 
 class RequiresChangePermission(RequiresPermission):
-    """Requirement of a route that changes something. At least one effect must be declared."""
+    """Requirement of a route that changes something. The route must declare at least one effect."""
 
     def __init__(self, permission: Permission, effect: Effect, *more: Effect, **takes: Collection[Permission]) -> None:
         super().__init__(permission, effect, *more, **takes)
@@ -279,7 +284,7 @@ class UnresolvedMspAccess:
     wait: bool
 
     def on_msp(self, key: str | None) -> Access:
-        """Return the access to the MSP `key`. None selects the only MSP on which the caller has grants.
+        """Return the access to the MSP `key`. If `key` is None, use the only MSP on which the caller has grants.
 
         Raises MspNotFound, InvalidInput and PermissionMissing.
         """
@@ -295,7 +300,7 @@ class UnresolvedMspAccess:
     def _needs_second_factor(self, session: Session, msp: MspRef | None) -> bool:
         """Whether this MSP requires a second factor.
 
-        The check of the path cannot find the MSP, because the body names the MSP.
+        The dependency that checks the path cannot find the MSP, because only the body names the MSP.
         """
         signed_in = self.asked.signed_in
         if signed_in is None or signed_in.has_two_factors:
@@ -330,7 +335,7 @@ class ChangesPlatform(RequiresChangePermission):
 
 
 class RequiresSelf:
-    """Dependency of routes about the caller's own account. These routes need no permission."""
+    """Dependency of routes about the caller's own account, which need no permission."""
 
     async def __call__(self, asked: _CallerDependency) -> Caller:
         if asked.request.method != "GET":
@@ -339,7 +344,7 @@ class RequiresSelf:
 
 
 class AllowsAnyone:
-    """Dependency of routes without authentication. `reason` explains why none is needed."""
+    """Dependency of routes without authentication. `reason` explains why the route needs no authentication."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

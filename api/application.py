@@ -94,7 +94,10 @@ def create_application(
 
 
 def add_device_routes(app: FastAPI, *routers: APIRouter, most_octets: int) -> None:
-    """Add the routes. A body of up to `most_octets` bytes is read before the request counts as running."""
+    """Add the routes for devices.
+
+    Admit reads a body of up to `most_octets` bytes before the request counts as running.
+    """
     for router in routers:
         add_routes(app, limit_routes(router.routes, whose=_DEVICE_LIMIT_NAME, most_octets=most_octets))
     prepare_request_limit(app, MAX_DEVICE_REQUESTS, whose=_DEVICE_LIMIT_NAME)

@@ -47,13 +47,16 @@ def get_guess_limiter(request: Request) -> GuessLimiter:
 
 
 def get_owner_shares(request: Request) -> WeakValueDictionary[object, Semaphore]:
-    """Return the semaphores by owner. An owner has a semaphore while requests of the owner run or wait."""
+    """Return the semaphore of each owner. An owner has a semaphore while requests of the owner run or wait."""
     shares: WeakValueDictionary[object, Semaphore] = request.app.state.shares
     return shares
 
 
 def prepare_request_limit(app: FastAPI, places: int, *, whose: str = "") -> None:
-    """Limit the routes of the group `whose` to `places` running requests (api.thread_limits.LimitedRoute)."""
+    """Limit the number of running requests of a group of routes (api.thread_limits.LimitedRoute).
+
+    `whose` is the name of the group, and `places` is the limit.
+    """
     rooms = app.state.rooms
 
     def start() -> None:

@@ -49,7 +49,7 @@ class BodyMemoryLimit:
         source = get_source(address)
         if self._by_source[source] + size > self._of_source or self._by_source.total() + size > self._in_all:
             raise TooMuchAtOnce(
-                f"The limit is {self._of_source} bytes at a time for one address and {self._in_all} for all.",
+                f"The limit is {self._of_source} bytes at a time from one address, and {self._in_all} from all.",
                 remedy="Send requests one after the other.",
             )
         self._by_source[source] += size
@@ -61,7 +61,7 @@ class BodyMemoryLimit:
 
 
 def require_bounded_body(most_octets: int) -> Callable[[Request], Awaitable[bytes]]:
-    """Dependency that returns the body. Raises as `read_body`."""
+    """Return a dependency that reads the body. The dependency raises the errors of `read_body`."""
 
     async def read(request: Request) -> bytes:
         return await read_body(request.scope, request.receive, most_octets=most_octets, seconds=BODY_TIMEOUT_SECONDS)
@@ -70,13 +70,15 @@ def require_bounded_body(most_octets: int) -> Callable[[Request], Awaitable[byte
 
 
 async def read_body(scope: Scope, receive: Receive, *, most_octets: int, seconds: float) -> bytes:
-    """Read the body, of at most `most_octets` bytes. A larger Content-Length is rejected before reading.
+    """Read the body, of at most `most_octets` bytes.
 
-    Raises BodyTooLarge or BodyTooSlow. Close the connection then: the rest of the body is unread.
+    If Content-Length is larger, the function rejects the request before it reads the body.
+
+    Raises BodyTooLarge or BodyTooSlow. After an error, close the connection, because the rest of the body is unread.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and (not value.isdigit() or len(value) > 18 or int(value) > most_octets):
-            raise BodyTooLarge(f"The limit is {most_octets} bytes.")
+            raise BodyTooLarge(f"The limit for the body is {most_octets} bytes.")
     body = bytearray()
     try:
         async with asyncio.timeout(seconds):
@@ -87,11 +89,11 @@ async def read_body(scope: Scope, receive: Receive, *, most_octets: int, seconds
                 part: bytes = message.get("body", b"")
                 body += part
                 if len(body) > most_octets:
-                    raise BodyTooLarge(f"The limit is {most_octets} bytes.")
+                    raise BodyTooLarge(f"The limit for the body is {most_octets} bytes.")
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError as exc:
-        raise BodyTooSlow(f"The limit is {seconds:g} s.") from exc
+        raise BodyTooSlow(f"The body must arrive within {seconds:g} s.") from exc
 
 
 async def drain_body(receive: Receive, *, most_octets: int, seconds: float) -> None:
@@ -121,7 +123,7 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 def allow_empty_body(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    """Yield the routes. In a POST, no body means `{}` if no field is required.
+    """Yield the routes, changed so that a POST without a body means `{}` if no field is required.
 
     A PATCH or PUT without a body is an error, because the missing body is probably a mistake.
     """

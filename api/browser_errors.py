@@ -25,7 +25,11 @@ _TEMPORARY_STATUSES: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus
 
 
 def wants_page(scope: Scope, pages: RouteIndex) -> bool:
-    """Whether errors are pages: always for `pages`; for other paths outside the API if Accept names text/html."""
+    """Whether the browser gets errors as pages.
+
+    Errors of the paths in `pages` are always pages. Errors of other paths outside the API are pages if Accept names
+    text/html.
+    """
     path: str = scope["path"]
     if pages.routes_of(path):
         return True
@@ -34,7 +38,7 @@ def wants_page(scope: Scope, pages: RouteIndex) -> bool:
 
 
 def _accepts_html(accept: bytes) -> bool:
-    """Whether Accept names text/html with a weight above 0. Case does not matter (RFC 9110 12.5.1)."""
+    """Whether Accept names text/html with a weight above 0, in any case (RFC 9110 12.5.1)."""
     for each in accept.lower().split(b","):
         kind, *parameters = (part.strip() for part in each.split(b";"))
         if kind == b"text/html":
@@ -52,7 +56,7 @@ class BrowserErrorPages:
     """Middleware that turns problem details into error pages for browsers."""
 
     def __init__(self, app: ASGIApp, pages: RouteIndex, *, home: tuple[PageLink, ...] = (HOME_LINK,)) -> None:
-        """`home` are the links of an error page; empty if the application has no home page."""
+        """`home` contains the links of an error page, and is empty if the application has no home page."""
         self._app = app
         self._pages = pages
         self._home = home
@@ -95,7 +99,7 @@ def _is_problem(start: Message) -> bool:
 
 
 def _build_links(scope: Scope, home: tuple[PageLink, ...]) -> tuple[PageLink, ...]:
-    """Links of an error page; a GET can be tried again."""
+    """Build the links of an error page, with a link to try again if the request was a GET."""
     # Browsers read what follows two slashes as a host.
     path, query = f"/{quote(scope['path'].lstrip('/'))}", scope["query_string"].decode("latin-1")
     again = PageLink(f"{path}?{query}" if query else path, "Try again")

@@ -1,4 +1,4 @@
-"""Authentication: who sends a request, by API token or sign-in cookie, and their permissions."""
+"""Authentication of the caller by API token or sign-in cookie, with the caller's permissions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -65,10 +65,10 @@ def require_credential(scope: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller of a request, and the tenant or MSP in its path.
+    """The caller of a request, and the tenant or MSP in the path of the request.
 
-    One transaction reads the caller, tenant and MSP. The transaction sees only the credential and the credential's
-    owner.
+    One transaction reads the caller, tenant and MSP. Row-level security limits this transaction to the credential and
+    the credential's owner.
     """
 
     principal: Principal
@@ -88,7 +88,7 @@ class Caller:
 
     @property
     def grants_scope(self) -> Scope:
-        """Scope that sees the owners of the caller's grants. A token has one owner."""
+        """Scope of a transaction that can read the tenants and MSPs of the caller's grants. A token has one owner."""
         if self.signed_in is not None:
             return PersonScope(self.signed_in.person_id)
         owner = self.principal.grants[0].owner
@@ -97,12 +97,12 @@ class Caller:
         return PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
 
     def with_withheld_grants(self) -> Principal:
-        """Return the caller with the grants that this kind of sign-in excludes."""
+        """Return the principal with only the grants that this kind of sign-in excludes."""
         return replace(self.principal, grants=self.principal.withheld)
 
     @contextmanager
     def read_tenants(self, permission: Permission) -> Iterator[tuple[Session, TenantReach]]:
-        """Open a transaction that sees the tenants of all MSPs at which the caller has the permission."""
+        """Open a transaction that can read the tenants at which the caller has the permission."""
         reach = self.principal.reach(permission)
         scope: Scope = PlatformScope() if reach.everything else CredentialScope("")
         if self.signed_in is not None and not reach.everything:
@@ -118,9 +118,9 @@ class Caller:
 
     @contextmanager
     def read_msps(self, permission: Permission) -> Iterator[tuple[Session, frozenset[MspId] | None]]:
-        """Open a transaction that sees the MSPs at which the caller has the permission.
+        """Open a transaction that can read the MSPs at which the caller has the permission.
 
-        Yields the transaction and the ids of the MSPs; None for all MSPs.
+        Yields the transaction and the ids of the MSPs, or None instead of the ids for all MSPs.
 
         Raises SecondFactorNeeded if the platform requires a second factor.
         """
@@ -132,11 +132,11 @@ class Caller:
 
     def require_second_factor(self) -> None:
         if self.needs_second_factor:
-            raise SecondFactorNeeded(remedy="Sign in with two factors. GET /v1/me lists yours.")
+            raise SecondFactorNeeded(remedy="Sign in with two factors. GET /v1/me lists your second factors.")
 
 
 def authenticate_caller(request: Request, response: Response, shown: HTTPAuthorizationCredentials | None) -> Caller:
-    """Authenticate by token; without a token, by cookie.
+    """Authenticate the caller by token, or by cookie if the request has no token.
 
     Raises NotSignedIn, TokenRefused, SignInOver, CrossSite and CsrfTokenMissing.
     """
@@ -220,10 +220,10 @@ def require_caller(
 
 
 async def authenticate_before_body(scope: Asgi) -> None:
-    """Check the credential, unless the credential was valid recently: the route checks the credential anyway.
+    """Check the credential before the body is read, unless the credential was valid recently.
 
-    Reading a large body costs more than rejecting the caller. Raises ConnectionsInUse, and the errors of
-    `authenticate_caller`.
+    The route checks the credential again. Reading a large body costs more than rejecting the caller. Raises
+    ConnectionsInUse, and the errors of `authenticate_caller`.
     """
     require_credential(scope)
     if has_known_credential(scope):
@@ -234,7 +234,7 @@ async def authenticate_before_body(scope: Asgi) -> None:
 
 
 class _AuthenticatedRoute(LimitedRoute):
-    """Rejects requests without a credential before they count as running."""
+    """Rejects requests without a credential before the requests count toward limits."""
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
         """Raises NotSignedIn, and the errors of LimitedRoute."""
@@ -243,7 +243,10 @@ class _AuthenticatedRoute(LimitedRoute):
 
 
 def limit_api_routes(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    """Yield the routes with a LimitedRoute. Routes that authenticate their caller first require a credential."""
+    """Yield the routes, each with a limit on running requests.
+
+    A route that authenticates the caller first rejects requests without a credential.
+    """
     for route in routes:
         if isinstance(route, APIRoute):
             bounded = copy(route)

@@ -77,9 +77,9 @@ class CannotCompare(AdmitError):
 
 
 def require_no_if_match(request: Request, why: str) -> None:
-    """Raise CannotCompare if the request has `If-Match`, which it cannot honour (RFC 9110 13.1.1).
+    """Raise CannotCompare if the request has `If-Match`. The operation compares no ETags (RFC 9110 13.1.1).
 
-    `why` is the detail of the error.
+    `why` is the detail of CannotCompare.
     """
     if _read_etags(request, "if-match") not in (None, ["*"]):
         raise CannotCompare(why, remedy="Omit If-Match.")
@@ -109,7 +109,7 @@ async def compute_request_digest(
 
 @dataclass(slots=True)
 class Change:
-    """An open transaction and the response."""
+    """An open transaction of a change, with the request and the response."""
 
     session: Session
     request: Request
@@ -126,16 +126,16 @@ class Change:
 
     @property
     def has_if_match(self) -> bool:
-        """Whether the request has `If-Match`. If so, long operations lock the row from the start."""
+        """Whether the request has `If-Match`. With `If-Match`, long operations lock the row from the start."""
         return "if-match" in self.request.headers
 
     def record_created(self, made_id: UUID) -> None:
-        """Store the created id. Call this before an intermediate commit."""
+        """Store the id of the created resource. Call this method before an intermediate commit."""
         if self.named is not None:
             idempotency.record_created_id(self.session, self.named, made_id)
 
     def require_match(self, current: BaseModel | None) -> None:
-        """Compare `If-Match` with the locked state; None if the object does not exist.
+        """Compare `If-Match` with the state of the locked resource. `current` is None if the resource does not exist.
 
         Raises HasChanged if the ETags differ (RFC 9110 13.1.1).
         """
@@ -154,7 +154,7 @@ class Change:
     def answer(self, model: Body, *, state: BaseModel | None = None) -> Body:
         """Set the body and the ETag of the response.
 
-        Set `state` to the changed resource if the body is something else.
+        If the body is not the changed resource, pass the changed resource as `state`.
         """
         self.body = model.model_dump_json().encode()
         self.response.headers["ETag"] = compute_etag(model if state is None else state)
@@ -163,7 +163,8 @@ class Change:
     def located(self, *names: object, at: str = "", **query: str) -> None:
         """Set `Location` to the path of the created resource.
 
-        With `at`, it is below `at` in the path of the tenant or MSP, otherwise below the path of the request.
+        Without `at`, the path of the resource is below the path of the request. A relative `at` is below the path of
+        the tenant or MSP, and the resource is below `at`.
 
         An `at` with a leading slash is an absolute path. Empty values of `query` are omitted.
         """
@@ -178,15 +179,18 @@ class Change:
 
 
 class ObservedModel(BaseModel):
-    """Resource with members that cells and the worker observe."""
+    """Resource with observed members, which change without a user's action, such as the state of a job."""
 
     def observed_fields(self) -> set[str] | dict[str, Any]:
-        """Members that change without a user's action, in the form of pydantic's `exclude`."""
+        """Return the members that change without a user's action, in the form of pydantic's `exclude`."""
         raise NotImplementedError
 
 
 def compute_etag(model: BaseModel) -> str:
-    """ETag of a resource. Observed members affect only the part after the dash, which `If-Match` ignores."""
+    """ETag of a resource.
+
+    Members that change without a user's action affect only the part after the dash, which `If-Match` ignores.
+    """
     if not isinstance(model, ObservedModel):
         return f'"{_hash_text(model.model_dump_json())}"'
     return (
@@ -217,7 +221,7 @@ def _read_etags(request: Request, header: str) -> list[str] | None:
 
 
 def _extract_state(tag: str) -> str | None:
-    """State part of a strong tag; None for other tags."""
+    """Part of a strong ETag before the dash; None for other tags."""
     found = _ETAG.fullmatch(tag)
     return found[1] if found else None
 
@@ -236,8 +240,8 @@ def open_change(
 ) -> Iterator[Change]:
     """Open the transaction of a change, which commits at the end of the block.
 
-    A tenant's change sets `Admit-Position` and `Admit-Live`. With `wait`, the request waits until the change is live.
-    Raises IdempotentReplay.
+    A change of a tenant sets the headers `Admit-Position` and `Admit-Live`. With `wait`, the request waits until the
+    change is live, 5 seconds at most. Raises IdempotentReplay.
     """
     named = KeyedRequest(owner, asker, request.headers["idempotency-key"], digest) if digest else None
     sealer = get_signing(request).sealer
@@ -266,7 +270,10 @@ def open_change(
 
 @contextmanager
 def _open_change_session(scope: Scope, named: KeyedRequest | None) -> Iterator[Session]:
-    """Release the Idempotency-Key if the change fails after an intermediate commit (nac.kit.db.commit_intent)."""
+    """Open a transaction, and release the Idempotency-Key if the change fails after an intermediate commit.
+
+    nac.kit.db.commit_intent makes intermediate commits.
+    """
     committed = False
 
     def note(_: Session) -> None:

@@ -21,13 +21,13 @@ _tests_lock = Lock()
 
 
 class ConcurrencySlot:
-    """A counted connection or request of a source. The connection or request counts until `leave` is called."""
+    """A counted connection or request of a source (client network), which counts until `leave` is called."""
 
     def __init__(self, give_back: Callable[[], None]) -> None:
         self._release_slot: Callable[[], None] | None = give_back
 
     def leave(self) -> None:
-        """Stop counting. Further calls do nothing."""
+        """Stop counting the connection or request. Further calls do nothing."""
         if self._release_slot is not None:
             self._release_slot()
             self._release_slot = None
@@ -86,7 +86,10 @@ class TooManyTests(AdmitError):
 
 @contextmanager
 def limit_server_tests(tenant_id: TenantId) -> Iterator[None]:
-    """Hold a place for a test, because each holds a thread until the server responds. Raises TooManyTests."""
+    """Limit the number of running tests, because each test uses a thread until the server responds.
+
+    Raises TooManyTests.
+    """
     with _tests_lock:
         if _running_tests[tenant_id] >= _MAX_TESTS_PER_TENANT or _running_tests.total() >= _MAX_TESTS:
             raise TooManyTests(remedy="Wait until the running tests finish, then try again.")

@@ -1,8 +1,8 @@
 """HTTP/1.1 with limits: time and bytes of a request, and connections of a source.
 
-uvicorn has none of these limits. Endless headers would fill the memory, idle connections would stay open forever, and
-one address could take all connections. Applications do not see requests rejected here; the responses are problem
-details (RFC 9457).
+uvicorn has none of these limits. Without limits, endless headers would fill the memory, idle connections would stay
+open forever, and one address could take all connections. This module rejects requests before the application receives
+the requests, with problem details (RFC 9457).
 """
 
 from asyncio import BaseTransport, TimerHandle, Transport
@@ -38,7 +38,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     @classmethod
     def with_limit(cls, places: ConcurrencyLimit, *, proxies: NetworkSet) -> type[Self]:
-        """Return a subclass that limits connections by `places`, except those of `proxies`."""
+        """Return a subclass that limits connections with `places`. Connections from `proxies` have no limit."""
         return type(cls.__name__, (cls,), {"_places": places, "_proxies": proxies})
 
     def connection_made(self, transport: BaseTransport) -> None:
@@ -57,7 +57,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse the data in pieces, so that bytes after the headers count as body."""
+        """Parse the data in pieces, so that bytes after the headers do not count as headers."""
         for start in range(0, len(data), _CHUNK_BYTES):
             piece = data[start : start + _CHUNK_BYTES]
             self._received += len(piece)
@@ -113,7 +113,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._close()
 
     def _refuse(self, status: HTTPStatus, detail: str, remedy: str = "") -> None:
-        """Send a problem, unless a response has started, and close the connection."""
+        """Close the connection. Before, send a problem response, unless a response has already started."""
         is_answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
         if not is_answering and not self.transport.is_closing():
             told = {"detail": detail, "remedy": remedy}
@@ -135,6 +135,6 @@ class BoundedHttp(HttpToolsProtocol):
 
 
 class HttpWithFiles(BoundedHttp):
-    """HTTP for the API, with larger bodies. api.json_input enforces the limits of its routes."""
+    """HTTP for the API, with larger bodies. api.json_input enforces the limit of each route."""
 
     _max_request_bytes = 32 * 1024 * 1024

@@ -63,7 +63,7 @@ def clear_cookie(request: Request, response: Response, name: str) -> None:
 
 
 def require_same_origin(request: Request) -> None:
-    """Raise CrossSite if another site sent a changing request. Only browsers send the headers for this check."""
+    """Raise CrossSite if another site sent a changing request. Only browsers send the headers that this check reads."""
     if request.method in _SAFE_METHODS:
         return
     site = request.headers.get("sec-fetch-site")
@@ -77,17 +77,20 @@ def require_same_origin(request: Request) -> None:
 
 
 def is_from_other_site(request: Request) -> bool:
-    """Whether a page of another site opened this page, as far as the browser reports it."""
+    """Whether a page of another site opened this page; False if the browser does not report the other site."""
     return request.headers.get("sec-fetch-site", "none") not in _SAME_SITES
 
 
 def note_csrf_token(request: Request, shown: str) -> None:
-    """Store the token of a form for the check, because forms cannot send headers."""
+    """Store the CSRF token of a form for `require_csrf_token`, because forms cannot send headers."""
     request.state.csrf_token = shown
 
 
 def require_csrf_token(request: Request, wanted: str) -> None:
-    """Check a changing request with a cookie. Raises CrossSite and CsrfTokenMissing."""
+    """Check that a changing request with a cookie has the CSRF token and comes from the same site.
+
+    Raises CrossSite and CsrfTokenMissing.
+    """
     require_same_origin(request)
     shown = getattr(request.state, "csrf_token", "") or request.headers.get(CSRF_HEADER.lower(), "")
     if request.method not in _SAFE_METHODS and not hmac.compare_digest(shown.encode(), wanted.encode()):

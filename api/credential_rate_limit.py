@@ -1,6 +1,6 @@
-"""Rate limits of the API for a credential, its owner or an address.
+"""Rate limits of the API for a credential, for the owner of credentials, and for an address.
 
-Each process has separate buckets and limits, so no Redis is needed. Headers follow
+Each process has separate buckets and limits, so no Redis is needed. The headers of responses follow
 draft-ietf-httpapi-ratelimit-headers-10.
 """
 
@@ -27,9 +27,10 @@ _UNAUTHORIZED = 401
 
 
 class RateBuckets:
-    """Token buckets by key: `per_minute` tokens in a minute, all of which can be used at once.
+    """Token buckets by key. A bucket gets `per_minute` tokens in a minute.
 
-    With more than _MAX_ENTRIES keys, the least recently used key is dropped.
+    A client can use all tokens of a full bucket together. With more than _MAX_ENTRIES keys, the least recently used key
+    is dropped.
     """
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,7 +86,7 @@ class BucketKey:
 
 @dataclass(frozen=True, slots=True)
 class KnownCredential:
-    """A valid credential, with the owner. An owner may have many."""
+    """A valid credential and the owner of the credential. An owner can have several credentials."""
 
     public_id: str
     # Tenant, MSP or platform of a token; the person of a sign-in.
@@ -113,7 +114,7 @@ class RequestCredential:
         return None
 
     def note(self, good: KnownCredential) -> None:
-        """Record a valid credential, and count the request for its owner if the credential is new.
+        """Record a valid credential, and count the request for the credential's owner if the credential is new.
 
         Raises TooManyRequests.
         """
@@ -127,7 +128,7 @@ class RequestCredential:
             raise TooManyRequests(_describe_limit(self._owners, "owner"), seconds=self._owners.wait(left))
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Headers of the bucket with the fewest tokens (draft-ietf-httpapi-ratelimit-headers-10)."""
+        """Rate limit headers of the bucket with the fewest tokens (draft-ietf-httpapi-ratelimit-headers-10)."""
         if not self.taken:
             return []
         bucket, left = min(self.taken, key=lambda each: each[1])
@@ -142,7 +143,7 @@ def record_credential(scope: Scope, public_id: str, owner: object) -> None:
 
 
 def get_known_owner(scope: Scope) -> object | None:
-    """Owner of the request's credential; None if the credential was not valid before."""
+    """Owner of the request's credential; None if no earlier request with this credential succeeded."""
     shown: RequestCredential | None = scope.get("admit.shown")
     return None if shown is None or shown.known is None else shown.known.owner
 
@@ -155,9 +156,9 @@ def has_known_credential(scope: Scope) -> bool:
 class CredentialRateLimit:
     """Middleware that rejects requests over a limit with 429; 0 means no limit.
 
-    A valid credential has a bucket, and the owner of credentials has one bucket for all credentials. Other requests
-    count for their address. Invalid credentials count separately, so that invalid credentials do not block valid
-    credentials from the same address.
+    Each valid credential has a bucket. The owner also has one bucket for all credentials of the owner. A request
+    without a valid credential counts for the client address. Invalid credentials count separately, so that invalid
+    credentials do not block valid credentials from the same address.
     """
 
     def __init__(
@@ -206,7 +207,7 @@ class CredentialRateLimit:
         return [BucketKey(name, of, key) for name, of, key in found if of is not None]
 
     def _note(self, source: str, shown: RequestCredential, status: int) -> float | None:
-        """Record the result of the check. Returns a value below 0 if the address has too many failures."""
+        """Record whether the credential was valid. Returns a value below 0 if the address has too many failures."""
         credential = shown.credential
         if credential is None:
             return None
@@ -238,7 +239,7 @@ class CredentialRateLimit:
 def hash_credential(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
     """Return the hash of the request's token or sign-in cookie; None without token and cookie.
 
-    Like api.access, ignores other Authorization schemes, and ignores the cookie if the request has a token.
+    Like api.caller, this function reads only the Authorization scheme Bearer. A token takes precedence over a cookie.
     """
     authorization = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, shown = authorization.decode("latin-1").partition(" ")

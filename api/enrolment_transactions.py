@@ -1,4 +1,7 @@
-"""Redeems a secret or renews a certificate in one transaction. Limits guesses and audits rejections."""
+"""Transactions that redeem an enrolment secret or renew a certificate.
+
+The module limits guesses and audits rejections.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,7 +54,7 @@ def redeem_secret(
 ) -> Iterator[tuple[Session, EnrolmentSecret]]:
     """Open a transaction that uses the secret once. The transaction rolls back if the block raises an error.
 
-    Send the certificate after the block. Raises SecretRefused or TooManyGuesses.
+    Send the certificate only after the end of the block. Raises SecretRefused or TooManyGuesses.
     """
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
@@ -64,7 +67,10 @@ def redeem_secret(
 def hold_secret(
     request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
 ) -> Iterator[tuple[Session, LockedSecret]]:
-    """Open a transaction that locks the secret. The block must use the secret, which may have no uses left."""
+    """Open a transaction that locks the secret.
+
+    The block counts a use with LockedSecret.take, because the secret may have no uses left.
+    """
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
             session,
@@ -76,7 +82,7 @@ def hold_secret(
 def view_secret(
     request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
 ) -> Iterator[tuple[Session, EnrolmentSecret]]:
-    """Open a transaction that checks the secret, but does not count a use of the secret."""
+    """Open a transaction that checks the secret without counting a use of the secret."""
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
             session,

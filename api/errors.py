@@ -36,14 +36,14 @@ _MAX_INLINE_MISTAKES = 10
 def build_problem(
     *, status: int, code: str, title: str, detail: str, headers: Mapping[str, str] | None = None, **members: object
 ) -> JSONResponse:
-    """Problem response. `members` are extensions (RFC 9457 3.2); empty members are omitted."""
+    """Problem response. `members` are extension members (RFC 9457 3.2). Empty members are omitted."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
     body |= {name: value for name, value in members.items() if value}
     return JSONResponse(body, status, headers, media_type="application/problem+json")
 
 
 def build_retry_headers(exc: AdmitError) -> dict[str, str]:
-    """`Retry-After` (RFC 9110 10.2.3), if a retry helps."""
+    """Header `Retry-After` (RFC 9110 10.2.3), if a retry can succeed."""
     return {} if exc.retry_after_seconds is None else {"Retry-After": str(exc.retry_after_seconds)}
 
 
@@ -61,7 +61,7 @@ def redact_error(request: Request, exc: AdmitError) -> AdmitError:
 
     Callers without authentication see only the title of an internal error.
 
-    The details of an internal error name databases, files and key stores, and go to the log.
+    The details of an internal error go to the log, because the details name databases, files and key stores.
     """
     if exc.status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return exc
@@ -115,7 +115,7 @@ def _describe_count(found: int) -> str:
 
 
 async def handle_http_error(request: Request, exc: Exception) -> JSONResponse:
-    """Error of the framework: unknown path or wrong method."""
+    """Render an error of the framework, such as an unknown path or a wrong method."""
     assert isinstance(exc, HTTPException)
     headers = exc.headers
     if exc.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
@@ -133,7 +133,7 @@ async def handle_http_error(request: Request, exc: Exception) -> JSONResponse:
 
 
 async def handle_unexpected_error(request: Request, exc: Exception) -> JSONResponse:
-    """Internal error. The framework logs the traceback; callers do not see the traceback."""
+    """Render an internal error. The traceback goes to the log, and not to the caller."""
     return build_problem(
         status=500, code="internal-error", title="Internal error.", detail="The error is in the server's log."
     )

@@ -35,13 +35,15 @@ class FormUnreadable(InvalidInput):
 
 
 def read_fields(request: Request, body: bytes) -> dict[str, str]:
-    """Text fields by name. Raises FormUnreadable."""
+    """Text fields of the form by name. Raises FormUnreadable."""
     fields = read_form(request.headers.get("content-type", ""), body)
     return {name: value.decode("utf-8", "replace") for name, value in fields.items()}
 
 
 def read_form(content_type: str, body: bytes) -> dict[str, bytes]:
-    """Last value of each field, and the content of files, by name, without empty fields and files.
+    """Values of the fields by name, and contents of the files by name. The last value of a field counts.
+
+    Empty fields and files are omitted.
 
     Raises FormUnreadable.
     """

@@ -45,7 +45,10 @@ async def healthz() -> Alive:
 @router.get("/readyz", operation_id="getReadiness")
 @router.head("/readyz", include_in_schema=False)
 async def readyz(request: Request) -> Ready:
-    """Check that the database is reachable and has the schema of this version. Returns 503 with the reason if not."""
+    """Check that the database is reachable and has the schema of this version.
+
+    If a check fails, the response is 503 with the reason.
+    """
     state = request.app.state
     if state.probe is None:
         state.probe = ensure_future(
@@ -57,7 +60,9 @@ async def readyz(request: Request) -> Ready:
             ready: Ready = await shield(state.probe)
             return ready
     except TimeoutError as exc:
-        raise DatabaseUnavailable(f"No response within {_MAX_PROBE_SECONDS:g} s.", remedy=_DATABASE_REMEDY) from exc
+        raise DatabaseUnavailable(
+            f"PostgreSQL did not respond within {_MAX_PROBE_SECONDS:g} s.", remedy=_DATABASE_REMEDY
+        ) from exc
 
 
 def _clear_probe(state: State, probe: Future[Ready]) -> None:
@@ -68,7 +73,7 @@ def _clear_probe(state: State, probe: Future[Ready]) -> None:
 
 
 def prepare_probes(app: FastAPI, engine: Engine) -> None:
-    """Create threads and an engine for probes, so that they do not wait for connections of requests.
+    """Create threads and a database engine for probes, so that probes do not wait for connections of requests.
 
     Probes run one at a time, on one connection.
     """

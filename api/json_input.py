@@ -1,7 +1,8 @@
 """Reads and checks request bodies before routes see them: size, time, nesting and media type.
 
-A route accepts JSON of at most 1 MiB, or 16 KiB without authentication. `openapi_extra` declares other limits and media
-types. The body of a route with authentication is read only after the caller is authenticated.
+A route accepts JSON of at most 1 MiB, or 16 KiB if the route needs no authentication. `openapi_extra` of a route
+declares other limits and media types. The body of a route with authentication is read only after the caller is
+authenticated.
 """
 
 import json
@@ -118,7 +119,7 @@ async def _skip_authentication(scope: Scope) -> None:
 
 
 class JsonInput:
-    """Middleware that rejects invalid bodies with 408, 413, 415 or 422 and passes on valid ones."""
+    """Middleware that rejects invalid, large or slow bodies (400, 408, 413, 415, 422, 429)."""
 
     def __init__(
         self,
@@ -131,10 +132,10 @@ class JsonInput:
         needs_caller: Callable[[APIRoute], bool] = lambda route: False,
         authenticate: Callable[[Scope], Awaitable[None]] = _skip_authentication,
     ) -> None:
-        """Requests to `routes` without a body parameter must have no body.
+        """If a route in `routes` has no body parameter, requests to this route must have no body.
 
-        `on_page` renders errors of the paths `pages`. `authenticate` raises if the caller of a route with
-        `needs_caller` is unknown.
+        `on_page` renders errors of the routes in `pages`. `needs_caller` returns whether a route authenticates the
+        caller. For such a route, `authenticate` raises an error if the caller is unknown.
         """
         self._app = app
         self._rules = tuple(excepted)
@@ -171,7 +172,7 @@ class JsonInput:
         return self._on_page(exc, path) if self._pages.routes_of(path) else render_error(exc)
 
     async def _body(self, scope: Scope, receive: Receive, held: ExitStack) -> bytes:
-        """Read the body. The body counts as memory in use until `held` closes."""
+        """Read the body. A large body counts toward the memory limit until the stack `held` closes."""
         found = self._index.routes_of(scope["path"])
         asked = [route for route in found if scope["method"] in (route.methods or ())]
         is_open = not any(id(route) in self._caller_route_ids for route in asked)
@@ -188,7 +189,7 @@ class JsonInput:
             return body
         if body and asked and not any(map(_reads_body, asked)):
             if body.strip() not in _EMPTY_BODIES:
-                raise BodyNotRead(place="body", remedy="Omit the body. Parameters are in path and query.")
+                raise BodyNotRead(place="body", remedy="Omit the body. Send parameters only in path and query.")
         elif body and takes.json and scope["method"] in _BODY_METHODS:
             _require_json_type(scope)
             if body.strip() == b"null" and any(map(_has_optional_body, asked)):
@@ -220,7 +221,7 @@ def _announces_body(scope: Scope) -> bool:
 
 
 def _bound_body_size(scope: Scope, *, most: int) -> int:
-    """Size that the body can have at most."""
+    """Maximum size of the body in bytes, by Content-Length and the limit of the route."""
     said = next((value for value in _list_header_values(scope, b"content-length")), b"")
     return min(int(said), most) if said.isdigit() and len(said) < _MAX_NUMBER_CHARACTERS else most
 
@@ -270,13 +271,13 @@ def _require_shallow(body: bytes) -> None:
     for bracket in plain.translate(None, _NON_BRACKETS):
         depth += 1 if bracket in _OPENING_BRACKETS else -1
         if depth < 0:
-            raise NotJson("A closing bracket has no opening one.", place="body")
+            raise NotJson("A closing bracket has no opening bracket.", place="body")
         if depth > _MAX_DEPTH:
             raise InvalidInput(f"The body is nested more than {_MAX_DEPTH} levels deep.", place="body")
 
 
 def _build_too_many_values() -> InvalidInput:
-    return InvalidInput(f"The body has more than {_MAX_VALUES} values.", place="body", remedy="Send the body in parts.")
+    return InvalidInput(f"The body has more than {_MAX_VALUES} values.", place="body", remedy="Send smaller requests.")
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -286,7 +287,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise InvalidInput("The name occurs twice.", place=f"body: {ascii(twice)[:100]}")
+        raise InvalidInput("The object has this name twice.", place=f"body: {ascii(twice)[:100]}")
     return found
 
 

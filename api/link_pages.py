@@ -1,4 +1,4 @@
-"""Routes of `/enrol/<token>`. Only a POST redeems a link: mail programs open links for previews."""
+"""Routes of `/enrol/<token>`. Only a POST redeems a link, because mail programs open links for previews."""
 
 import base64
 import re
@@ -189,11 +189,11 @@ _PAGE_ROUTES: Final = tuple(
 
 
 def add_link_routes(app: FastAPI) -> None:
-    """Add the pages to an application that also serves devices."""
+    """Add the link pages to an application that also serves devices."""
     add_routes(app, _PAGE_ROUTES)
     prepare_request_limit(app, MAX_LINK_REQUESTS, whose=_LIMIT_NAME)
 
 
 def add_browser_errors(app: FastAPI) -> None:
-    """Show errors as pages to browsers. These applications have no home page."""
+    """Show errors as pages to browsers, without a link to a home page."""
     app.add_middleware(BrowserErrorPages, pages=RouteIndex(()), home=())

@@ -34,14 +34,20 @@ _PAGE_INDEX = RouteIndex(PAGE_ROUTES)
 
 
 async def _handle_unexpected_error(request: Request, exc: Exception) -> Response:
-    """Internal error: a page for browsers, otherwise a problem. Runs outside of all middleware."""
+    """Render an internal error as a page for browsers, otherwise as problem details.
+
+    This handler runs outside of all middleware.
+    """
     if browser_errors.wants_page(request.scope, _PAGE_INDEX):
         return browser_errors.render_unexpected_error(request)
     return await errors.handle_unexpected_error(request, exc)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """Create the API's application. Settings default to the environment. Raises SettingsError."""
+    """Create the API's application. The default of `settings` comes from environment variables.
+
+    Raises SettingsError.
+    """
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE"))
     # A request that waits for a lock, such as one of a large job, holds a connection. Without this limit, a few of
     # them could take all connections.

@@ -1,6 +1,6 @@
 """Routes of `/new-password` and `/new-password/<token>`.
 
-Only a POST uses a link: mail programs open links for previews.
+Only a POST uses a link, because mail programs open links for previews.
 """
 
 from http import HTTPStatus

@@ -91,7 +91,7 @@ class _OpenApiDocument(NamedTuple):
 
 
 def install_openapi(app: FastAPI, routers: Iterable[NounRouter]) -> None:
-    """Extend the OpenAPI document of an application with these routers."""
+    """Complete the OpenAPI document of an application that has these routers."""
     app.openapi_tags = [router.tag for router in routers]
     plain = app.openapi
 
@@ -105,7 +105,10 @@ def install_openapi(app: FastAPI, routers: Iterable[NounRouter]) -> None:
 
 
 def _rename_page_schemas(document: dict[str, Any]) -> dict[str, Any]:
-    """Rename pages from `Page_Site_`, the pydantic name of a generic class, to `SitePage`."""
+    """Rename schemas of pages, such as `Page_Site_` to `SitePage`.
+
+    Pydantic builds names such as `Page_Site_` for generic classes.
+    """
     named: dict[str, Any] = json.loads(re.sub(r"\b(LogPage|Page)_(\w+?)_\b", r"\2\1", json.dumps(document)))
     for name, schema in named["components"]["schemas"].items():
         schema["title"] = name
@@ -158,13 +161,13 @@ def _list_error_statuses(path: str, method: str, operation: dict[str, Any]) -> I
 
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return `responses` of a route for additional error statuses."""
+    """Return the argument `responses` of a route, which describes additional error statuses."""
     return {status: _error_response(status) for status in statuses}
 
 
 @router.get("/openapi.json")
 def get_openapi_document(request: Request) -> Response:
-    """Serve the document. The document is built once, because the document has about a megabyte."""
+    """Serve the document. The document is built once, because the document is about a megabyte long."""
     document = _get_document(request.app)
     packs = "gzip" in request.headers.get("accept-encoding", "")
     etag = f'"{document.tag}-gzip"' if packs else f'"{document.tag}"'

@@ -1,4 +1,4 @@
-"""Transactions of a person about the person's account. These transactions see only that account."""
+"""Transactions about the caller's own account, which cannot read other accounts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

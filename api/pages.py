@@ -57,7 +57,7 @@ def render_page(
 ) -> HTMLResponse:
     """Page from a template of `api/templates` and its values. `headers` override the headers that all pages have.
 
-    `script` is the path of a script of this origin; the script may send requests to this origin. Raises
+    `script` is the path of a script on this origin. The script can send requests only to this origin. Raises
     jinja2.TemplateNotFound, and jinja2.UndefinedError if a value is missing.
     """
     content = _ENVIRONMENT.get_template(template).render(values, script=script)
@@ -70,16 +70,19 @@ def format_utc(time: datetime, form: str) -> str:
 
 
 def describe_error(exc: AdmitError) -> str:
-    """Return detail and remedy of the error. Raises an internal error again, because pages do not show it."""
+    """Return detail and remedy of the error.
+
+    Raises an internal error again, because pages do not show internal errors.
+    """
     if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR and exc.retry_after_seconds is None:
         raise exc
     return f"{exc.detail} {omit_operations(exc.remedy)}".strip()
 
 
 def omit_operations(remedy: str) -> str:
-    """Return the remedy.
+    """Return the remedy, or "" if the remedy names an operation or a path of the API.
 
-    The result is "" if the remedy names an operation or a path of the API, which readers of a page do not use.
+    Readers of a page do not use the API.
     """
     is_of_api = any(step.operation_id for step in remedy.steps) if isinstance(remedy, Advice) else "/v1/" in remedy
     return "" if is_of_api else strip_steps(remedy)

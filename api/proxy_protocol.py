@@ -1,6 +1,7 @@
 """Parses PROXY protocol headers, versions 1 and 2, which TCP load balancers send before the client's data.
 
-Source: HAProxy, "The PROXY protocol", 2020-03-05, sections 2.1 and 2.2. Only the client's address is used.
+HAProxy's document "The PROXY protocol" of 2020-03-05 specifies the headers in sections 2.1 and 2.2. Only the client's
+address is used.
 """
 
 import ipaddress
@@ -24,9 +25,11 @@ class ProxyHeaderDamaged(ValueError):
 
 
 async def read_client(receive: Receive) -> tuple[str, int] | None:
-    """Read the client's address and port. None for connections of the balancer itself (health checks).
+    """Read the client's address and port.
 
-    Reads no byte after the header. Raises ProxyHeaderDamaged.
+    Returns None for connections of the load balancer itself (health checks), and for other address families.
+
+    This function reads no byte after the header. Raises ProxyHeaderDamaged.
     """
     begun = await _read_exactly(receive, len(_SIGNATURE))
     if begun == _SIGNATURE:
@@ -36,7 +39,7 @@ async def read_client(receive: Receive) -> tuple[str, int] | None:
         raise ProxyHeaderDamaged("The header has no valid start.")
     while not begun.endswith(b"\r\n"):
         if len(begun) >= _MAX_LINE_OCTETS:
-            raise ProxyHeaderDamaged("The line does not end.")
+            raise ProxyHeaderDamaged(f"The header line has no end within {_MAX_LINE_OCTETS} bytes.")
         begun += await _read_exactly(receive, 1)
     return parse_line(begun)
 
@@ -59,23 +62,26 @@ def _parse_length(head: bytes) -> int:
 
 
 def parse_binary(head: bytes, body: bytes) -> tuple[str, int] | None:
-    """Parse version 2: the four bytes after the signature, and the body. Raises ProxyHeaderDamaged."""
+    """Parse a header of version 2 from the four bytes after the signature (`head`) and the body.
+
+    Raises ProxyHeaderDamaged.
+    """
     command, family = head[0], head[1] >> 4
     if command == _LOCAL:
         return None
     if command != _PROXY:
-        raise ProxyHeaderDamaged(f"Version and command are {command:#x}.")
+        raise ProxyHeaderDamaged(f"The byte for version and command is {command:#x}, which is not supported.")
     if family not in _FAMILIES:
         return None
     octets, make = _FAMILIES[family]
     if len(body) < 2 * octets + 4:
-        raise ProxyHeaderDamaged("The addresses are incomplete.")
+        raise ProxyHeaderDamaged("The header has incomplete addresses.")
     (port,) = struct.unpack_from("!H", body, 2 * octets)
     return str(make(body[:octets])), int(port)
 
 
 def parse_line(line: bytes) -> tuple[str, int] | None:
-    """Parse version 1, with its end of line. Raises ProxyHeaderDamaged."""
+    """Parse a header line of version 1, including the end of the line. Raises ProxyHeaderDamaged."""
     try:
         _, family, *rest = line.removesuffix(b"\r\n").decode("ascii").split(" ")
         if family == "UNKNOWN":
@@ -83,7 +89,7 @@ def parse_line(line: bytes) -> tuple[str, int] | None:
         source, destination, port, _ = rest
         addresses = ipaddress.ip_address(source), ipaddress.ip_address(destination)
         if {address.version for address in addresses} != {_LINE_FAMILIES[family]} or not 0 <= int(port) <= 0xFFFF:
-            raise ProxyHeaderDamaged("The addresses do not match the family.")
+            raise ProxyHeaderDamaged("The header has addresses that do not match the address family.")
     except (ValueError, KeyError) as exc:
-        raise ProxyHeaderDamaged("The line cannot be read.") from exc
+        raise ProxyHeaderDamaged("The header line is invalid.") from exc
     return str(addresses[0]), int(port)

@@ -1,6 +1,6 @@
 """Rejects unknown query parameters, and repeated parameters that take a single value.
 
-Otherwise a misspelt filter would return everything, and two parts of the code could use different values of a
+Without this check, a misspelt filter would return everything. Parts of the code could use different values of a
 repeated parameter.
 """
 
@@ -37,7 +37,7 @@ def require_known_query(request: Request) -> None:
 
 
 def list_parameters(route: Any) -> Mapping[str, bool]:  # noqa: ANN401 -- a route of FastAPI
-    """Return the names of the query parameters, each with whether the parameter accepts several values."""
+    """Return the query parameters by name. The value is True if the parameter accepts several values."""
     if route.operation_id not in _known_parameters:
         _known_parameters[route.operation_id] = dict(sorted(_walk_parameters(route.dependant)))
     return _known_parameters[route.operation_id]
@@ -56,7 +56,7 @@ def _is_list(annotation: object) -> bool:
 
 
 def _find_mistakes(request: Request, known: Mapping[str, bool]) -> Iterator[dict[str, Any]]:
-    """One error for each name."""
+    """Yield one error for each unknown or repeated name."""
     seen = Counter(name for name, _ in request.query_params.multi_items())
     for name, times in seen.items():
         if name not in known:
@@ -66,7 +66,7 @@ def _find_mistakes(request: Request, known: Mapping[str, bool]) -> Iterator[dict
 
 
 def suggest_name(name: str, known: tuple[str, ...]) -> str:
-    """Remedy for an unknown name: the closest known name, or all known names."""
+    """Remedy for an unknown name, with the closest known name or all known names."""
     if not known:
         return "Omit the parameter."
     found = get_close_matches(name, known, n=1)

@@ -41,13 +41,13 @@ class RequestIds:
 
 
 def request_id_of(request: Request) -> str:
-    """Id of the request: 16 hex digits."""
+    """Id of the request, in 16 hex digits."""
     name: str = request.state.request_id
     return name
 
 
 class DeprecationHeaders:
-    """Adds the headers to all responses of deprecated routes, including errors."""
+    """Adds the headers Deprecation, Sunset and Link to all responses of deprecated routes, including errors."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -88,7 +88,7 @@ class ResponseHeaders:
 
 
 def deprecated(*, since: date, sunset: date) -> Mapping[str, Any]:
-    """Arguments of a route's decorator: `@router.get("/old", **deprecated(since=..., sunset=...))`."""
+    """Arguments for the decorator of a deprecated route, as in `@router.get(path, **deprecated(...))`."""
     return {"deprecated": True, "openapi_extra": {_SINCE_KEY: since.isoformat(), _SUNSET_KEY: sunset.isoformat()}}
 
 

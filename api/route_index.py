@@ -1,7 +1,7 @@
 """Index of routes by path, which avoids trying hundreds of routes one by one.
 
 The index is the first route of an application. A literal segment has precedence over a parameter (OpenAPI 3.1 4.8.8.2).
-Paths outside the index go to the following routes.
+Requests for other paths go to the routes after the index.
 """
 
 import re
@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 @dataclass(slots=True)
 class _PathNode:
-    """Node of the path tree: one segment."""
+    """Node for one segment in the tree of paths."""
 
     named: dict[str, "_PathNode"] = field(default_factory=dict)
     any: "_PathNode | None" = None
@@ -34,7 +34,7 @@ class _PathNode:
         return made
 
     def found(self, segments: Sequence[str]) -> Iterator[list[Route]]:
-        """Routes of the matching nodes, literal segments first."""
+        """Yield the routes of each matching node. Nodes with literal segments come first."""
         if not segments:
             if self.routes:
                 yield self.routes
@@ -74,7 +74,7 @@ class RouteIndex(BaseRoute):
 
 
 def list_allowed_methods(scope: Scope) -> set[str]:
-    """Methods of all routes of the path (RFC 9110 15.5.6); empty without a route."""
+    """Methods of all routes of the path (RFC 9110 15.5.6); empty if no route has the path."""
     path, routes = scope["path"], scope["app"].router.routes
     indexed = [route for index in routes if isinstance(index, RouteIndex) for route in index.routes_of(path)]
     of_path: list[Any] = [*indexed] or [route for route in iter_route_contexts(routes) if _matches_path(route, path)]
@@ -91,6 +91,6 @@ _PLAIN_SEGMENT = re.compile(r"[^{}:/]*|\{[^{}:/]+\}")
 
 
 def _split_plain_path(path: str) -> list[str]:
-    """Segments of the path; empty if a parameter can contain a slash or is only a part of a segment."""
+    """Segments of the path. The result is empty if a parameter can contain a slash or is only a part of a segment."""
     segments = path.split("/")
     return segments if all(map(_PLAIN_SEGMENT.fullmatch, segments)) else []

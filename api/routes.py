@@ -1,7 +1,7 @@
-"""Routers of nouns, and functions that add existing routes to applications.
+"""Routers of nouns (kinds of API resources), and functions that add existing routes to applications.
 
-FastAPI's include_router would create each route again for each application, with its dependencies and models. The
-additional routes would double the start-up time.
+FastAPI's include_router would create each route, with dependencies and models, again for each application. These copies
+would double the start-up time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,10 @@ from starlette.routing import BaseRoute, Route, compile_path
 
 
 class NounRouter(APIRouter):
-    """Routes of a noun under /v1. All operations of a noun have one tag, which /openapi.json describes."""
+    """Routes of a kind of API resource (noun) under /v1.
+
+    All operations of a noun have the same tag in /openapi.json.
+    """
 
     def __init__(
         self, *, tag: str, description: str, prefix: str = "", dependencies: Sequence[Depends] | None = None

@@ -1,7 +1,7 @@
 """Transactions of a sign-in.
 
-A separate transaction counts each attempt before the check. No transaction is open while a password is checked, because
-that is slow.
+A separate transaction counts each attempt before the check. No transaction is open during the check of a password,
+because this check is slow.
 """
 
 import secrets
@@ -64,7 +64,7 @@ class PendingSignIn:
 
 
 class SignInFlow:
-    """Sign-in of one request."""
+    """Steps of a sign-in, for one request."""
 
     def __init__(self, request: Request, response: Response) -> None:
         self._request = request
@@ -120,14 +120,14 @@ class SignInFlow:
         with self._recording_failure(person_id, FailureReason.CODE), self.as_person(person_id) as session:
             person = _require_same_password(session, shown.content)
             if not use(session, person):
-                raise SignInRefused("Wrong code.", place="code", remedy="Use the newest one.")
+                raise SignInRefused("Wrong code.", place="code", remedy="Use the newest code.")
             shown.spend(session)
             attempt.succeed(session)
             text = self.begin(session, person, {Factor.PASSWORD, factor})
         return self.finish(person.email, text)
 
     def create_passkey_challenge(self, challenge: str | None) -> tuple[dict[str, Any], str]:
-        """Return options for the browser's authenticator, and the challenge for its response."""
+        """Return options for the browser's authenticator, and the challenge for the authenticator's response."""
         nonce = passkeys.make_nonce()
         if challenge is None:
             return passkeys.build_authentication_options(self.party, nonce=nonce), self._asked(PasskeyChallenge(nonce))
@@ -187,7 +187,7 @@ class SignInFlow:
             links.require_valid_link(session, text=text)
 
     def set_password(self, token: str, password: str) -> None:
-        """Set the password with a link. Ends all sign-ins and makes the browser of the request a known browser.
+        """Set the password with a link, and end all sign-ins. The browser of the request becomes a known browser.
 
         Raises LinkRefused.
         """
@@ -215,7 +215,7 @@ class SignInFlow:
             sign_ins.confirm_sign_in(session, signed_in=signed_in, factor=Factor.PASSWORD, now=self.now)
 
     def create_confirmation_challenge(self, signed_in: SignedInPerson) -> tuple[dict[str, Any], str]:
-        """Return options and challenge to confirm with a passkey. Raises AccountOfAnother."""
+        """Return options and challenge for confirming the person's identity with a passkey. Raises AccountOfAnother."""
         signed_in.require_own(has_second=False)
         nonce = passkeys.make_nonce()
         with self.as_person(signed_in.person_id) as session:
@@ -242,7 +242,7 @@ class SignInFlow:
             sign_ins.confirm_sign_in(session, signed_in=signed_in, factor=factor, now=self.now)
 
     def count_confirmation(self, signed_in: SignedInPerson) -> None:
-        """Count an attempt to confirm. Raises TooManyAttempts."""
+        """Count an attempt to confirm the person's identity. Raises TooManyAttempts."""
         self.count(attempts.confirmation_attempt(sign_in_id=signed_in.sign_in_id))
 
     def create_passkey_registration(
@@ -318,7 +318,7 @@ class SignInFlow:
     def begin(
         self, session: Session, person: Person, factors: Iterable[str], via: SignOnOrigin | None = None
     ) -> SignInText:
-        """Start a sign-in, which replaces the person's previous one in this browser."""
+        """Start a sign-in, which replaces the person's previous sign-in in this browser."""
         before = SignInText.parse(cookies.read_cookie(self._request, cookies.SESSION_COOKIE))
         if before is not None:
             sign_ins.end_previous(session, person=person, text=before)
@@ -337,7 +337,7 @@ class SignInFlow:
         return sign_ons.open_secret(row, unseal=self._signing.sealer.open)
 
     def finish(self, email: str, text: SignInText) -> CompletedSignIn:
-        """Set the cookies. Call the function after the commit."""
+        """Set the cookies of the sign-in. Call this method after the commit."""
         cookies.set_session_cookie(self._request, self._response, text)
         self._remember_device(email)
         return CompletedSignIn(text.csrf_token())
@@ -363,7 +363,7 @@ class SignInFlow:
 
 @dataclass(frozen=True, slots=True)
 class _PasswordAccount:
-    """Account of an e-mail address. For an unknown address, `person_id` is a random id.
+    """Account that belongs to an e-mail address. For an unknown address, `person_id` is a random id.
 
     `password_hash` is "" if the address is unknown or the person cannot sign in.
     """
@@ -376,7 +376,7 @@ class _PasswordAccount:
 
 
 def _find_password_account(email: str) -> _PasswordAccount:
-    """Find the account of an address, with the same statements for unknown addresses."""
+    """Find the account of an address. Known and unknown addresses need the same SQL statements."""
     with session_scope(_NOBODY_SCOPE) as session:
         person_id = accounts.find_person_id(session, email=email)
     wanted = person_id or uuid4()
@@ -392,7 +392,7 @@ def _find_password_account(email: str) -> _PasswordAccount:
 def _parse_link(token: str) -> LinkText:
     text = LinkText.parse(token)
     if text is None:
-        raise LinkRefused(remedy="Request a new one.")
+        raise LinkRefused(remedy="Request a new link.")
     return text
 
 
@@ -403,7 +403,7 @@ def _find_passkey_owner(credential: dict[str, Any]) -> UUID | None:
 
 
 def require_active_person(session: Session, person_id: UUID) -> Person:
-    """Return the person if active. Call the function in a PersonScope. Raises SignInRefused."""
+    """Return the person if the account is active. Call this function in a PersonScope. Raises SignInRefused."""
     person = people.get(session, person_id)
     if person is None or person.status != "active":
         raise SignInRefused(remedy="Start again.")

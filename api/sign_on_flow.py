@@ -43,7 +43,10 @@ _CHALLENGE_LIFETIME = timedelta(minutes=10)
 
 
 def callback_url(settings: Settings, sign_on_id: UUID) -> str:
-    """Callback URL. Each provider has a different callback URL, which prevents mix-up attacks (RFC 9700 4.4)."""
+    """Build the callback URL.
+
+    Each provider has a different callback URL, which prevents mix-up attacks (RFC 9700 4.4).
+    """
     return f"{settings.portal_url}/v1/sign-on/{sign_on_id}/callback"
 
 
@@ -52,7 +55,7 @@ def begin_url(settings: Settings, sign_on_id: UUID) -> str:
 
 
 def begin_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, *, to: str, on_error: str) -> Response:
-    """Redirect the browser to the provider. A cookie keeps state and nonce for the response."""
+    """Redirect the browser to the provider. A cookie stores state and nonce until the provider's response."""
     try:
         row = _require_sign_on(sign_on_id)
         if cookies.is_from_other_site(request):
@@ -71,7 +74,7 @@ def begin_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, *, to: s
 def _render_confirmation(request: Request, row: SignOn) -> Response:
     """Ask the person to confirm the sign-in.
 
-    Otherwise any site could sign visitors in with a provider of that site.
+    Without this page, a malicious site could sign visitors in with its own provider.
     """
     provider = urlsplit(sign_ons.parse_settings(row).issuer).netloc
     again = f"{request.url.path}?{request.url.query}"
@@ -90,7 +93,7 @@ class ProviderCallback:
 
 
 def finish_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, back: ProviderCallback) -> Response:
-    """Sign the person in. On an error, show the error, or redirect to `on_error` with the code of the error."""
+    """Sign the person in. If this fails, show the error, or redirect to `on_error` with the error code."""
     on_error = ""
     try:
         shown = _require_challenge(request, desk, sign_on_id, back.state)
@@ -150,9 +153,9 @@ def _complete_sign_in(
 
 
 def _handle_failure(request: Request, exc: AdmitError, on_error: str) -> Response:
-    """Redirect to `on_error` with `error`.
+    """Redirect to `on_error` with the error code in the parameter `error`.
 
-    Without `on_error`, return a page for browsers and a problem (RFC 9457) for programs.
+    Without `on_error`, the response is a page for browsers, or problem details (RFC 9457) for programs.
     """
     if isinstance(exc, ProviderUnavailable):
         # Anyone can start a sign-on, so resolved names and open ports go only to the log.
@@ -178,7 +181,7 @@ def _handle_failure(request: Request, exc: AdmitError, on_error: str) -> Respons
 def _require_same_person(request: Request, person_id: UUID) -> None:
     """Raise AnotherIsSignedIn if this browser is signed in as another person.
 
-    Otherwise any site could replace the sign-in with a sign-in by a provider of that site.
+    Without this check, a malicious site could replace the sign-in with a sign-in by its own provider.
     """
     text = SignInText.parse(cookies.read_cookie(request, cookies.SESSION_COOKIE))
     if text is None:

@@ -1,4 +1,4 @@
-"""Functions that the routes and pages of the sign-up share."""
+"""Functions of the sign-up, for both the API routes and the browser pages."""
 
 import logging
 from typing import NamedTuple
@@ -63,7 +63,10 @@ def confirm_sign_up(request: Request, *, token: str, password: str, name: str = 
 
 
 def sign_in_to_tenant(request: Request, confirmed: SignUpResult) -> RedirectResponse:
-    """Sign in this browser and redirect to the new tenant: the person has the mailed link and set the password."""
+    """Sign in this browser and redirect to the new tenant.
+
+    The person opened the mailed link and set the password before.
+    """
     to = RedirectResponse(f"/start/{confirmed.tenant}", 303, {"Cache-Control": "no-store"})
     desk = SignInDesk(request, to)
     with desk.as_person(confirmed.person_id) as session:

@@ -1,6 +1,6 @@
 """Routes of `/sign-up` and `/sign-up/<token>`.
 
-Only a POST uses a link: mail programs open links for previews.
+Only a POST uses a link, because mail programs open links for previews.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Cache of results that took long to compute. Each result has the time of the computation.
+"""Cache of results that took longer than 0.1 s to compute. Each result has the time of the computation.
 
 The cache belongs to this process, like the buckets of api.credential_rate_limit. Fast results are not cached.
 """
@@ -35,7 +35,7 @@ class CachedResult(Generic[Value]):
 
 
 class SlowResultCache(Generic[Value]):
-    """Thread-safe cache. With more than _MAX_ENTRIES results, the least recently used is dropped."""
+    """Thread-safe cache. With more than _MAX_ENTRIES results, the cache drops the least recently used result."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class SlowResultCache(Generic[Value]):
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> CachedResult[Value]:
-        """Cached result, or a new result.
+        """Return the cached result, or compute a new result.
 
         Only one caller computes a result; other callers wait or get the previous result.
         """
@@ -80,7 +80,10 @@ class SlowResultCache(Generic[Value]):
         )
 
     def _settle(self, key: Hashable, answer: CachedResult[Value] | None) -> None:
-        """Store the result. If `answer` is None, the computation failed. Then the previous result is dropped too."""
+        """Store the result.
+
+        If `answer` is None, the computation failed, and the cache also drops the previous result.
+        """
         with self._lock:
             del self._making[key]
             self._kept.pop(key, None)

@@ -1,4 +1,4 @@
-"""Rate limit for each source."""
+"""Rate limit for each source, which is a client address or network."""
 
 import math
 import time
@@ -21,9 +21,9 @@ _UNLIMITED_PATHS = {"/healthz", "/readyz"}
 
 
 class SourceTokenBuckets:
-    """Token bucket for each source. With more than `most` sources, the least recently used is dropped.
+    """Token bucket for each source.
 
-    Not thread-safe.
+    With more than `most` sources, the bucket of the least recently active source is dropped. Not thread-safe.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class SourceTokenBuckets:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, source: str) -> float:
-        """Take a token. Returns 0.0, or the seconds until a token is available."""
+        """Take a token from the source's bucket. Returns 0.0, or the seconds until a token is available."""
         now = self._clock()
         left, at = self._buckets.get(source, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._per_second)
@@ -50,9 +50,9 @@ class SourceTokenBuckets:
 
 
 class SourceRateLimit:
-    """Middleware that rejects a source's requests over `per_second`, or over `at_once` running ones, with 429.
+    """Middleware that limits the requests of each source, and rejects requests over a limit with 429.
 
-    0 means no limit.
+    `per_second` limits the rate of requests, and `at_once` the number of running requests; 0 means no limit.
     """
 
     def __init__(self, app: ASGIApp, per_second: int, at_once: int) -> None:

@@ -1,7 +1,7 @@
-"""Limits running requests, so that a request does not wait longer for a thread than for a database connection.
+"""Limits the number of running requests, because each running request uses a thread.
 
-A thread holds a connection or waits for a connection, so more threads would not help. If all threads are blocked, for
-example by a locked table, later requests fail without a start.
+A thread holds a database connection or waits for a database connection, so more threads would not help. If all threads
+are blocked, for example by a locked table, later requests time out before they start.
 """
 
 from asyncio import Semaphore, get_running_loop, timeout
@@ -31,21 +31,21 @@ Result = TypeVar("Result")
 
 
 class _OwnerShare:
-    """A running request of an owner. `places` limits the owner's requests; None if the owner is unknown."""
+    """A running request of an owner. `places` is the semaphore of the owner; None if the owner is unknown."""
 
     def __init__(self, places: Semaphore | None) -> None:
         self._places = places
         self.loop = get_running_loop()
 
     def leave(self) -> None:
-        """Stop counting the request. Further calls do nothing."""
+        """Stop counting the request in the limit of the owner. Further calls do nothing."""
         if self._places is not None:
             self._places.release()
             self._places = None
 
 
 async def _acquire_share(request: Request) -> _OwnerShare:
-    """Wait until the owner can run one more request. Waiting requests use no thread."""
+    """Wait until the owner can run one more request. A waiting request uses no thread."""
     owner = get_known_owner(request.scope)
     places = None if owner is None else get_owner_shares(request).setdefault(owner, Semaphore(MAX_OWNER_REQUESTS))
     if places is not None:
@@ -55,7 +55,9 @@ async def _acquire_share(request: Request) -> _OwnerShare:
 
 
 async def _take_places(request: Request, whose: str = "") -> ExitStack:
-    """Wait until the owner and the group `whose` can run one more request. The stack ends both counts.
+    """Wait until the limit of the owner and the limit of the group `whose` permit one more request.
+
+    Closing the returned stack stops counting the request.
 
     Raises ConnectionsInUse.
     """
@@ -73,21 +75,21 @@ async def _take_places(request: Request, whose: str = "") -> ExitStack:
 
 
 async def run_in_thread(work: Callable[[], Result], request: Request) -> Result:
-    """Run `work` in a thread when the owner can run one more request. Raises ConnectionsInUse."""
+    """Run `work` in a thread as soon as the limit of the owner permits one more request. Raises ConnectionsInUse."""
     began = get_running_loop().time()
     with await _take_places(request), _limit_waiting_since(began, request):
         return await run_in_threadpool(work)
 
 
 def _limit_waiting_since(began: float, request: Request) -> AbstractContextManager[None]:
-    """Limit the time for PostgreSQL, counted from `began` (clock of the event loop)."""
+    """Limit the time that this request can use PostgreSQL. The time counts from `began` (clock of the event loop)."""
     return limit_waiting(get_wait_seconds(request), spent=get_running_loop().time() - began)
 
 
 def release_share(request: Request) -> None:
-    """Stop counting this request for the owner of the request.
+    """Stop counting this request in the limit of the owner.
 
-    Call the function in a thread that will wait without a connection.
+    Call this function in the request's thread, before the thread waits without a database connection.
     """
     share: _OwnerShare | None = request.scope.get(_SHARE_KEY)
     if share is not None:
@@ -95,7 +97,7 @@ def release_share(request: Request) -> None:
 
 
 class LimitedRoute:
-    """Limits running requests of routes that use threads, so that a started request need not wait for a thread."""
+    """Limits running requests of a route that uses threads, so that a started request does not wait for a thread."""
 
     def __init__(
         self,
@@ -105,12 +107,12 @@ class LimitedRoute:
         refused: Callable[[AdmitError], ASGIApp] | None = None,
         most_octets: int = 0,
     ) -> None:
-        """`whose` is the group of routes with one limit.
+        """`whose` is the name of a group of routes that share a limit.
 
-        `refused` renders the error if the limit is reached; None raises the error.
+        `refused` renders the error if the limit is reached. If `refused` is None, the route raises the error.
 
-        A body of up to `most_octets` bytes is read before the request counts as running; 0 if the body was read
-        already.
+        The route reads a body of up to `most_octets` bytes before the request counts as running. If `most_octets` is 0,
+        the middleware has already read the body.
         """
         self._app = app
         self._whose = whose
@@ -118,7 +120,7 @@ class LimitedRoute:
         self._most_octets = most_octets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ConnectionsInUse without `refused`, and the errors of `read_body`."""
+        """Raises the errors of `read_body`, and ConnectionsInUse if `refused` is None."""
         request = Request(scope)
         if self._most_octets:
             body = await read_body(scope, receive, most_octets=self._most_octets, seconds=BODY_TIMEOUT_SECONDS)
@@ -148,9 +150,10 @@ def limit_routes(
     refused: Callable[[AdmitError], ASGIApp] | None = None,
     most_octets: int = 0,
 ) -> Iterator[BaseRoute]:
-    """Yield the routes with a LimitedRoute, except `async` routes, which do no I/O and use no thread.
+    """Yield the routes, each with a LimitedRoute.
 
-    `whose`, `refused` and `most_octets` as in LimitedRoute.
+    `async` routes get no limit, because they do no I/O and use no thread. `whose`, `refused` and `most_octets` have the
+    same meaning as in LimitedRoute.
     """
     for route in routes:
         if isinstance(route, APIRoute) and not iscoroutinefunction(route.endpoint):

@@ -42,7 +42,7 @@ def collect_routes(app: FastAPI) -> dict[tuple[str, str], DescribedRoute]:
 
 
 def _walk_names(endpoint: Any, seen: set[str]) -> Iterator[str]:  # noqa: ANN401 -- any endpoint
-    """Yield the names in a function's code, and in helpers of its module."""
+    """Yield the names in the code of a function, and in helper functions of the same module."""
     for name in endpoint.__code__.co_names:
         yield name
         helper = endpoint.__globals__.get(name)

@@ -1,4 +1,4 @@
-"""Words of the document: title and authentication, operations with permissions, fields with null and defaults."""
+"""Texts of /openapi.json for the title, authentication, permissions of operations, null and defaults of fields."""
 
 import json
 import re

@@ -56,7 +56,7 @@ def _add_operation_examples(operation: dict[str, Any], maker: "_ExampleBuilder",
 def _build_request_examples(
     schema: Mapping[str, Any], maker: "_ExampleBuilder", bodies: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return `example`, or `examples` by name if the field has several examples."""
+    """Return the key `example`, or `examples` by name if the body has several examples."""
     examples: dict[str, dict[str, Any]] = {}
     ways = [way for way in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), schema) if "$ref" in way]
     for way in ways:
@@ -73,7 +73,7 @@ class _ExampleBuilder:
         self._schemas = schemas
 
     def of(self, schema: Mapping[str, Any], name: str = "", depth: int = 0) -> Any:  # noqa: ANN401 -- JSON
-        """Return an example; None for null or for deep recursion."""
+        """Return an example of the schema; None if the example is null or the schema is nested too deep."""
         if "$ref" in schema:
             if depth > _MAX_DEPTH:
                 return None
@@ -124,7 +124,7 @@ def _build_number(schema: Mapping[str, Any]) -> float:
 
 
 def _matches_schema(schema: Mapping[str, Any], value: object) -> bool:
-    """Check type and pattern; a test validates the whole schema."""
+    """Check only type and pattern, because a test validates the whole schema."""
     ways = schema.get("anyOf") or schema.get("oneOf")
     if ways:
         return any(_matches_schema(way, value) for way in ways)

@@ -1,4 +1,4 @@
-"""Response headers of operations, and where If-Match and If-None-Match apply."""
+"""Response headers of operations, and the parameters If-Match and If-None-Match."""
 
 from collections.abc import Iterator
 from http import HTTPStatus

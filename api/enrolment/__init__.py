@@ -1,1 +1,1 @@
-"""Enrolment over secure transport (EST, RFC 7030): HTTPS with an optional client certificate."""
+"""Enrolment over Secure Transport (EST, RFC 7030), which is HTTPS with an optional client certificate."""

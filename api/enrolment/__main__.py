@@ -1,4 +1,4 @@
-"""Serves the enrolment application over TLS: `python -m api.enrolment`."""
+"""Entry point of `python -m api.enrolment`, which serves the enrolment application over TLS."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""EST (RFC 7030): `/.well-known/est/<tenant slug>/...`, with the slug as CA label (3.2.2).
+"""Routes of EST (RFC 7030) at `/.well-known/est/<tenant slug>/...`, with the slug as CA label (3.2.2).
 
 A first enrolment uses a one-time secret in HTTP basic authentication. A renewal uses the old certificate in TLS.
 """
@@ -44,7 +44,7 @@ EstBody = Annotated[bytes, Depends(require_bounded_body(MAX_BODY_OCTETS))]
 @router.get(_LABEL_PREFIX + "/cacerts")
 @router.get(_STRONGSWAN_PREFIX + "/cacerts")
 def get_ca_certificates(slug: str, request: Request) -> Response:
-    """The tenant's authorities, roots first (4.1). Includes the old authorities during a rollover."""
+    """The tenant's authorities, roots first (4.1). During a rollover, the response also has the old authorities."""
     tenant_id = require_tenant_by_slug(slug)
     with session_scope(TenantScope(tenant_id)) as session:
         found = certificates.list_own_authority_certificates(session, tenant_id=tenant_id)

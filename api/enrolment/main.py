@@ -19,7 +19,10 @@ REQUIRED_SETTINGS = ("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE")
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """Create the enrolment application. Settings default to the environment. Raises SettingsError, KeyFileRefused."""
+    """Create the enrolment application. The default of `settings` comes from environment variables.
+
+    Raises SettingsError, KeyFileRefused.
+    """
     settings = settings or load_settings(required=REQUIRED_SETTINGS)
     app = create_application(settings, title="Admit, enrolment", name="admit-enrolment", for_strangers=True)
     add_device_routes(app, est.router, most_octets=MAX_BODY_OCTETS)
@@ -35,7 +38,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 
 async def _render_plain_text_error(request: Request, exc: Exception) -> PlainTextResponse:
-    """Errors as plain text, which EST clients display (RFC 7030 4.2.3)."""
+    """Render an error as plain text, which EST clients display (RFC 7030 4.2.3)."""
     assert isinstance(exc, AdmitError)
     exc = redact_error(request, exc)
     headers = build_retry_headers(exc)

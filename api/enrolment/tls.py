@@ -2,9 +2,9 @@
 
 The tenant is in the path, which comes after the handshake. The handshake only proves that the device holds the key of a
 certificate of some tenant's authority. `nac.certificates.enrolment.certificate_enrolment` then accepts only valid
-certificates that this tenant issued. The handshake is only a first filter, so authorities are added to the live
-context and never removed. OpenSSL does
-not check dates, so that devices with an expired certificate get a readable error.
+certificates that this tenant issued. The handshake is only a first filter, so authorities are added to the live context
+and never removed. The handshake does not check the dates of certificates, so that devices with an expired certificate
+get a readable error.
 """
 
 import logging
@@ -33,7 +33,7 @@ _CLIENT_CHAIN = "client_cert_chain"
 
 
 class ServerFiles(NamedTuple):
-    """PEM: the certificate with chain, and the key."""
+    """PEM files with the certificate chain and the private key of the server."""
 
     certificate: Path
     key: Path
@@ -121,10 +121,10 @@ class TlsContextUpdater:
 
 
 class PeerCertificateProtocol(BoundedHttp):
-    """HTTP/1.1 of uvicorn, with the peer's certificate in the scope as the ASGI TLS extension names it."""
+    """HTTP/1.1 of uvicorn, with the client certificate in the scope in the format of the ASGI TLS extension."""
 
     def __init__(self, *arguments: Any, client: tuple[str, int], place: ConcurrencySlot, **named: Any) -> None:  # noqa: ANN401
-        """`client` is the client's address and port; `place` counts the connection until it closes."""
+        """`client` is the client's address and port. `place` counts the connection until the connection closes."""
         super().__init__(*arguments, **named)
         self._connects = client
         self._place = place

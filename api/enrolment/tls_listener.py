@@ -29,7 +29,7 @@ ProtocolFactory = Callable[[tuple[str, int], ConcurrencySlot], PeerCertificatePr
 
 
 class TlsListener:
-    """Listener with the interface of asyncio.Server that uvicorn uses: `sockets`, `close`, `wait_closed`."""
+    """Listener with the members of asyncio.Server that uvicorn uses (`sockets`, `close`, `wait_closed`)."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class TlsListener:
         proxies: NetworkSet,
         buckets: SourceTokenBuckets | None,
     ) -> None:
-        """`sockets` listen and do not block. Only connections from `proxies` start with a PROXY header.
+        """`sockets` are listening, non-blocking sockets. Only connections from `proxies` start with a PROXY header.
 
-        `places` limits concurrent connections. `buckets` limits the rate of connections. None means no limit.
+        `places` limits concurrent connections. `buckets` limits the rate of connections; None means no limit.
         """
         self.sockets = sockets
         self._context = context
@@ -77,7 +77,7 @@ class TlsListener:
             task.add_done_callback(self._handshakes.discard)
 
     async def _begin(self, accepted: socket.socket, address: tuple[str, int]) -> None:
-        """Run the handshake. An error closes only this connection."""
+        """Run the TLS handshake of a connection. An error closes only this connection."""
         client = await self._client(accepted, address)
         place = self._place(client[0]) if client else None
         if client is None or place is None:
@@ -101,15 +101,15 @@ class TlsListener:
                 place.leave()
 
     def _place(self, address: str) -> ConcurrencySlot | None:
-        """Count the connection; None over a limit.
+        """Count the connection, or return None if a limit is reached.
 
-        Limits the rate too, because a handshake costs more than most requests.
+        The rate of connections also has a limit, because a handshake costs more than most requests.
         """
         wait = self._buckets.take(get_source(address)) if self._buckets is not None else 0.0
         return None if wait else self._places.take(address)
 
     async def _client(self, accepted: socket.socket, address: tuple[str, int]) -> tuple[str, int] | None:
-        """Address of the client; None if the load balancer sends no valid header."""
+        """Address of the client; None if the load balancer sends no valid PROXY protocol header."""
         if address[0] not in self._proxies:
             return address
         try:

@@ -1,4 +1,4 @@
-"""Public application over plain HTTP: OCSP, CRLs, authorities, SCEP and links.
+"""Public application over plain HTTP, without authentication.
 
-The application does not authenticate callers.
+The application serves OCSP, CRLs, certificates of authorities, SCEP and enrolment links.
 """

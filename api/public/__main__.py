@@ -1,4 +1,4 @@
-"""Serves the public application: `python -m api.public`."""
+"""Entry point of `python -m api.public`, which serves the public application."""
 
 import uvicorn
 from fastapi import FastAPI

@@ -1,4 +1,4 @@
-"""Files of authorities: revocation lists (RFC 5280 5), and certificates for incomplete chains (RFC 5280 4.2.2.1)."""
+"""Public files of authorities, which are CRLs (RFC 5280 5) and certificates (RFC 5280 4.2.2.1)."""
 
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
@@ -26,7 +26,7 @@ _CERTIFICATE_MEDIA_TYPE = "application/pkix-cert"
 @router.get("/crl/{authority_id}.crl")
 @router.head("/crl/{authority_id}.crl", include_in_schema=False)
 def get_crl(authority_id: UUID, request: Request) -> Response:
-    """The CRL in DER. 404 if the authority is unknown, or so new that its first CRL is not published yet."""
+    """Return the CRL in DER. The response is 404 if the authority is unknown or has no published CRL yet."""
     with session_scope(AuthorityScope(authority_id)) as session:
         published = require_published_list(session, authority_id=authority_id)
         if _is_not_modified(request, _build_etag(published), published.this_update):
@@ -39,7 +39,7 @@ def get_crl(authority_id: UUID, request: Request) -> Response:
 @router.get("/ca/{authority_id}.cer")
 @router.head("/ca/{authority_id}.cer", include_in_schema=False)
 def get_authority_certificate(authority_id: UUID) -> Response:
-    """The certificate in DER, or 404 for an unknown authority."""
+    """Return the certificate in DER. The response is 404 if the authority is unknown."""
     with session_scope(AuthorityScope(authority_id)) as session:
         der = require_authority_certificate(session, authority_id=authority_id)
     # An authority's certificate never changes; a renewed one has another id.

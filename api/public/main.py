@@ -1,4 +1,4 @@
-"""The public application; `python -m api.public` serves the application."""
+"""The public application, which `python -m api.public` serves."""
 
 from fastapi import FastAPI
 
@@ -16,7 +16,10 @@ REQUIRED_SETTINGS = ("DATABASE_URL", "REDIS_URL")
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """Create the public application. Settings default to the environment. Raises SettingsError and KeyFileRefused."""
+    """Create the public application. The default of `settings` comes from environment variables.
+
+    Raises SettingsError and KeyFileRefused.
+    """
     settings = settings or load_settings(required=REQUIRED_SETTINGS)
     app = create_application(settings, title="Admit, public", name="admit-public", for_strangers=True)
     add_device_routes(app, authority_files.router, scep_routes.router, most_octets=MAX_MESSAGE_BYTES)

@@ -1,7 +1,7 @@
-"""OCSP over HTTP (RFC 6960 A.1, RFC 5019): POST with the request, or GET with the base64 of the request in the path.
+"""OCSP over HTTP (RFC 6960 A.1, RFC 5019). A request is the body of a POST, or base64 in the path of a GET.
 
-A separate ASGI application: OCSP answers thousands of requests a second from memory, and FastAPI would take longer than
-the answer.
+OCSP is a separate ASGI application, because FastAPI is slower. The application answers thousands of requests a second
+from memory.
 """
 
 import base64
@@ -160,7 +160,7 @@ async def _send_response(
 
 
 async def _send_not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    reply = build_problem(status=404, code="not-found", title="Not Found", detail="The path has no id of an authority.")
+    reply = build_problem(status=404, code="not-found", title="Not Found", detail="The path has no valid authority id.")
     await reply(scope, receive, send)
 
 
@@ -169,7 +169,7 @@ async def _send_method_not_allowed(scope: Scope, receive: Receive, send: Send) -
         status=405,
         code="method-not-allowed",
         title="Method Not Allowed",
-        detail="Use POST with the request, or GET with the base64 of the request in the path.",
+        detail="Send the OCSP request as the body of a POST, or as base64 in the path of a GET.",
         headers={"Allow": "GET, HEAD, POST"},
     )
     await reply(scope, receive, send)

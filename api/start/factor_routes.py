@@ -1,4 +1,4 @@
-"""Routes of `/second-factor`: add an authenticator app, with forms only."""
+"""Routes of `/second-factor`, which add an authenticator app. The pages need no scripts."""
 
 from http import HTTPStatus
 
@@ -40,7 +40,10 @@ def create_app_secret(request: Request, body: FormBody) -> Response:
 @router.post("/code", openapi_extra=FORM_OPENAPI)
 @show_errors
 def confirm_app(request: Request, body: FormBody) -> Response:
-    """Activate the app with its first code. Creates recovery codes for the case that the phone is lost."""
+    """Activate the app with its first code.
+
+    The function also creates recovery codes, in case the person loses the phone.
+    """
     fields = read_fields(request, body)
     record_csrf_token(request, fields)
     me = OwnAccount(authenticate_visitor(request))
@@ -53,7 +56,7 @@ def confirm_app(request: Request, body: FormBody) -> Response:
 
 
 def _render_code_form(me: OwnAccount, *, secret: str = "", uri: str = "", wrong: str = "", status: int) -> Response:
-    """Form for the first code. Shows the app's key only with `secret`, once."""
+    """Render the form for the first code. The form shows the app's key only if `secret` is set, once."""
     return render_page(
         "second-factor/code.html",
         status=status,

@@ -49,7 +49,7 @@ class CompanySignOn(NamedTuple):
 @router.get("/")
 @show_errors
 def show_places(request: Request, after: str = "") -> Response:
-    """List the person's tenants. `after` is the last key of the previous page."""
+    """List the signed-in person's tenants. `after` is the last key on the previous page."""
     asked = authenticate_visitor(request)
     assert asked.signed_in is not None
     with session_scope(PersonScope(asked.signed_in.person_id)) as session:
@@ -80,7 +80,7 @@ async def show_passkey_script() -> Response:
 
 
 def render_request_error(exc: AdmitError, path: str, *, trials: bool) -> Response:
-    """Show an error of a request that failed before its route ran."""
+    """Show an error of a request that failed before the function of the route ran."""
     return _render_company_error(exc, trials=trials) if path == _COMPANY_PATH else render_error_page(exc)
 
 
@@ -91,7 +91,7 @@ def _render_company_error(exc: AdmitError, *, trials: bool, name: str = "") -> R
 
 @router.get(_COMPANY_PATH)
 def go_to_company(request: Request, name: str = "") -> Response:
-    """Show a link to the provider of an MSP or tenant.
+    """Show a link to the sign-on provider of an MSP or tenant.
 
     Unknown slugs, and slugs without a provider, get the same error.
     """
@@ -158,7 +158,10 @@ def render_sign_in(
     company_wrong: str = "",
     status: int = HTTPStatus.OK,
 ) -> Response:
-    """Sign-in page. `trials` adds a link to the sign-up; `company_wrong` is the error of the company's form."""
+    """Render the sign-in page. `trials` adds a link to the sign-up.
+
+    `company_wrong` is the error in the form for the company.
+    """
     return render_page(
         "sign-in/form.html",
         status=status,
@@ -174,9 +177,9 @@ def render_sign_in(
 def render_second_factor(
     methods: Collection[str], *, challenge: str, wrong: str = "", status: int = HTTPStatus.OK
 ) -> Response:
-    """One form for each method that needs no script, and a button for a passkey.
+    """Render a form for each method that needs no script, and a button for a passkey.
 
-    After an error the page still offers all methods: without the phone, a recovery code works.
+    After an error, the page still offers all methods, because a person without the phone needs a recovery code.
     """
     offered = [method for method in (*_CODE_LABELS, "passkey") if method in methods]
     return render_page(
@@ -191,7 +194,10 @@ def render_second_factor(
 
 
 def find_company_sign_on(slug: str) -> CompanySignOn:
-    """Single sign-on of the MSP or tenant. Raises NoSignOnHere if the slug is unknown or has none."""
+    """Find the single sign-on of the MSP or tenant with this slug.
+
+    Raises NoSignOnHere if the slug is unknown, or if the MSP or tenant has no single sign-on.
+    """
     for owner in _find_owners(slug):
         with session_scope(_owner_scope(owner)) as session:
             row = repository.get(session, owner)
@@ -217,7 +223,7 @@ def _owner_scope(owner: Owner) -> Scope:
 
 
 def _find_owners(slug: str) -> list[Owner]:
-    """MSP and tenant with this slug. The MSP comes first; the tenant is used if the MSP has no provider."""
+    """Find the MSP and the tenant with this slug. The MSP's provider takes precedence over the tenant's provider."""
     if not 1 <= len(slug) <= _MAX_SLUG_CHARACTERS or "\0" in slug:
         return []
     with session_scope(CredentialScope("")) as session:

@@ -1,4 +1,4 @@
-"""Routes of `/start/<tenant>`: the first steps of a new tenant, with forms only."""
+"""Routes of `/start/<tenant>`, a page with the first steps of a new tenant. The page needs no scripts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ _REFRESH_SECONDS = "3"
 
 @dataclass(frozen=True, slots=True)
 class TenantPageInput:
-    """Parts of the page that depend on the request: its result, or what the person typed."""
+    """Parts of the page that depend on the request, such as the result of the request or the entered text."""
 
     # Address and ports for NASes, with the secret if the person requested it.
     server: RadiusServer | None = None
@@ -149,9 +149,9 @@ def render_tenant(
     snippets: Sequence[SnippetTemplate],
     api_url: str,
 ) -> Response:
-    """Render the tenant's page. `decisions` is None without permission.
+    """Render the tenant's page. `decisions` is None if the person cannot read the log.
 
-    Permissions in `held` and `state` select the forms.
+    The permissions in `held` and the status of the tenant (`state`) determine which forms the page has.
     """
     assert page_input.server is not None
     test_runs = test is not None and test.passed is None and not test.error

@@ -1,4 +1,4 @@
-"""Authentication of pages by the browser's cookie only; programs use the API."""
+"""Authentication for pages, by the browser's cookie only. Programs use the API."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -24,12 +24,12 @@ Arguments = ParamSpec("Arguments")
 
 
 def authenticate_visitor(request: Request) -> Caller:
-    """Caller of the page. Raises NotSignedIn and SignInOver."""
+    """Return the caller who opened the page. Raises NotSignedIn and SignInOver."""
     return authenticate_caller(request, Response(), None)
 
 
 def open_tenant_access(request: Request, requires: RequiresPermission) -> Access:
-    """Access to the tenant in the path.
+    """Return the caller's access to the tenant in the path.
 
     Raises TenantNotFound, Forbidden, SecondFactorNeeded, NotSignedIn and SignInOver.
     """
@@ -37,12 +37,15 @@ def open_tenant_access(request: Request, requires: RequiresPermission) -> Access
 
 
 def record_csrf_token(request: Request, fields: Mapping[str, str]) -> None:
-    """Note the form's CSRF token. Call the function before `authenticate_visitor` or `open_tenant_access`."""
+    """Store the form's CSRF token. Call this function before `authenticate_visitor` or `open_tenant_access`."""
     cookies.note_csrf_token(request, fields.get("csrf_token", ""))
 
 
 def show_errors(endpoint: Callable[Arguments, Response]) -> Callable[Arguments, Response]:
-    """Decorator of a page's endpoint: errors become pages. Without a sign-in, redirects to `/sign-in`."""
+    """Decorate the endpoint of a page, so that errors become pages.
+
+    Callers without a sign-in get a redirect to `/sign-in`.
+    """
 
     @wraps(endpoint)
     def respond(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Response:

@@ -55,7 +55,7 @@ class AccountingRecordDetail(AccountingRecord):
 class Usage(BaseModel):
     what: str = Field(
         examples=["main"],
-        description='Key of the total: start of the hour, MAC address, NAS name or site slug; "" if none.',
+        description='Key of the total, which is the start of the hour, MAC address, NAS name or site slug; "" if none.',
     )
     sessions: int = Field(description="Number of sessions.")
     seconds: int = Field(description="Duration in seconds.")
@@ -64,8 +64,8 @@ class Usage(BaseModel):
 
 
 class UsageReport(BaseModel):
-    items: list[Usage] = Field(description="Totals, largest total first.")
-    as_of: datetime = Field(description="Time up to which reports are included. Totals of large tenants can be older.")
+    items: list[Usage] = Field(description="Totals, with the largest total first.")
+    as_of: datetime = Field(description="Time up to which the totals include reports.")
 
 
 @router.get("/accounting", operation_id="listAccounting")
@@ -85,7 +85,7 @@ def list_accounting(
 ) -> LogPage[AccountingRecord]:
     """List accounting records.
 
-    With filters, Admit searches page by page: a page can have fewer items than `limit` and still have a `next`.
+    With filters, Admit searches page by page. So a page can have fewer items than `limit` and still have a `next`.
     """
     stretch = build_log_range(paging, since, until)
     with access.read() as session:
@@ -117,7 +117,7 @@ def get_accounting_record(
 @router.get("/usage", operation_id="listUsage")
 def list_used(
     access: ReadsUsage,
-    by: Annotated[UsageDimension, Query(description="Key of the totals: hour, device, NAS or site.")] = "hour",
+    by: Annotated[UsageDimension, Query(description="Kind of the totals, by hour, device, NAS or site.")] = "hour",
     since: Annotated[
         PastMoment | None, Query(description="Start of the period, rounded down to the hour. Default: one day ago.")
     ] = None,
@@ -129,8 +129,8 @@ def list_used(
     Largest totals come first; hours are in chronological order. Admit counts usage in the hour in which the NAS
     reported the usage.
 
-    The totals include reports until `as_of`. If Admit needs more than 0.1 s for the totals, Admit caches the totals for
-    a hundred times that long, at most 10 minutes.
+    The totals include reports until `as_of`, which can be in the past. Admit caches totals that took longer than 0.1 s
+    to compute. The cache lasts a hundred times the computing time, at most 10 minutes.
     """
     first = _round_down_to_hour(since or utc_now() - timedelta(days=1))
     # Rounded up to the hour, so that all moments of an hour share one cached result.

@@ -55,7 +55,7 @@ class AuditEntry(BaseModel):
         description="Action as noun.verb, such as endpoint.add, policy.publish or tenant.create. New "
         "actions can be added.",
     )
-    target: str = Field(examples=["00:00:5e:00:53:01"], description="Object of the action.")
+    target: str = Field(examples=["00:00:5e:00:53:01"], description="Object of the action, such as a MAC address.")
     tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
     address: str | None = Field(description="IP address of the request; null if no request caused the entry.")
@@ -75,10 +75,11 @@ class AuditEntry(BaseModel):
 class AuditHead(BaseModel):
     """Signed end of an audit chain.
 
-    Store it outside Admit. With the stored end, you can check that a later export belongs to the same chain.
+    Store this signed end outside Admit. With the stored end, you can check that a later export belongs to the same
+    chain.
     """
 
-    head: str = Field(description="Signed text: JSON with chain, position, hash and time.")
+    head: str = Field(description="Signed text, in JSON with chain, position, hash and time.")
     signature: str = Field(description="Ed25519 signature in base64.")
     public_key: str = Field(description="Public key in PEM.")
 
@@ -90,8 +91,8 @@ class AuditFilter:
         self,
         actor: Annotated[str, Query(max_length=300, description="Exact actor, such as token:setup.")] = "",
         action: Annotated[str, Query(max_length=100, description="Action, such as endpoint.set.")] = "",
-        target: Annotated[str, Query(max_length=500, description="Exact target.")] = "",
-        text: Annotated[str, Query(max_length=200, description="Part of the target.")] = "",
+        target: Annotated[str, Query(max_length=500, description="Exact target (object of the action).")] = "",
+        text: Annotated[str, Query(max_length=200, description="Part of the target (object of the action).")] = "",
         request_id: Annotated[str, Query(max_length=100, description="X-Request-Id of the request.")] = "",
         address: Annotated[str, Query(max_length=45, description="IP address of the request.")] = "",
         since: Annotated[PastMoment | None, Query(description="Start of the period (RFC 3339).")] = None,

@@ -1,4 +1,7 @@
-"""Certificate authorities of a tenant: Admit's own, with keys and rollover, and external authorities."""
+"""Certificate authorities of a tenant. Admit's own authorities have keys and rollover.
+
+External authorities have neither.
+"""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -52,7 +55,7 @@ _KEY_CHARACTERS = 16 * 1024
 
 
 class StatusSources(BaseModel):
-    """Status URLs of an external authority, and the last result."""
+    """Status URLs of an external authority, and the result of the last status check."""
 
     crl_url: str = Field(description="URL of the certificate revocation list (CRL).")
     ocsp_url: str = Field(description="URL of the OCSP responder.")
@@ -64,7 +67,7 @@ class StatusSources(BaseModel):
 
 
 class OcspState(BaseModel):
-    certificates: int = Field(description="Number of certificates with known status.")
+    certificates: int = Field(description="Number of certificates whose OCSP status Admit knows.")
     checked_at: datetime | None = Field(description="Time of the last OCSP request.")
     failures: int = Field(description="Number of certificates whose status could not be determined.")
     failure: str = Field(description='Error of the last attempt; "" if the attempt succeeded.')
@@ -96,7 +99,7 @@ class Authority(BaseModel):
     ocsp_url: str | None = Field(description="URL of the OCSP responder.")
     crl_url: str | None = Field(description="URL of the certificate revocation list (CRL).")
     sources: StatusSources | None = Field(
-        description="Status URLs and last result of an external authority; null for an authority of Admit."
+        description="Status URLs and last check of an external authority; null for an authority of Admit."
     )
 
 
@@ -106,7 +109,7 @@ class AuthorityDetail(Authority, ObservedModel):
     )
 
     def observed_fields(self) -> dict[str, Any]:
-        """Return the fields that the worker updates; people set only the URLs."""
+        """Return the fields that the worker updates. People set only the URLs."""
         return {"ocsp": True, "sources": set(StatusSources.model_fields) - {"crl_url", "ocsp_url"}}
 
 
@@ -243,7 +246,7 @@ def export_root_key(access: ExportsKey, body: KeyPassphrase) -> ExportedRootKey:
 def forget_root_key(access: Manages) -> Authority:
     """Delete the root's key from Admit.
 
-    The root is then offline: no issuing authority can be signed. Everything else continues to work.
+    The root is then offline: no issuing authority can be signed. All other operations continue to work.
     """
     with access.change() as change:
         _require_match(change, access, "root")
@@ -283,7 +286,7 @@ def get_authority(access: Reads, authority: AuthorityKey) -> AuthorityDetail:
 def download(
     access: Reads,
     authority: AuthorityKey,
-    form: Annotated[Literal["pem", "chain"], Query(description="Format of the file.")] = "pem",
+    form: Annotated[Literal["pem", "chain"], Query(description="Format of the downloaded file.")] = "pem",
 ) -> Response:
     """Download the certificate of an authority.
 
@@ -306,8 +309,8 @@ def revoke_authority(access: Manages, authority: AuthorityKey, body: AuthorityRe
 
     Admit revokes the authorities below this authority, and all certificates of the revoked authorities.
 
-    A tenant's own authority also loses the certificate of the RADIUS server. Logins with certificates or tunnels fail
-    until a rollover.
+    If a revoked authority issued the certificate of the RADIUS server, logins with certificates or tunnels fail until a
+    rollover.
     """
     with access.change() as change:
         seen = _require_match(change, access, authority)

@@ -18,7 +18,9 @@ from nac.kit.permissions import ENDPOINT_EFFECTS, NAS_EFFECTS, USER_EFFECTS, Per
 from nac.onboarding.imports import jobs
 
 router = NounRouter(
-    prefix="/tenants/{tenant}", tag="bulk", description="Changes of many endpoints, users or NASes: all or none."
+    prefix="/tenants/{tenant}",
+    tag="bulk",
+    description="Changes of many endpoints, users or NASes. Admit makes all changes or none.",
 )
 
 MAX_ROWS = 10_000
@@ -32,12 +34,12 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
 
 
 class BulkResult(BaseModel):
-    """Number of rows by result; 0 for results that do not apply."""
+    """Number of rows by result. A result that does not apply has 0."""
 
     added: int = Field(0, description="Number created.")
     changed: int = Field(0, description="Number changed.")
     unchanged: int = Field(0, description="Number unchanged.")
-    kept: int = Field(0, description="Number of existing items that were kept.")
+    kept: int = Field(0, description="Number of existing items that stay unchanged because of `existing`.")
     removed: int = Field(0, description="Number deleted.")
     blocked: int = Field(0, description="Number blocked.")
     unblocked: int = Field(0, description="Number unblocked.")
@@ -92,7 +94,7 @@ class ChangeEndpoints(Input):
 
 
 class GroupEndpoints(Input):
-    """Endpoints whose groups are replaced, extended or reduced."""
+    """Endpoints whose groups the request replaces, extends or reduces."""
 
     model_config = body_examples(
         (
@@ -186,9 +188,9 @@ def update_endpoints(access: ChangesEndpoints, body: _EndpointChanges) -> BulkRe
 
 @router.post("/users/bulk", operation_id="updateUsersInBulk", responses=_ACCEPTED, openapi_extra=_BULK_BODY)
 def update_users(access: ChangesUsers, body: PutUsers) -> BulkResult | Job:
-    """Create or change up to 10,000 users: all or none.
+    """Create or change up to 10,000 users. Admit makes all changes or none.
 
-    Hashing a password takes about 20 ms, so more than 50 users become a job.
+    Hashing a password takes about 20 ms, so a request with more than 50 users becomes a job.
     """
     rows = _dump_given_fields(body)
     # Changes of groups take far less time than hashing a password.
@@ -198,7 +200,7 @@ def update_users(access: ChangesUsers, body: PutUsers) -> BulkResult | Job:
 
 @router.post("/nases/bulk", operation_id="updateNasesInBulk", responses=_ACCEPTED, openapi_extra=_BULK_BODY)
 def update_nases(access: ChangesNases, body: PutNases) -> BulkResult | Job:
-    """Create or change up to 10,000 NASes: all or none."""
+    """Create or change up to 10,000 NASes. Admit makes all changes or none."""
     return _run_or_queue(access, "nases.put", _dump_given_fields(body), len(body.items))
 
 

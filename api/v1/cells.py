@@ -16,7 +16,9 @@ from nac.tenancy.cells import cell_admin
 from nac.tenancy.cells.cell_admin import CellState, CellStatus
 
 router = NounRouter(
-    prefix="/cells", tag="cells", description="RADIUS servers of the platform. Each tenant has a slot in a cell."
+    prefix="/cells",
+    tag="cells",
+    description="RADIUS servers of the platform. Each tenant has a slot (pair of UDP ports) in a cell.",
 )
 
 _Name = Annotated[str, Path(max_length=200, examples=["cell-1"], description="Name of the cell.")]
@@ -25,10 +27,10 @@ Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE, Effe
 
 
 class Slots(BaseModel):
-    free: int = Field(description="Number of free slots.")
-    assigned: int = Field(description="Number of slots with a tenant.")
-    reserved: int = Field(description="Number of slots of moving tenants.")
-    retired: int = Field(description="Number of slots that wait for a new secret.")
+    free: int = Field(description="Number of slots (port pairs) that are free for new tenants.")
+    assigned: int = Field(description="Number of slots (port pairs) that serve a tenant.")
+    reserved: int = Field(description="Number of slots (port pairs) reserved for moves of tenants.")
+    retired: int = Field(description="Number of slots (port pairs) that need a new secret before reuse.")
 
 
 class Cell(ObservedModel):
@@ -40,13 +42,13 @@ class Cell(ObservedModel):
     labels: list[str] = Field(
         examples=[["frankfurt"]], description="Labels for the placement of new tenants, such as frankfurt."
     )
-    address: str = Field(description='IP address for NASes; "" for the address on which the cell listens.')
-    host: str = Field(examples=["cell-1.example.net"], description="Host name or IP address.")
+    address: str = Field(description='IP address or host name for NASes; "" for the address on which the cell listens.')
+    host: str = Field(examples=["cell-1.example.net"], description="Host name of the machine on which the cell runs.")
     seen: bool = Field(description="Whether the cell's agent reported within the last minute.")
     seen_at: datetime | None = Field(description="Time of the last report.")
-    first_port: int | None = Field(description="First UDP port of the cell's slots.")
-    last_port: int | None = Field(description="Last UDP port of the cell's slots.")
-    slots: Slots = Field(description="Number of slots by state.")
+    first_port: int | None = Field(description="First UDP port of the cell's slots (port pairs).")
+    last_port: int | None = Field(description="Last UDP port of the cell's slots (port pairs).")
+    slots: Slots = Field(description="Number of slots (port pairs for tenants) by state.")
     radiusd_version: str = Field(description='Version of radiusd; "" if unknown.')
     alarms: list[dict[str, Any]] = Field(description="Alarms from the cell's agent.")
 
@@ -66,7 +68,7 @@ class CellUpdate(Input):
         None,
         max_length=253,
         examples=["radius-1.admit.example"],
-        description="Address for NASes: IP address or host name.",
+        description="IP address or host name for NASes.",
     )
 
 
@@ -91,7 +93,7 @@ def get_cell(access: Reads, cell: _Name) -> Cell:
 def update_cell(access: Manages, cell: _Name, body: CellUpdate) -> Cell:
     """Update a cell.
 
-    A draining cell takes no new tenants. Existing tenants stay in the cell until you move the tenants.
+    A draining cell takes no new tenants. The tenants of the cell stay until you move the tenants.
     """
     with access.change() as change:
         change.require_match(_build_cell(cell_admin.require_state(change.session, name=cell, lock=True)))

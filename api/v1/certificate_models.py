@@ -57,7 +57,7 @@ class CertificateDetail(Certificate):
     )
     revoked_at: datetime | None = Field(description="Time of revocation.")
     revocation_reason: str = Field(description='Revocation reason (RFC 5280 5.3.1); "" if not revoked.')
-    renewed_by: list[str] = Field(description="Serial numbers of the certificates that renewed this certificate.")
+    renewed_by: list[str] = Field(description="Serial numbers of the renewals of this certificate.")
     present_from: datetime | None = Field(
         description="For a server certificate, time from which devices see the certificate."
     )
@@ -68,7 +68,7 @@ class CertificateDetail(Certificate):
 
 
 class IssuedCertificate(BaseModel):
-    """An issued certificate. Only this response contains a generated key."""
+    """An issued certificate. If Admit generated the key, only this response contains the key."""
 
     certificate: CertificateDetail = Field(description="Certificate.")
     pem: str = Field(
@@ -80,7 +80,7 @@ class IssuedCertificate(BaseModel):
         description="Chain between the certificate and the root (PEM).",
     )
     ca: str = Field(description="Root certificate, which the peer must trust (PEM).")
-    key: str | None = Field(description="Private key (PEM), if Admit created it and you did not request PKCS#12.")
+    key: str | None = Field(description="Private key (PEM), if Admit created the key and you did not request PKCS#12.")
     pkcs12: str | None = Field(description="PKCS#12 file with key, certificate, chain and root, in base64.")
     pkcs12_password: str | None = Field(description="Password of the PKCS#12 file; null if there is no file.")
 

@@ -58,7 +58,7 @@ class ExpiringCertificate(BaseModel):
     kind: Literal["authority", "server", "client"] = Field(description="Kind.")
     id: UUID = Field(description="Permanent id.")
     serial: str = Field(description='Serial number in hex; "" for an authority.')
-    profile: str = Field(description="Certificate profile; kind of an authority.")
+    profile: str = Field(description="Profile of a certificate, or kind of an authority.")
     name: str = Field(description="Common name.")
     not_after: datetime = Field(description="End of validity.")
 
@@ -168,7 +168,7 @@ def issue_server(access: Manages, body: ServerCertificateInput) -> PresentedCert
 
 @router.post("/server-certificates/{serial}/present", operation_id="presentServerCertificate")
 def present(access: Manages, serial: Serial) -> PresentedCertificate:
-    """Present this server certificate to devices from now on."""
+    """Present this server certificate to devices from now on, instead of the previous certificate."""
     with access.change() as change:
         number = certificates.parse_serial(serial)
         row = server_renewal.lock_server_certificate(change.session, tenant_id=access.tenant_id, serial=number)
@@ -212,7 +212,7 @@ def _build_expiring(row: expiry.ExpiringItem) -> ExpiringCertificate:
 
 
 def _parse_place(key: str) -> expiry.ExpiringItem | None:
-    """Parse a cursor. Raises InvalidInput if the cursor is invalid."""
+    """Parse a cursor of the list of expiring certificates. Raises InvalidInput if the cursor is invalid."""
     if not key:
         return None
     moment, _, row_id = key.partition(" ")

@@ -1,4 +1,4 @@
-"""Certificates of devices, users and NASes: issue, list, renew and revoke."""
+"""Routes that issue, list, renew and revoke certificates of devices, users and NASes."""
 
 from dataclasses import asdict
 from typing import Annotated, Literal
@@ -42,7 +42,7 @@ from pki.signing_requests import SigningRequest
 router = NounRouter(
     prefix="/tenants/{tenant}/certificates",
     tag="certificates",
-    description="Certificates of devices, users, NASes and servers: issue, renew and revoke.",
+    description="Issue, renewal and revocation of certificates of devices, users, NASes and servers.",
 )
 
 Serial = Annotated[
@@ -68,7 +68,7 @@ class Revocation(Input):
 
 
 class CertificateHolder(Input):
-    """A device or a user."""
+    """Holder of certificates, which is either a device or a user."""
 
     model_config = body_examples(
         ("device", "All certificates of a device", {"endpoint": "00:00:5e:00:53:01"}),
@@ -105,7 +105,7 @@ class HolderRevocation(CertificateHolder, Revocation):
 class RevocationResult(BaseModel):
     authorities: int = Field(description="Number of affected authorities.")
     certificates: int = Field(description="Number of affected certificates.")
-    disconnects: int = Field(description="Number of live sessions that Admit requests NASes to end.")
+    disconnects: int = Field(description="Number of live sessions for which Admit sends disconnect requests to NASes.")
 
 
 @router.get("", operation_id="listCertificates")
@@ -122,7 +122,7 @@ def list_certificates(
         str | None, Query(max_length=256, description="Name of the user who holds the certificate.")
     ] = None,
 ) -> Page[Certificate]:
-    """List certificates, except those of self-tests.
+    """List certificates, except certificates of self-tests.
 
     A page can have fewer items than `limit` and still have a `next`.
     """
@@ -148,8 +148,8 @@ def issue_certificate(access: Issues, body: CertificateInput) -> IssuedCertifica
 
     Admit returns a generated key only in this response and does not store the key.
 
-    `radsec-server` requires `authority.manage` too, like other server certificates. No profile accepts a name of the
-    tenant's RADIUS servers.
+    `radsec-server` requires `authority.manage` too, like other server certificates. In every profile, Admit rejects the
+    names of the tenant's RADIUS servers.
     """
     request = _parse_request(body)
     names = parse_alternative_names(body.names)
@@ -228,7 +228,7 @@ def get_certificate(access: Reads, serial: Serial) -> CertificateDetail:
 def download(
     access: Reads,
     serial: Serial,
-    form: Annotated[Literal["pem", "chain", "ca", "der"], Query(description="Format of the file.")] = "pem",
+    form: Annotated[Literal["pem", "chain", "ca", "der"], Query(description="Format of the downloaded file.")] = "pem",
 ) -> Response:
     """Download a certificate.
 
@@ -264,8 +264,8 @@ def renew_certificate(access: Renews, serial: Serial, body: CertificateRenewal) 
 def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateDetail:
     """Revoke a certificate permanently.
 
-    The cell rejects the certificate, also in resumed TLS sessions. OCSP and CRL report the revocation. Admit asks NASes
-    to end sessions with the certificate.
+    The cell rejects the certificate, also in resumed TLS sessions. OCSP and CRL report the revocation. Admit sends
+    requests to NASes to end sessions with the certificate.
 
     Renewals of the certificate are revoked too, unless the reason is `superseded`.
     """

@@ -1,4 +1,4 @@
-"""Models of requests to NASes."""
+"""Response models of CoA and disconnect requests to NASes."""
 
 from datetime import datetime
 from typing import Any
@@ -21,15 +21,17 @@ class CoaRequest(BaseModel):
     session: int = Field(description="Id of the session.")
     session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    user: str = Field(description='User name; null or "" if unknown.')
+    user: str = Field(description='User name; "" if unknown.')
     nas: str = Field(description="Name of the NAS; NAS-Identifier or address of an unregistered NAS.")
     nas_id: UUID | None = Field(description="Id of the NAS; null for an unregistered NAS.")
     nas_address: str | None = Field(description="IP address of the NAS.")
     reason: CoaReason = Field(
         description="Reason, such as requested, endpoint-blocked, certificate-revoked or redecided."
     )
-    attributes: list[dict[str, Any]] = Field(description="For a change: attributes with value and optional tag.")
-    redecision: int | None = Field(description="Id of the re-decision that caused the request.")
+    attributes: list[dict[str, Any]] = Field(description="Attributes that a change sets, with value and optional tag.")
+    redecision: int | None = Field(
+        description="Id of the re-decision (new decision about live sessions) that caused the request."
+    )
     asked_by: str = Field(description="Actor who started the request, such as token:setup.")
     asked_at: datetime = Field(description="Creation time of the request.")
     sent_at: datetime | None = Field(description="Time of sending; null while the request waits.")
@@ -39,7 +41,7 @@ class CoaRequest(BaseModel):
     retries: int = Field(
         description="Number of times that Admit postponed the request because the NAS did not respond."
     )
-    step: int = Field(description="Step of the vendor's recipe, from 1.")
+    step: int = Field(description="Step in the vendor's sequence of requests (recipe), from 1.")
     answer_code: int | None = Field(description="RADIUS code of the response, such as 44 for CoA-ACK.")
     error_cause: int | None = Field(description="Error-Cause of the response (RFC 5176 3.5).")
     explanation: str = Field(

@@ -19,7 +19,7 @@ from nac.sessions.coa_requests.repository import ORDERS
 router = NounRouter(
     prefix="/tenants/{tenant}/coa-requests",
     tag="CoA requests",
-    description="Requests to NASes about sessions (RFC 5176): disconnect, reauthenticate, bounce, change.",
+    description="Requests to NASes (RFC 5176) that disconnect, reauthenticate, bounce or change sessions.",
 )
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SESSION_READ))]
@@ -43,7 +43,7 @@ class CoaAttribute(Input):
 
 
 class CoaRequestsInput(Input):
-    """Requests for the live sessions that match all fields; 1,000 at most."""
+    """Requests to NASes about all live sessions that match all fields, 1,000 at most."""
 
     model_config = body_examples(
         ("disconnect", "Disconnect the sessions of a device", {"kind": "disconnect", "mac": "00:00:5e:00:53:01"}),
@@ -55,7 +55,7 @@ class CoaRequestsInput(Input):
     )
 
     kind: CoaKind = Field(
-        description="Kind of request: end the session, reauthenticate, bounce the port, or change attributes."
+        description="Kind of request, to end the session, reauthenticate, bounce the port, or change attributes."
     )
     session: RowNumber | None = Field(None, description="Id of the session; null for any.")
     mac: str = Field(
@@ -84,7 +84,10 @@ def list_coa_requests(
     user: User = "",
     nas: Annotated[str, Query(max_length=253, description="Name of the NAS.")] = "",
     reason: Annotated[CoaReason | None, Query(description="Reason of the request.")] = None,
-    redecision: Annotated[RowNumber | None, Query(description="Id of the re-decision that caused the request.")] = None,
+    redecision: Annotated[
+        RowNumber | None,
+        Query(description="Id of the re-decision (new decision about live sessions) that caused the request."),
+    ] = None,
 ) -> Page[CoaRequest]:
     """List requests to NASes, pending and finished.
 
@@ -162,6 +165,6 @@ def withdraw_coa_request(access: Withdraws, request: _Request) -> CoaRequest:
 
 
 def _require_kind_permission(access: Access, kind: str) -> None:
-    """Require `policy.publish` for a change, because usually rules set these attributes."""
+    """Require `policy.publish` for a change of attributes, because usually rules set these attributes."""
     if kind == "change":
         access.require(Permission.POLICY_PUBLISH)

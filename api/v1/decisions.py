@@ -48,7 +48,7 @@ class Decision(BaseModel):
         description='`rule` or `site`, whichever is in monitor mode; null or "" if neither is.'
     )
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    user: str = Field(description='User name; null or "" if unknown.')
+    user: str = Field(description='User name; "" if unknown.')
     outer_user: str = Field(
         examples=["anonymous"],
         description="User-Name as sent, if the name differs from `user`: an outer identity or a name with a "
@@ -69,10 +69,10 @@ class Decision(BaseModel):
     detail: str = Field(description='Explanation in one sentence; "" if none.')
     remedy: str = Field(description='What to do; "" if nothing.')
     rule: str = Field(description='Name of the rule; "" for the fallback.')
-    policy_version: int = Field(description="Number of the policy version that decided; 0 or null if none did.")
+    policy_version: int = Field(description="Number of the policy version that decided; 0 if no version decided.")
     vlan: str = Field(description='VLAN of the device; "" if none.')
     addresses: list[str] = Field(
-        examples=[["10.1.0.21"]], description="IP addresses that the device got from a pool or by the rule."
+        examples=[["10.1.0.21"]], description="IP addresses that a pool or the rule assigned to the device."
     )
     certificate: str = Field(examples=["laptop-1"], description='Common name of the presented certificate; "" if none.')
     certificate_serial: str = Field(
@@ -119,7 +119,7 @@ def list_decisions(
 ) -> LogPage[Decision]:
     """List authentication decisions.
 
-    With `mac`, Admit searches the whole log at once. With other filters, Admit searches page by page: a page can have
+    With `mac`, each request searches the whole log. With other filters, Admit searches page by page. So a page can have
     fewer items than `limit` and still have a `next`.
     """
     stretch = build_log_range(paging, since, until)

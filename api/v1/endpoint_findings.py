@@ -21,7 +21,7 @@ from nac.tenancy import sites
 router = NounRouter(
     prefix="/tenants/{tenant}/endpoints/{mac}",
     tag="endpoint findings",
-    description="Evidence about a device: profile, groups by rule, posture and passphrase.",
+    description="Evidence about a device, with profile, groups that a rule selects, posture and passphrase.",
 )
 
 _Mac = Annotated[
@@ -42,15 +42,15 @@ class EndpointEvidence(BaseModel):
 class PostureComparison(BaseModel):
     attribute: str = Field(description="Name of the attribute.")
     operator: str = Field(description="Operator.")
-    seen: list[Any] = Field(description="Known values of the device.")
+    seen: list[Any] = Field(description="Values of the attribute that the device has.")
 
 
 class EndpointFindings(BaseModel):
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    why: list[dict[str, Any]] = Field(description="Clues for the profile of the device.")
+    why: list[dict[str, Any]] = Field(description="Reasons for the profile of the device.")
     evidence: list[EndpointEvidence] = Field(description="Observations of the device and their sources.")
     groups_by_rule: dict[str, list[PostureComparison]] = Field(
-        description="Groups by rule that contain the device, with the comparisons that matched."
+        description="Groups whose rule selected the device, with the comparisons that matched."
     )
     posture: dict[str, dict[str, Any]] = Field(description="Posture by name: value, source and expiry (epoch seconds).")
     site: str | None = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
@@ -62,7 +62,7 @@ class EndpointFindings(BaseModel):
     permitted: bool | None = Field(
         description="Whether the last request was admitted; null if only accounting reported the device."
     )
-    times: int = Field(description="Number of sightings.")
+    times: int = Field(description="Number of times that Admit saw the device.")
 
 
 class PostureInput(Input):
@@ -120,7 +120,7 @@ def get_findings(access: Reads, mac: _Mac) -> EndpointFindings:
 def update_posture(access: Changes, mac: _Mac, body: PostureInput) -> Posture:
     """Update the posture of a device, for example from an MDM.
 
-    Other values stay. A value expires after its lifetime.
+    Values that the request omits stay unchanged. A value expires after its lifetime.
     """
     with access.change() as change:
         row = posture.update_posture(

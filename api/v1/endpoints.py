@@ -25,7 +25,7 @@ from nac.kit.validation import require_mac
 router = NounRouter(
     prefix="/tenants/{tenant}/endpoints",
     tag="endpoints",
-    description="Devices, by MAC address: approved, blocked, discovered or ignored.",
+    description="Devices by MAC address, which are approved, blocked, discovered or ignored.",
 )
 
 Status = Literal["active", "blocked", "discovered", "ignored"]
@@ -61,7 +61,7 @@ class Endpoint(ObservedModel):
     _by_rule: frozenset[str] = PrivateAttr(frozenset())
 
     def ruled(self, groups: frozenset[str]) -> Self:
-        """Set the groups of the endpoint that come from a rule."""
+        """Store the names of the groups that a rule assigned to the endpoint."""
         self._by_rule = groups
         return self
 
@@ -197,7 +197,7 @@ def delete_endpoint(access: Changes, mac: _Mac) -> None:
 def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
     """Block a device, so that Admit rejects the device regardless of the policy.
 
-    Admit asks NASes to end live sessions of the device.
+    Admit sends requests to NASes to end live sessions of the device.
     """
     with access.change() as change:
         _require_match(change, access, mac)

@@ -1,4 +1,4 @@
-"""Enrolment of devices and people: one-time secrets, links and device set-up."""
+"""Routes for enrolment, with one-time secrets, links and files that set up devices."""
 
 import base64
 from datetime import datetime, timedelta
@@ -27,7 +27,9 @@ from nac.models.enrolment import EnrolmentKind
 from nac.tenancy.tenants import service as tenants
 
 router = NounRouter(
-    prefix="/tenants/{tenant}", tag="enrolment", description="Enrolment of devices: links, EST, SCEP and secrets."
+    prefix="/tenants/{tenant}",
+    tag="enrolment",
+    description="Enrolment of devices by link, EST and SCEP, with one-time secrets.",
 )
 
 SecretName = Annotated[str, Path(description="Id or name of the secret.", max_length=64)]
@@ -63,7 +65,7 @@ class EnrolmentSecret(ObservedModel):
 
 class CreatedEnrolmentLink(EnrolmentSecret):
     url: str = Field(
-        description="Enrolment link, only in this response. Anyone with the link can get the certificate: send the "
+        description="Enrolment link, only in this response. Anyone with the link can get the certificate, so send the "
         "link only to the owner."
     )
 
@@ -238,7 +240,7 @@ def get_set_up(
     access: Reads,
     form: Annotated[
         Literal["apple", "windows", "wpa_supplicant", "networkmanager", "android"],
-        Query(description="Format of the file."),
+        Query(description="Format of the file that sets up devices."),
     ],
     ssid: Annotated[
         str, Query(max_length=32, description="SSID of the Wi-Fi network. Omit `ssid` for a wired network.")

@@ -39,7 +39,10 @@ Downloads = Annotated[
 Starts = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.RECORDS))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.WORK, Effect.ERASURE))]
 _File = Annotated[
-    str, Path(max_length=200, examples=["auth-2027-01-30.parquet"], description="Name from `files`, or manifest.json.")
+    str,
+    Path(
+        max_length=200, examples=["auth-2027-01-30.parquet"], description="Name of a file in `files`, or manifest.json."
+    ),
 ]
 _Export = Annotated[RowNumber, Path(description="Id of the export.")]
 
@@ -73,7 +76,7 @@ class Export(ObservedModel):
     started_at: datetime | None = Field(description="Start time; null while the export waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
     rows_gone_at: datetime | None = Field(
-        description="For an export before deletion, time since when the files of the export are the only copy."
+        description="For an export before deletion, time when Admit deleted the rows from the log; null before."
     )
 
     def observed_fields(self) -> set[str]:
@@ -99,7 +102,7 @@ def list_exports(
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     state: Annotated[list[ExportState] | None, Query(description="State.")] = None,
 ) -> Page[Export]:
-    """List exports, on request and before deletion."""
+    """List exports, including exports that Admit starts before a deletion."""
     with access.read() as session:
         rows = exports.list_exports(
             session,
@@ -114,7 +117,7 @@ def list_exports(
 def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
     """Start an export.
 
-    The worker writes the files. `percent` of the export is the progress.
+    The worker writes the files. The field `percent` shows the progress.
     """
     with access.change() as change:
         job = exports.start_export(
@@ -133,7 +136,7 @@ def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
 
 @router.get("/{export}", operation_id="getExport")
 def get_export(access: Reads, export: _Export) -> Export:
-    """Get an export and the progress."""
+    """Get an export, with its progress."""
     with access.read() as session:
         return access.shown(_build_export(exports.require_export(session, tenant_id=access.tenant_id, job_id=export)))
 
@@ -181,7 +184,7 @@ def retry_export(access: Changes, export: _Export) -> Export:
 def delete_export(access: Changes, export: _Export) -> Export:
     """Delete the files of an export before the files expire.
 
-    The export stays in the list.
+    The list of exports still contains the export.
     """
     with access.change() as change:
         _require_match(change, access, export)

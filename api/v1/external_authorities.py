@@ -1,4 +1,4 @@
-"""External authorities: trusted only in the tenant's slot, for certificates of its devices."""
+"""External authorities of a tenant, which only this tenant trusts for certificates of devices."""
 
 import base64
 import binascii
@@ -78,7 +78,7 @@ class AuthorityUpload(Input):
     files: list[CertificateFile] = Field(
         min_length=1,
         max_length=_MAX_FILES,
-        description="All authorities that issue device certificates, and all authorities above up to the root.",
+        description="All authorities that issue device certificates, and all authorities above them, up to the root.",
     )
     crl_url: Url = Field("", description='URL of the CRL; "" for the URL in each certificate.')
     ocsp_url: Url = Field("", description='URL of the OCSP responder; "" for the URL in each certificate.')
@@ -87,7 +87,8 @@ class AuthorityUpload(Input):
 class UploadedAuthorities(BaseModel):
     items: list[Authority] = Field(description="Items.")
     needs_exchange: bool = Field(
-        description="Whether the cell replaces its radiusd, within seconds, before the new authorities take effect."
+        description="Whether the new authorities take effect only after the cell has replaced its radiusd process, "
+        "which takes seconds."
     )
 
 
@@ -139,7 +140,8 @@ def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAutho
 def refresh_all(access: Connects) -> AuthorityStatusRefreshes:
     """Refresh the certificate status of all external authorities.
 
-    The worker downloads the status within a minute. Each authority shows the result of the download.
+    The worker downloads the status within a minute. The field `sources` of each authority has the result of the
+    download.
     """
     return _refresh_status(access, None)
 
@@ -170,8 +172,8 @@ def update_sources(access: Connects, authority: _ExternalId, body: AuthoritySour
 def delete_authority(access: Connects, authority: _ExternalId) -> RemovedAuthorities:
     """Delete an external authority.
 
-    Authorities below the deleted authority are deleted too, unless another trusted authority certifies these
-    authorities.
+    Admit also deletes the authorities below the deleted authority, except authorities that another trusted authority
+    certifies.
     """
     with access.change() as change:
         row = external_authorities.require_external_authority(

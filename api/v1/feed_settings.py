@@ -71,7 +71,7 @@ class SyslogFeedSettings(_FeedSettings):
 class FeedSettingsUpdate(_FeedSettings):
     """Settings of a webhook or syslog feed.
 
-    Use rotate-secret to change a client certificate and the key of the certificate.
+    Use the operation rotate-secret to change a client certificate and the key of the certificate.
     """
 
     model_config = body_example({"url": "https://siem.example/admit", "batch": 100})
@@ -101,5 +101,5 @@ class FeedSettingsUpdate(_FeedSettings):
 
 
 def dump_given_settings(settings: BaseModel) -> dict[str, Any]:
-    """Return the settings of the request, with null only for settings to reset."""
+    """Return the settings that the request contains. A setting with null is reset to the default."""
     return settings.model_dump(exclude_unset=True, exclude_none=not isinstance(settings, FeedSettingsUpdate))

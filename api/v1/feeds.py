@@ -1,4 +1,4 @@
-"""Feeds of a tenant's events: syslog servers and webhooks."""
+"""Feeds, which send a tenant's events to syslog servers and webhooks."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -54,10 +54,10 @@ class Feed(ObservedModel):
     kind: Literal["syslog", "webhook"] = Field(description="Transport of events.")
     destination: str = Field(description="Host and port, or the URL without the part after the host.")
     state: Literal["ok", "behind", "failing", "paused"] = Field(
-        description="State. `behind`: events wait. `failing`: the receiver rejects events."
+        description="State. If `behind`, events wait for delivery. If `failing`, the last delivery failed."
     )
     behind_events: int = Field(description="Number of waiting events.")
-    behind_since: datetime | None = Field(description="Time since when events wait.")
+    behind_since: datetime | None = Field(description="Time when the oldest waiting event was logged.")
     delivered: int = Field(description="Number of delivered events.")
     lost: int = Field(description="Number of events that expired before delivery.")
 
@@ -70,10 +70,10 @@ class Feed(ObservedModel):
 class FeedDetail(Feed):
     replays: bool = Field(description="Whether a replay of past events is running.")
     paused_because: str = Field(description='Reason of the pause; "" if not paused.')
-    failing_since: datetime | None = Field(description="Time since when deliveries fail.")
+    failing_since: datetime | None = Field(description="Time of the first failed delivery since the last success.")
     failure: str = Field(description='Error of the last attempt; "" if the attempt succeeded.')
     attempts: int = Field(description="Number of attempts since the last success.")
-    next_attempt_at: datetime | None = Field(description="Time of the next attempt; null unless the feed fails.")
+    next_attempt_at: datetime | None = Field(description="Time of the next attempt; null if deliveries succeed.")
     at_once: int | None = Field(
         description="Maximum number of events per batch after the receiver timed out; null if not reduced."
     )
@@ -81,7 +81,7 @@ class FeedDetail(Feed):
     former_secret_until: datetime | None = Field(
         description="Time until which the previous secret also signs messages."
     )
-    settings: dict[str, Any] = Field(description='Settings; "(sealed)" and "(PEM)" replace hidden values.')
+    settings: dict[str, Any] = Field(description='Settings of the feed. "(sealed)" and "(PEM)" replace hidden values.')
 
 
 class CreatedFeed(FeedDetail):
@@ -168,7 +168,7 @@ class RotatedFeedSecret(BaseModel):
 
 class FeedTestResult(BaseModel):
     delivered: bool = Field(description="Whether the receiver accepted the event.")
-    sent: str = Field(description='Id of the sent event; "" if the event was not delivered.')
+    sent: str = Field(description='Id of the test event; "" if the event was not delivered.')
     failure: str = Field(description='Error of the delivery; "" if the delivery succeeded.')
 
 
@@ -229,8 +229,8 @@ def get_feed(access: Reads, feed: _Name) -> FeedDetail:
 def update_feed(request: Request, access: Redirects, feed: _Name, body: FeedSettingsUpdate) -> FeedDetail:
     """Update a feed.
 
-    Omitted settings stay unchanged; null resets a setting to its default. Waiting events are sent at once with the new
-    settings.
+    Omitted settings stay unchanged; null resets a setting to its default. Admit sends waiting events immediately with
+    the new settings.
 
     Changes other than the name require the permissions to read the events of the feed too.
     """
@@ -273,7 +273,8 @@ def delete_feed(access: Changes, feed: _Name) -> None:
 def test_feed(request: Request, access: Tests, feed: _Name) -> FeedTestResult:
     """Send a test event now.
 
-    A paused feed can be tested too. A failed delivery is a result, not an error. A few tests can run at a time (429).
+    You can also test a paused feed. A failed delivery is a result, not an error. Only a few tests can run at a time.
+    Further tests fail with 429.
     """
     with access.read() as session:
         row = feeds.require_feed(session, tenant_id=access.tenant_id, slug=feed)
@@ -296,7 +297,7 @@ def test_feed(request: Request, access: Tests, feed: _Name) -> FeedTestResult:
 def pause_feed(access: Changes, feed: _Name, body: FeedPause) -> FeedDetail:
     """Pause a feed.
 
-    Events are kept for a week meanwhile.
+    During the pause, Admit stores events for a week.
     """
     with access.change() as change:
         _require_match(change, access, feed)
@@ -310,7 +311,7 @@ def pause_feed(access: Changes, feed: _Name, body: FeedPause) -> FeedDetail:
 def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
     """Resume a feed from the last delivered event.
 
-    A failing feed retries at once.
+    If the feed was failing, Admit retries immediately.
     """
     with access.change() as change:
         _require_match(change, access, feed)
@@ -322,7 +323,7 @@ def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
 
 @router.post("/{feed}/replay", status_code=202, operation_id="replayFeed")
 def replay_feed(access: Changes, feed: _Name, body: FeedReplay) -> FeedDetail:
-    """Send the logged events of a period again, with the ids of the first delivery."""
+    """Send the logged events of a period again, with the same ids as in the first delivery."""
     now = utc_now()
     with access.change() as change:
         _require_match(change, access, feed)

@@ -1,4 +1,4 @@
-"""Grants of the caller, so that a program can check the rights of a token."""
+"""Grants of the caller. A program can read the permissions of its token here."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -25,7 +25,7 @@ class Grant(BaseModel):
     msp: str | None = Field(examples=["acme"], description="Slug of the MSP.")
     tenant: str | None = Field(description="Slug of the tenant.")
     tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the grant covers; null for all.")
-    tenant_slugs: list[str] | None = Field(description="Slugs of these tenants; null for all.")
+    tenant_slugs: list[str] | None = Field(description="Slugs of the tenants that the grant covers; null for all.")
     permissions: list[str] = Field(
         examples=[["endpoint.read", "tenant.read"]],
         description="Permissions, such as endpoint.read (docs/reference/permissions.md).",
@@ -41,9 +41,9 @@ class GrantList(BaseModel):
 
 @router.get("/grants", operation_id="listMyGrants")
 def list_grants(asked: Annotated[Caller, Depends(RequiresSelf())]) -> GrantList:
-    """List your grants: permissions by platform, MSP and tenant.
+    """List your grants, which are your permissions at the platform, MSPs and tenants.
 
-    The caller is a person or a token. Paths accept a slug or an id.
+    The caller is a person or a token. Paths of the API accept the slug or the id of an MSP or tenant.
     """
     grants = asked.principal.grants
     with session_scope(asked.grants_scope) as session:

@@ -21,7 +21,7 @@ from nac.models import UserGroup as UserGroupRow
 endpoint_group_router = NounRouter(
     prefix="/tenants/{tenant}/endpoint-groups",
     tag="endpoint groups",
-    description="Groups of devices for policies, chosen by people or by a rule.",
+    description="Groups of devices for policies. People or a rule choose the members.",
 )
 user_group_router = NounRouter(
     prefix="/tenants/{tenant}/user-groups", tag="user groups", description="Groups of users for policies."
@@ -96,7 +96,7 @@ def list_endpoint_groups(
 
 @endpoint_group_router.post("", status_code=201, operation_id="createEndpointGroup")
 def create_endpoint_group(access: ChangesEndpoints, body: EndpointGroupInput) -> EndpointGroup:
-    """Create a group of endpoints, chosen by people or by a rule."""
+    """Create a group of endpoints, whose members people or a rule choose."""
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "name": body.name}
     with access.change() as change:
         row = ENDPOINT_GROUPS.create(change.session, **who)
@@ -118,8 +118,8 @@ def get_endpoint_group(access: ReadsEndpoints, group: _Key) -> EndpointGroup:
 def update_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointGroupUpdate) -> EndpointGroup:
     """Update a group of endpoints.
 
-    Omitted fields stay unchanged. If the group has a rule, the worker evaluates all endpoints, and later each changed
-    endpoint.
+    Omitted fields stay unchanged. After a change of the rule, the worker evaluates all endpoints. Later, the worker
+    evaluates each changed endpoint.
     """
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
     with access.change() as change:
@@ -135,7 +135,7 @@ def update_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointG
 def delete_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
     """Delete a group of endpoints.
 
-    The members of the group stay. A group in a policy cannot be deleted.
+    The members of the group are not deleted. You cannot delete a group that a policy uses.
     """
     with access.change() as change:
         name = _require_group_match(change, access, group).name
@@ -208,7 +208,7 @@ def update_user_group(access: ChangesUsers, group: _Key, body: UserGroupUpdate) 
 def delete_user_group(access: ChangesUsers, group: _Key) -> None:
     """Delete a group of users.
 
-    The members of the group stay. A group in a policy cannot be deleted.
+    The members of the group are not deleted. You cannot delete a group that a policy uses.
     """
     with access.change() as change:
         row = USER_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=group, lock=True)

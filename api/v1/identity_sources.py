@@ -100,8 +100,8 @@ class IdentitySourceUpdate(Input):
     )
     secret: Omittable[_Secret] = Field(
         None,
-        description="Password of bind_dn, or client secret. Required again if the change sends the secret to "
-        "another server.",
+        description="Password of bind_dn, or client secret. You must send the secret again if the change sends the "
+        "secret to another server.",
     )
     position: Omittable[_Position] = Field(None, description="Position in the query order, from 0.")
     enabled: Omittable[bool] = Field(None, description="Whether Admit queries the source.")
@@ -114,7 +114,7 @@ class IdentitySourceTest(Input):
 
 class IdentitySourceTestResult(BaseModel):
     verified: bool = Field(description="Whether the password is correct.")
-    reason: str = Field(description='Reason as in the authentication log; "" if the password is correct.')
+    reason: str = Field(description='Reason code as in the authentication log; "" if the password is correct.')
     detail: str = Field(description='Explanation in one sentence; "" if none.')
     advice: str = Field(examples=["Check the password of the account."], description='What to do; "" if nothing.')
     name: str = Field(description='Name as the source spells it; "" if the user is unknown.')
@@ -129,7 +129,7 @@ def list_sources(
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     kind: Annotated[_Kind | None, Query(description="Kind.")] = None,
-    enabled: Annotated[bool | None, Query(description="Whether the sources are queried.")] = None,
+    enabled: Annotated[bool | None, Query(description="Whether Admit queries the source.")] = None,
 ) -> Page[IdentitySource]:
     """List identity sources, in query order by default.
 
@@ -198,9 +198,8 @@ def delete_source(access: Changes, source: _Source) -> None:
 def test_source(access: Tests, source: _Source, body: IdentitySourceTest) -> IdentitySourceTestResult:
     """Test an identity source with a user, as in a login.
 
-    The API process runs the test. The cell may use another network route to the source. The audit log records the
-    test without the password. A few tests
-    can run at a time (429).
+    The API process runs the test. A cell can reach the source by another network route, with another result. The audit
+    log records the test without the password. Only a few tests can run at a time. Further tests fail with 429.
     """
     with limit_server_tests(access.tenant_id):
         with access.noted() as session:

@@ -44,8 +44,11 @@ _IMPORT_BODY = accept_body(most_bytes=16 * 1024 * 1024, media_type="application/
 class ImportedRow(BaseModel):
     line: int = Field(description="Line number, from 1.")
     noun: service.ImportNoun = Field(description="Kind of row.")
-    name: str = Field(description="Name in the row.")
-    action: RowAction = Field(description="Action. `same`: already as in the file. `keep`: exists and stays unchanged.")
+    name: str = Field(description="Name of the item in the row.")
+    action: RowAction = Field(
+        description="Action. If `same`, the existing item is as in the file. If `keep`, the existing item stays "
+        "unchanged."
+    )
 
 
 class ImportNote(BaseModel):
@@ -57,14 +60,14 @@ class ImportNote(BaseModel):
 
 class ImportMistake(BaseModel):
     line: int = Field(description="Line number, from 1.")
-    field: str = Field(examples=["mac"], description='Field; "" for the whole row.')
+    field: str = Field(examples=["mac"], description='Name of the field with the error; "" for the whole row.')
     detail: str = Field(description='Explanation in one sentence; "" if none.')
     remedy: str = Field(description='What to do; "" if nothing.')
 
 
 class ImportReport(BaseModel):
     stored: bool = Field(description="Whether the rows were stored; false for a dry run.")
-    counts: dict[str, Any] = Field(description="Number of rows by noun and action, and names of new groups.")
+    counts: dict[str, Any] = Field(description="Number of rows by kind of item and action, and names of new groups.")
     rows: list[ImportedRow] = Field(description="First 1,000 rows.")
     rows_in_all: int = Field(description="Total number of rows, including rows that are not listed.")
     notes: list[ImportNote] = Field(description="Notes about skipped content.")
@@ -104,11 +107,13 @@ def import_file(
     format: Annotated[FormatName, Query(description="Format of the file.")],  # noqa: A002 -- a query name
     options: Annotated[ImportOptions, Depends()],
     content: Annotated[bytes, Depends(_read_body)],
-    dry_run: Annotated[bool, Query(description="Whether to report the result for each line without changes.")] = False,
+    dry_run: Annotated[
+        bool, Query(description="Whether to only report the result for each line, without changing anything.")
+    ] = False,
 ) -> ImportReport | Job:
     """Import a file.
 
-    If a line is invalid, nothing is stored, unless `wrong` skips such lines.
+    If a line is invalid, Admit stores nothing, unless `wrong` is `leave-out`.
 
     A dry run of more than 1,000 rows becomes a job, whose result is the report. A file with NASes or users also
     requires the permissions to change NASes or users.

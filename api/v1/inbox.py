@@ -1,4 +1,4 @@
-"""Inbox: discovered endpoints, and the classification of endpoints."""
+"""Routes of the inbox, which list and classify discovered endpoints."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -40,7 +40,7 @@ class DiscoveredEndpoint(BaseModel):
     vendor: str = Field(description='Vendor; "" if unknown.')
     profile: str = Field(description='Device profile, such as printer; "" if unknown.')
     profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set the profile.")
-    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    site: str | None = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
     port: str = Field(examples=["Acme-Guest"], description='SSID, or port of the NAS; "" if unknown.')
     method: str = Field(
         examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
@@ -48,13 +48,13 @@ class DiscoveredEndpoint(BaseModel):
     permitted: bool | None = Field(
         description="Whether the last request was admitted; null if only accounting reported the device."
     )
-    times: int = Field(description="Number of sightings.")
+    times: int = Field(description="Number of times that Admit saw the device.")
     first_seen_at: datetime | None = Field(description="Time of the first sighting; null if never seen.")
     last_seen_at: datetime | None = Field(description="Time when Admit last saw the device; null if never.")
 
 
 class Classification(Input):
-    """Endpoints of the inbox to classify: by address, or by the other fields."""
+    """Selection of endpoints in the inbox to classify, by MAC address or by the other fields."""
 
     model_config = body_example({"action": "approve", "macs": ["00:00:5e:00:53:01"], "groups": ["printers"]})
 
@@ -75,10 +75,10 @@ class Classification(Input):
     allow_random: bool = Field(
         False, description="Whether to accept random MAC addresses, which change with the network."
     )
-    dry_run: bool = Field(False, description="Whether to return the result without changes.")
+    dry_run: bool = Field(False, description="Whether to only return the result, without changing anything.")
 
     def filter(self) -> EndpointCriteria:
-        """Return the filter. Raises InvalidInput if no field narrows the selection."""
+        """Return the filter for the selected endpoints. Raises InvalidInput if no field limits the selection."""
         names = {"macs", "vendor", "profile", "text", "site", "seen_since", "random"}
         fields = self.model_dump(include=names)
         endpoint_filter = EndpointCriteria(**(fields | {"macs": tuple(self.macs)}))
@@ -114,7 +114,7 @@ def list_inbox(
 
 @router.post("/classify", operation_id="classifyEndpoints")
 def classify(access: Changes, body: Classification) -> ClassificationResult:
-    """Approve, block or ignore devices of the inbox: all or none."""
+    """Approve, block or ignore devices of the inbox. Admit changes all selected devices or none."""
     with access.change() as change, body_references(mac="macs"):
         rows = inbox.classify_endpoints(
             change.session,

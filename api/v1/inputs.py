@@ -34,9 +34,9 @@ PermissionNames = Annotated[list[Annotated[str, Field(max_length=100)]], Field(m
 
 
 class _NotNull:
-    """Removes null from the values of an optional field.
+    """Removes null from the accepted values of an optional field.
 
-    The default of the field, None, is not validated.
+    Pydantic does not validate the field's default (None), so you can omit the field.
     """
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401 -- a type
@@ -83,7 +83,7 @@ class Input(BaseModel):
 def body_example(value: Any) -> ConfigDict:  # noqa: ANN401 -- JSON
     """Return a model configuration with an example of the whole body.
 
-    Use the example if the examples of the fields do not fit together.
+    Use this function if the examples of the single fields do not fit together.
     """
     example: JsonDict = {"": {"value": value}}
     return ConfigDict(json_schema_extra={BODY_EXAMPLES: example})
@@ -99,7 +99,7 @@ def body_examples(*examples: tuple[str, str, Any]) -> ConfigDict:
 def body_references(**fields: str) -> Iterator[None]:
     """Report unknown references in a body as invalid input (422) instead of 404.
 
-    `fields` maps a field in an error of the service to the field of the body, if their names differ.
+    `fields` maps the name of a field in a service's error to the name of the field in the body, if these names differ.
     """
     try:
         yield

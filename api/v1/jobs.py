@@ -46,7 +46,7 @@ class Job(ObservedModel):
     title: str = Field(description="Title.")
     state: State = Field(description="State.")
     is_cancelled: bool = Field(description="Whether the job is cancelled. A running job stops at the next step.")
-    done: int = Field(description="Completed part of `total`.")
+    done: int = Field(description="Completed amount of work, out of `total`.")
     total: int = Field(description="Total amount of work; 0 if unknown.")
     result: dict[str, Any] | None = Field(description="Result; null until the job is done.")
     problem: dict[str, Any] | None = Field(
@@ -65,7 +65,7 @@ class Job(ObservedModel):
 
 
 def build_job(row: JobRow, held: Collection[Permission]) -> Job:
-    """Return the job as a caller with these permissions sees it."""
+    """Return the job without the parts that the caller's permissions (`held`) do not cover."""
     result, problem = row.result, row.problem
     if not _may_read(row, held):
         result = None
@@ -96,7 +96,7 @@ def _may_read(row: JobRow, held: Collection[Permission]) -> bool:
 
 
 def respond_accepted(access: Access, response: Response, row: JobRow) -> Job:
-    """Answer 202 with the location of a new job."""
+    """Set status 202 and the location of a new job, and return the job."""
     place = access.asked.request.url.path.split("/")[:4]
     response.status_code = 202
     response.headers["Location"] = "/".join((*place[: 3 if place[2] == "platform" else 4], "jobs", str(row.id)))
@@ -115,8 +115,8 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     ) -> Page[Job]:
         """List jobs.
 
-        Admit deletes jobs 30 days after the end of the job. Each result in the list requires the permissions that the
-        job itself requires.
+        Admit deletes a job 30 days after the job ends. The list contains the result of a job only if you have the
+        permissions for this result.
         """
         with access.read() as session:
             page = jobs.search_jobs(session, owner=access.owner, states=state or (), kind=kind or "", span=paging.span)

@@ -1,4 +1,4 @@
-"""Keys of lists by time or number, common filters, and pages of logs."""
+"""Keys of lists that are ordered by time or number, common filters, and pages of logs."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -59,16 +59,16 @@ def format_moment_key(at: datetime, row: int) -> str:
 class LogPage(Page[Item]):
     """A page of a log.
 
-    The search has a time limit: a page can have fewer items than `limit`, or none, and still have a `next`.
+    The search has a time limit. So a page can have fewer items than `limit`, or no items, and still have a `next`.
     """
 
     searched_to: datetime | None = Field(
-        description="Time back to which Admit searched the log; null if it searched the whole log."
+        description="Time back to which Admit searched the log; null if Admit searched the whole log."
     )
 
 
 class LogRange(TypedDict):
-    """Part of a log to search for a page, for nac.sessions.log_search."""
+    """Part of a log that nac.sessions.log_search searches for one page."""
 
     before: LogKey | None
     until: datetime | None

@@ -1,4 +1,4 @@
-"""The signed-in person: account, permissions and browsers."""
+"""Routes about the signed-in person's account, permissions and browsers."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -34,7 +34,8 @@ class MyAccount(BaseModel):
     is_own: bool = Field(description="Whether the account has its own password or passkey.")
     expires_at: datetime = Field(description="Expiry time.")
     csrf_token: str = Field(
-        examples=["q83vEjRWeJASNFZ4kBI0Vg"], description="Token for the header Admit-CSRF of changes by cookie."
+        examples=["q83vEjRWeJASNFZ4kBI0Vg"],
+        description="CSRF token. Changes that use the sign-in cookie must send the token in the header Admit-CSRF.",
     )
 
 
@@ -49,7 +50,7 @@ class MySession(BaseModel):
     from_address: str | None = Field(description="IP address of the browser.")
     user_agent: str = Field(description="User-Agent of the browser.")
     created_at: datetime = Field(description="Creation time.")
-    last_seen_at: datetime = Field(description="Time of the last request; null if never.")
+    last_seen_at: datetime = Field(description="Time of the last request.")
 
 
 class MyPlace(BaseModel):

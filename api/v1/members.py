@@ -36,7 +36,7 @@ class Member(ObservedModel):
     created_at: datetime = Field(description="Creation time.")
 
     def observed_fields(self) -> set[str]:
-        """Return the observed fields. A person sets `disabled`; all other statuses are observed."""
+        """Return the fields that Admit updates. A person sets the status `disabled`. Admit sets all other statuses."""
         return {"name"} if self.status == "disabled" else {"name", "status"}
 
 
@@ -47,7 +47,7 @@ class MemberUpdate(Input):
     tenants: list[Slug] | None = Field(
         None,
         max_length=1_000,
-        description="Slugs of the MSP's tenants that the role covers; null for all, including future ones.",
+        description="Slugs of the MSP's tenants that the role covers; null for all, including future tenants.",
     )
 
 
@@ -56,7 +56,9 @@ class MemberInput(MemberUpdate):
 
     email: str = Field(max_length=255, examples=["ann@example.com"], description="E-mail address.")
     invite: bool = Field(
-        True, description="Whether to mail the sign-in address, or a link to set a password for a new account."
+        True,
+        description="Whether to mail the address of the sign-in page. A new account gets a link to set a password "
+        "instead.",
     )
 
 
@@ -89,7 +91,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def add_member(access: Annotated[Access, manage], body: MemberInput) -> Member:
         """Add a member.
 
-        You need each permission of the role. The response does not reveal whether the address has an account.
+        You must have each permission of the role. The response does not reveal whether the address has an account.
         """
         with access.change() as change:
             fields = body.model_dump(exclude={"invite"})
@@ -142,7 +144,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def remove_member(access: Annotated[Access, manage], member_id: _MemberId) -> None:
         """Remove a member.
 
-        The person's account and other memberships stay.
+        Admit does not delete the person's account and other memberships.
         """
         with access.change() as change:
             _require_match(change, access, member_id)

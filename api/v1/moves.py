@@ -26,7 +26,7 @@ _IgnoreSilentCell = Annotated[
     bool,
     Query(
         description=(
-            "Whether to switch although the old cell does not report. The old cell answers requests until"
+            "Whether to switch although the old cell does not report. The old cell responds to RADIUS requests until"
             " its radiusd stops."
         )
     ),
@@ -38,34 +38,37 @@ ReadsOwn = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
 
 
 class MovePlace(BaseModel):
-    """RADIUS address and ports of a tenant."""
+    """RADIUS address and ports of a tenant in the old or new cell."""
 
     address: str = Field(
-        description="Address of the cell, or of the platform if the cell has none.", examples=["radius.example"]
+        description="Address of the cell, or of the platform if the cell has no address.", examples=["radius.example"]
     )
     auth_port: int = Field(description="UDP port for authentication.")
     acct_port: int = Field(description="UDP port for accounting.")
 
 
 class TenantMove(BaseModel):
-    """A move of a tenant, with the changes at NASes. The secrets of the NASes do not change."""
+    """A move of a tenant to another cell, with the necessary changes at NASes.
+
+    The secrets of the NASes do not change.
+    """
 
     state: str = Field(
-        description="State. `prepared`: the new cell does not answer yet. `switched`: the old cell no longer answers.",
+        description="State. `prepared`: only the old cell responds. `switched`: only the new cell responds.",
         json_schema_extra={"enum": list(get_args(MoveState))},
     )
     before: MovePlace | None = Field(description="Old address and ports; null if the move is over.")
     after: MovePlace | None = Field(description="New address and ports; null if the move is over.")
-    told: str = Field(description="What to do at NASes now.")
+    told: str = Field(description="What to change in the configuration of NASes now.")
     created_at: datetime = Field(description="Creation time.")
-    switched_at: datetime | None = Field(description="Time of the switch.")
+    switched_at: datetime | None = Field(description="Time of the switch to the new cell.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
 
 
 class Move(TenantMove, ObservedModel):
     from_cell: str = Field(examples=["cell-1"], description="Name of the old cell.")
     to_cell: str = Field(examples=["cell-2"], description="Name of the new cell.")
-    ready: bool = Field(description="Whether the move can be switched or finished.")
+    ready: bool = Field(description="Whether you can switch or finish the move now.")
 
     def observed_fields(self) -> set[str]:
         return {"ready"}
@@ -77,7 +80,7 @@ class MoveInput(Input):
 
 @router.get("/tenants/{tenant}/move", operation_id="getTenantMove")
 def get_own_move(access: ReadsOwn) -> TenantMove:
-    """Get the last move of a tenant, and what to change at NASes."""
+    """Get the last move of a tenant between cells, and what to change at NASes."""
     with access.read() as session:
         # Both cells must be visible.
         enter_platform(session, tenant_id=access.tenant_id)
@@ -87,7 +90,7 @@ def get_own_move(access: ReadsOwn) -> TenantMove:
 
 @router.get(_MOVE_PATH, operation_id="getMove")
 def get_move(access: Reads, tenant: _Tenant) -> Move:
-    """Get the last move of a tenant."""
+    """Get the last move of a tenant between cells."""
     with access.read() as session:
         tenant_id = _enter_named_tenant(session, access)
         return access.shown(_build_move(access, moves.require_move(session, tenant_id=tenant_id)))
@@ -95,9 +98,9 @@ def get_move(access: Reads, tenant: _Tenant) -> Move:
 
 @router.post(_MOVE_PATH, status_code=201, operation_id="prepareMove")
 def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: MoveInput) -> Move:
-    """Prepare a move: reserve and configure a free slot of the new cell.
+    """Prepare a move, which reserves and configures a free port pair (slot) of the new cell.
 
-    The slot has the tenant's secret. Nothing changes for the tenant's NASes yet.
+    The port pair gets the tenant's RADIUS secret. Nothing changes for the tenant's NASes yet.
     """
     with access.change() as change:
         sealer = get_signing(request).sealer
@@ -120,7 +123,8 @@ def switch_move(
 ) -> Move:
     """Switch a tenant to the new cell.
 
-    The old cell stops answering. `?wait=live` waits until the new cell answers.
+    The old cell stops responding to the tenant's NASes. `?wait=live` waits until the new cell responds, 5 seconds at
+    most.
     """
     with access.change() as change:
         sealer = get_signing(request).sealer
@@ -134,7 +138,7 @@ def switch_move(
 
 @router.post(f"{_MOVE_PATH}/finish", operation_id="finishMove")
 def finish_move(access: Manages, tenant: _Tenant) -> Move:
-    """Finish a move and return the old slot to the old cell."""
+    """Finish a move, so that the old cell can reuse the tenant's old port pair (slot)."""
     with access.change() as change:
         tenant_id = _enter_named_tenant(change.session, access)
         _require_match(change, access, tenant_id)
@@ -146,7 +150,7 @@ def finish_move(access: Manages, tenant: _Tenant) -> Move:
 def cancel_move(access: Manages, tenant: _Tenant) -> Move:
     """Cancel a move.
 
-    A switched tenant returns to the old cell at once.
+    A switched tenant returns to the old cell immediately.
     """
     with access.change() as change:
         tenant_id = _enter_named_tenant(change.session, access)

@@ -33,7 +33,7 @@ Manages = Annotated[Access, Depends(ChangesMsp(Permission.MSP_MANAGE, Effect.PLA
 
 class Msp(BaseModel):
     id: UUID = Field(description="Permanent id.")
-    slug: str = Field(description="Slug: a DNS label.")
+    slug: str = Field(description="Slug, which is a DNS label.")
     name: str = Field(description="Name.")
     status: _Status = Field(description="Status.")
     deletion_days: int = Field(description="Days within which a deleted tenant can be restored.")
@@ -41,7 +41,7 @@ class Msp(BaseModel):
 
 
 class MspInput(Input):
-    slug: Slug = Field(examples=["acme"], description="Slug: a DNS label.")
+    slug: Slug = Field(examples=["acme"], description="Slug, which is a DNS label.")
     name: Name = Field("", examples=["Acme Networks"], description="Name.")
 
 
@@ -121,8 +121,9 @@ def update_msp(access: Manages, body: MspUpdate) -> Msp:
 def suspend_msp(access: Suspends, body: MspSuspension) -> Msp:
     """Suspend an MSP.
 
-    Members and tokens of the MSP, and tokens that these members created, get 403 `msp-suspended`. Roll-outs of the MSP
-    stop. Members and networks of the MSP's tenants continue, unless you set `with_tenants` now or later.
+    Members and tokens of the MSP, and tokens that these members created, get 403 `msp-suspended`. Template roll-outs of
+    the MSP stop. Members of the MSP's tenants can still sign in, and the tenants' networks continue to work. To stop
+    the tenants too, set `with_tenants`, now or in a later request.
     """
     with access.change() as change:
         change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))
@@ -136,7 +137,7 @@ def suspend_msp(access: Suspends, body: MspSuspension) -> Msp:
 def resume_msp(access: Suspends) -> Msp:
     """Resume an MSP and the tenants that were suspended with the MSP.
 
-    Roll-outs of the MSP wait until you resume the roll-outs.
+    Template roll-outs of the MSP stay stopped until you resume the roll-outs.
     """
     with access.change() as change:
         change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))
@@ -149,8 +150,8 @@ def resume_msp(access: Suspends) -> Msp:
 def delete_msp(access: Deletes) -> None:
     """Delete an MSP and everything that the MSP owns.
 
-    Fails with 409 `msp-has-tenants` if the MSP has a tenant, including a deleted tenant that can be restored. Platform
-    operators keep the audit entries of the MSP.
+    This fails with 409 `msp-has-tenants` if the MSP has a tenant, or a deleted tenant that can be restored. Platform
+    operators can still read the audit entries of the MSP.
     """
     with access.change() as change:
         change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))

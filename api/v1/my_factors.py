@@ -27,7 +27,7 @@ _SignInFlow = Annotated[SignInFlow, Depends(open_sign_in_flow)]
 
 
 class PasswordConfirmation(Input):
-    password: Password = Field(description="Password; never returned.")
+    password: Password = Field(description="Your password, which no response contains.")
 
 
 class TotpSecret(BaseModel):
@@ -42,22 +42,20 @@ class TotpCode(Input):
 class Passkey(BaseModel):
     id: UUID = Field(description="Permanent id.")
     name: str = Field(description="Name.")
-    backed_up: bool = Field(
-        description="Whether the passkey is backed up, so that the passkey survives the loss of the device."
-    )
+    backed_up: bool = Field(description="Whether the passkey has a backup, and so survives the loss of the device.")
     created_at: datetime = Field(description="Creation time.")
     last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
 
 
 class PasskeyInput(Input):
-    challenge: Challenge = Field(description="Challenge of the previous response; valid for five minutes.")
+    challenge: Challenge = Field(description="Challenge from the previous response, valid for five minutes.")
     credential: Credential = Field(description="Response of navigator.credentials, from toJSON().")
     name: Name = Field(description="Name.")
 
 
 class RecoveryCodes(BaseModel):
     codes: list[str] = Field(
-        examples=[["k3m9-pq7r-2xw4"]], description="Recovery codes for one use each, only in this response."
+        examples=[["k3m9-pq7r-2xw4"]], description="Recovery codes, only in this response. Each code works once."
     )
 
 
@@ -69,7 +67,7 @@ def confirm_by_password(me: _OwnAccount, desk: _SignInFlow, body: PasswordConfir
 
 @router.post("/me/confirmation/passkey/options", operation_id="startPasskeyConfirmation")
 def ask_for_confirmation_by_passkey(me: _OwnAccount, desk: _SignInFlow) -> PasskeyOptions:
-    """Get the options for confirming your identity with a passkey."""
+    """Get the options and the challenge for confirming your identity with a passkey."""
     options, challenge = desk.create_confirmation_challenge(me.signed_in)
     return PasskeyOptions(options=options, challenge=challenge)
 
@@ -96,7 +94,7 @@ def begin_my_totp(me: _OwnAccount, desk: _SignInFlow) -> TotpSecret:
 def confirm_my_totp(me: _OwnAccount, desk: _SignInFlow, body: TotpCode) -> None:
     """Confirm the first code of an authenticator app.
 
-    From now on, a password alone does not sign you in. Other browsers are signed out.
+    From now on, a sign-in with a password also needs a second factor. Other browsers are signed out.
     """
     desk.count_confirmation(me.signed_in)
     with me.account() as (session, person):

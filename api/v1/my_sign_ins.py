@@ -16,7 +16,7 @@ router = NounRouter(tag="my-sign-ins", description="Your sign-ins and failed att
 
 
 class SignInAttempt(BaseModel):
-    at: datetime = Field(description="Time; of several failed attempts, the last.")
+    at: datetime = Field(description="Time of the sign-in, or of the last failed attempt in the group.")
     outcome: Literal["signed-in", "failed"] = Field(description="Outcome.")
     attempts: int = Field(
         description="Number of attempts. Failed attempts are grouped by hour, reason and source.", examples=[3]

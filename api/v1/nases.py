@@ -48,7 +48,8 @@ class NasSigning(BaseModel):
         description="Time of the last request without Message-Authenticator; null if none."
     )
     signs_since: datetime | None = Field(
-        description="Time since when all requests have Message-Authenticator; null if none."
+        description="Time since which every request had Message-Authenticator; null if the last request had no "
+        "Message-Authenticator."
     )
     last_signed_at: datetime | None = Field(
         description="Time of the last request with Message-Authenticator; null if none."
@@ -62,7 +63,7 @@ class NasSigning(BaseModel):
 class Nas(BaseModel):
     id: UUID = Field(description="Permanent id.")
     name: str = Field(description="Name.")
-    site: str = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
+    site: str = Field(description="Slug of the site.")
     identifier: str | None = Field(
         description="NAS-Identifier in requests of the NAS; null to identify the NAS only by source address."
     )
@@ -87,7 +88,7 @@ class Nas(BaseModel):
     )
     mab_by_name: bool = Field(
         description="Whether User-Name identifies the device in MAB requests without Calling-Station-Id "
-        "and Service-Type. Only safe if users cannot type a name."
+        "and Service-Type. This is safe only if users cannot type a name."
     )
     signing: NasSigning | None = Field(
         description="Use of Message-Authenticator; null if the NAS must always send Message-Authenticator, or sent "
@@ -100,7 +101,7 @@ class NasDetail(Nas, ObservedModel):
     notes: list[str] = Field(description="Notes, such as results in the site's policy that the NAS does not support.")
 
     def observed_fields(self) -> set[str]:
-        """Return the observed fields, which depend on the site's policy and on requests."""
+        """Return the fields that Admit computes from the site's policy and from requests of the NAS."""
         return {"notes", "signing"}
 
 
@@ -152,7 +153,7 @@ class NasInput(Input):
     mab_by_name: bool = Field(
         False,
         description="Whether User-Name identifies the device in MAB requests without Calling-Station-Id "
-        "and Service-Type. Only safe if users cannot type a name.",
+        "and Service-Type. This is safe only if users cannot type a name.",
     )
 
 
@@ -190,16 +191,16 @@ class NasUpdate(Input):
     mab_by_name: Omittable[bool] = Field(
         None,
         description="Whether User-Name identifies the device in MAB requests without Calling-Station-Id "
-        "and Service-Type. Only safe if users cannot type a name.",
+        "and Service-Type. This is safe only if users cannot type a name.",
     )
 
 
 class Vendor(BaseModel):
     name: str = Field(description="Name of the vendor.")
     title: str = Field(description="Title.")
-    aliases: list[str] = Field(description="Accepted values of `vendor`.")
-    sends: dict[str, list[str]] = Field(description="RADIUS attributes by result.")
-    cannot: dict[str, str] = Field(description="Unsupported results by name, with the reason of each result.")
+    aliases: list[str] = Field(description="Other names that `vendor` accepts for this vendor.")
+    sends: dict[str, list[str]] = Field(description="RADIUS attributes that Admit sends for each result of a policy.")
+    cannot: dict[str, str] = Field(description="Results that the vendor does not support, by name, with the reason.")
 
 
 class VendorList(BaseModel):
@@ -250,7 +251,7 @@ def create_nas(access: Changes, body: NasInput) -> NasDetail:
 
 @router.get("/vendors", operation_id="listVendors")
 def list_vendors(access: Reads) -> VendorList:
-    """List vendors, with the RADIUS attributes for each result and their limits."""
+    """List vendors, with the RADIUS attributes for each result and the unsupported results."""
     return VendorList(items=[_build_vendor(vendor) for vendor in all_vendors().values()])
 
 

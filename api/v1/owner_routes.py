@@ -1,4 +1,4 @@
-"""Routes that exist for the platform, MSPs and tenants."""
+"""Paths and permissions of operations that exist for the platform, for MSPs and for tenants."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -26,9 +26,9 @@ class OwnerRoutes(NamedTuple):
 def list_tenant_and_msp_routes(
     read: Permission, manage: Permission, effect: Effect, *more: Effect, takes_everything: bool = False
 ) -> Iterator[OwnerRoutes]:
-    """Yield the routes of tenants and MSPs.
+    """Yield path, noun and permissions of an operation that exists for tenants and MSPs.
 
-    With `takes_everything`, changes require every permission of the level.
+    With `takes_everything`, a change requires every permission of the level (tenant or MSP).
     """
     for reads, manages, prefix, noun in (
         (ReadsTenant, ChangesTenant, "/tenants/{tenant}", "Tenant"),

@@ -1,6 +1,7 @@
-"""Pages by key: a list continues after the last returned row, regardless of changes in between.
+"""Pages of lists. The next page starts after the key of the last returned row, even if rows change in between.
 
-`next` is an opaque cursor: a key, with the order if the list has several.
+`next` is an opaque cursor, which contains the key. If the list has several sort orders, the cursor also contains the
+order.
 """
 
 import base64
@@ -45,7 +46,7 @@ class Paging:
         self._after = after
 
     def after(self) -> str:
-        """Return the key after which the page begins; "" for the first page. Raises InvalidInput."""
+        """Return the key of the last row before the page; "" for the first page. Raises InvalidInput."""
         key = self._read() if self._after else ""
         if not isinstance(key, str) or bool(key) != bool(self._after) or (key and not key.isprintable()):
             raise build_invalid_place()
@@ -60,7 +61,7 @@ class Paging:
         key: Callable[[Row], str],
         item: Callable[[Row], Item],
     ) -> "Page[Item]":
-        """Return a page of rows that were read with `limit` + 1."""
+        """Return a page of the rows. The caller read one row more than `limit` to detect the next page."""
         page_rows = rows[: self.limit]
         behind = key(page_rows[-1]) if len(rows) > self.limit else None
         return Page(items=[item(row) for row in page_rows], next=self.cursor(behind) if behind else None)
@@ -73,7 +74,7 @@ class Paging:
 
 
 class SortedPaging(Paging):
-    """Dependency with `limit`, `after` and `sort`. A cursor is valid only for one order."""
+    """Dependency with `limit`, `after` and `sort`. A cursor is valid only for one sort order."""
 
     def __init__(self, limit: int, after: str, sort: str) -> None:
         super().__init__(limit, after)
@@ -92,7 +93,7 @@ class SortedPaging(Paging):
                 return key
             case [str(sort), _] if sort.isprintable():
                 raise InvalidInput(
-                    f"The cursor belongs to the sort order {sort[:50]!r}, not {self.sort!r}.",
+                    f"The cursor in `after` belongs to the sort order {sort[:50]!r}, not {self.sort!r}.",
                     place="after",
                     remedy="Start again without `after`, or use the previous `sort`.",
                 )
@@ -109,7 +110,10 @@ class OrderedPaging(SortedPaging):
 
     @property
     def span(self) -> PageSpan:
-        """Return the span to read: one row more than the page, to detect the next page. Raises InvalidInput."""
+        """Return the span to read. The span has one row more than the page, to detect the next page.
+
+        Raises InvalidInput.
+        """
         return PageSpan(self._order, self.limit + 1, self._key())
 
     def ordered(
@@ -149,7 +153,10 @@ def require_paging(orders: SortOrders) -> Callable[..., Awaitable[OrderedPaging]
 
 
 def require_time_paging(name: str, *, newest_first: bool = True) -> Callable[..., Awaitable[SortedPaging]]:
-    """Return a dependency for a list by time, in both directions, which parses its own keys."""
+    """Return a dependency for a list that is sorted by time, in both directions.
+
+    The list parses the keys of cursors itself.
+    """
     default = DESCENDING_PREFIX + name if newest_first else name
 
     async def paging(limit: _Limit = 100, after: _After = "", sort: str = default) -> SortedPaging:
@@ -162,7 +169,7 @@ Dependency = TypeVar("Dependency", bound=Callable[..., Awaitable[SortedPaging]])
 
 
 def _annotate_sort(paging: Dependency, names: Sequence[str], default: str) -> Dependency:
-    """Set the type of `sort`, which depends on the list."""
+    """Set the type of the parameter `sort`, because each list has other sort orders."""
     paging.__annotations__["sort"] = build_sort_parameter(names, default)
     return paging
 

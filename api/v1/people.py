@@ -1,6 +1,6 @@
 """Accounts of the platform's people.
 
-People manage their own account at /v1/me. Memberships define the permissions of people.
+People manage their own account at /v1/me. Memberships determine which permissions a person has.
 """
 
 from datetime import datetime
@@ -61,15 +61,17 @@ class PersonSession(BaseModel):
         examples=[["password", "totp"]],
         description="Factors of the sign-in: password, totp, passkey, recovery-code, sign-on.",
     )
-    by_provider: bool = Field(description="Whether the sign-in used the provider of an MSP or tenant.")
+    by_provider: bool = Field(
+        description="Whether the person signed in with the single sign-on provider of an MSP or tenant."
+    )
     from_address: str | None = Field(description="IP address of the browser.")
     user_agent: str = Field(description="User-Agent of the browser.")
     created_at: datetime = Field(description="Creation time.")
-    last_seen_at: datetime = Field(description="Time of the last request; null if never.")
+    last_seen_at: datetime = Field(description="Time of the last request.")
 
 
 class PersonMembership(BaseModel):
-    """A membership. Without MSP and tenant, the membership belongs to the platform."""
+    """A membership of a person in a tenant or MSP. Without tenant and MSP, the membership belongs to the platform."""
 
     id: UUID = Field(description="Permanent id.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
@@ -85,7 +87,7 @@ class PersonDetail(Person, ObservedModel):
     memberships: list[PersonMembership] = Field(description="Memberships, with roles.")
 
     def observed_fields(self) -> set[str]:
-        """Return the observed fields: sign-ins are not settings."""
+        """Return `sessions`, because sign-ins change without an action by an operator."""
         return {"sessions"}
 
 
@@ -99,7 +101,7 @@ class PersonUpdate(Input):
 
 
 class PasswordLinkInput(Input):
-    mail: bool = Field(True, description="Whether to mail the link; false to return it in this response.")
+    mail: bool = Field(True, description="Whether to mail the link; false to return the link in this response.")
 
 
 class PasswordLink(BaseModel):
@@ -125,7 +127,7 @@ def list_people(
 def create_person(access: Manages, body: PersonInput) -> Person:
     """Create an account, or return the existing account of this address.
 
-    Create a password link to set the password, and a membership to give permissions.
+    Afterwards, create a password link to set the password, and a membership to give permissions.
     """
     with access.change() as change:
         row = people.create_person(change.session, actor=access.actor, email=body.email, name=body.name)
@@ -169,7 +171,7 @@ def end_person_sessions(access: Manages, person_id: _PersonId) -> None:
 def reset_person_factors(access: Manages, person_id: _PersonId) -> None:
     """Delete the second factors of a person who lost a factor.
 
-    The app, passkeys and recovery codes are deleted; the password stays. The person is signed out.
+    Admit deletes the authenticator app, passkeys and recovery codes, but not the password. The person is signed out.
     """
     with access.change() as change:
         account_admin.reset_factors(change.session, actor=access.actor, held=access.held, person_id=person_id)
@@ -180,7 +182,7 @@ def reset_person_factors(access: Manages, person_id: _PersonId) -> None:
 def create_password_link(access: Manages, person_id: _PersonId, body: PasswordLinkInput) -> PasswordLink:
     """Create a link to set a person's password, which works once.
 
-    Earlier links stop working. Requires every permission that the person has anywhere.
+    Earlier links stop working. You need every permission that the person has at any tenant, MSP or the platform.
     """
     with access.change() as change:
         _require_match(change, person_id)

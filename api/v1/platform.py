@@ -15,7 +15,9 @@ from nac.models import Cell
 from nac.tenancy.cells import service as cells
 from nac.tenancy.cells.cell_admin import CellStatus
 
-router = NounRouter(prefix="/platform", tag="platform", description="Status of the installation: cells and alarms.")
+router = NounRouter(
+    prefix="/platform", tag="platform", description="Status of the installation, with cells and alarms."
+)
 
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 
@@ -23,7 +25,7 @@ Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 class Alarm(BaseModel):
     code: str = Field(description="Stable code for programs.")
     detail: str = Field(description='Explanation in one sentence; "" if none.')
-    since: datetime | None = Field(description="Time since when the alarm is raised.")
+    since: datetime | None = Field(description="Time when the alarm was raised.")
     cell: str | None = Field(
         examples=["cell-1"], description="Name of the cell that raised the alarm; null for the platform."
     )
@@ -31,15 +33,19 @@ class Alarm(BaseModel):
 
 class PlatformCell(BaseModel):
     name: str = Field(description="Name.")
-    host: str = Field(examples=["cell-1.example.net"], description='Host of the agent; "" if the agent has left.')
+    host: str = Field(
+        examples=["cell-1.example.net"], description='Host on which the agent runs; "" if the agent was stopped.'
+    )
     status: str = Field(
         description="Status. A `draining` cell takes no new tenants.",
         json_schema_extra={"enum": [*get_args(CellStatus), "retired"]},
     )
-    silent: bool = Field(description="Whether the cell's agent did not report for a minute.")
+    silent: bool = Field(description="Whether the cell's agent has not reported for a minute.")
     heard_at: datetime | None = Field(description="Time of the last report.")
     current_at: datetime | None = Field(description="Time up to which all changes are in force in the cell.")
-    shipped_until: datetime | None = Field(description="Time up to which journal records are in the database.")
+    shipped_until: datetime | None = Field(
+        description="Time up to which the cell's journal records are in the database."
+    )
     radiusd_started_at: datetime | None = Field(description="Start time of radiusd.")
     counters: dict[str, int] = Field(
         description="Counters of radiusd and the agent since the start of the process, by name."

@@ -30,7 +30,9 @@ from nac.policies.replay_jobs import PUBLISH_JOB, is_publishing_slow
 from nac.policies.repository import ORDERS, VERSION_ORDERS
 
 router = NounRouter(
-    prefix="/tenants/{tenant}/policies", tag="policies", description="Policies with rules: drafts, versions and hits."
+    prefix="/tenants/{tenant}/policies",
+    tag="policies",
+    description="Policies with rules, as drafts and versions, and hits of the rules.",
 )
 
 PolicySlug = Annotated[
@@ -62,9 +64,12 @@ _DOCUMENT_BODY = {
 
 class Policy(BaseModel):
     id: UUID = Field(description="Permanent id.")
-    slug: str = Field(description="Slug: a DNS label.")
+    slug: str = Field(description="Slug, which is a DNS label.")
     name: str = Field(description="Name.")
-    published_version: int | None = Field(description="Number of the published version; null if everything is denied.")
+    published_version: int | None = Field(
+        description="Number of the published version; null if the policy denies everything because no version is "
+        "published."
+    )
     sites: list[str] = Field(
         examples=[["main"]],
         description="Slugs of the sites that use the policy. To assign the policy to a site, update the site.",
@@ -74,7 +79,7 @@ class Policy(BaseModel):
 class PolicyVersionSummary(BaseModel):
     version: int = Field(description="Number of the version.")
     status: Literal["draft", "published", "superseded"] = Field(
-        description="Status. `draft`: not in force. `superseded`: a former draft or published version."
+        description="Status. A `draft` is not in force. `superseded` means a former draft or published version."
     )
     comment: str = Field(description='Comment; "" if none.')
     created_at: datetime = Field(description="Creation time.")
@@ -85,14 +90,17 @@ class PolicyVersion(PolicyVersionSummary):
     document: dict[str, Any] = Field(description="Policy document (docs/reference/policy.schema.json).")
     written: str | None = Field(description="Original text, if the client sent the document as text.")
     replayed: dict[str, Any] | None = Field(
-        description="Result of the replay before publication, and who acknowledged the result; null without a replay."
+        description="Result of the replay before publication, and the actor who accepted the result; null without a "
+        "replay."
     )
 
 
 class RuleHits(BaseModel):
     rule: str = Field(description='Id of the rule; "" for the fallback.')
     name: str = Field(description="Name.")
-    kind: Literal["pinned-deny", "rule", "fallback"] = Field(description="Part of the document.")
+    kind: Literal["pinned-deny", "rule", "fallback"] = Field(
+        description="Part of the document that the hits belong to."
+    )
     hits_1d: int = Field(description="Number of hits in the last day (UTC).")
     hits_7d: int = Field(description="Number of hits in the last 7 days (UTC).")
     hits_30d: int = Field(description="Number of hits in the last 30 days (UTC).")
@@ -102,14 +110,14 @@ class RuleHits(BaseModel):
 
 
 class PolicyHits(BaseModel):
-    slug: str = Field(description="Slug: a DNS label.")
+    slug: str = Field(description="Slug, which is a DNS label.")
     version: int = Field(description="Number of the published version.")
     published_at: datetime | None = Field(description="Time of the last publication; null if never published.")
     rules: list[RuleHits] = Field(description="Rules.")
 
 
 class PolicyInput(Input):
-    slug: Slug = Field(examples=["office"], description="Slug: a DNS label.")
+    slug: Slug = Field(examples=["office"], description="Slug, which is a DNS label.")
     name: Name = Field("", description="Name.")
 
 
@@ -131,7 +139,7 @@ class PublicationInput(Input):
         max_length=64,
         pattern="^[0-9a-f]*$",
         examples=["9f86d081884c7d65"],
-        description='`digest` of the replay differences to accept; "" for none.',
+        description='`digest` of the replay whose differences you accept; "" if you accept no differences.',
     )
 
 
@@ -143,13 +151,14 @@ class PolicyRollback(Input):
 
 
 async def require_document_text(request: Request) -> bytes:
-    "Return the request body: a policy as written. Raises BodyTooLarge."
+    "Return the request body, which is the text of a policy document. Raises BodyTooLarge."
     text = await request.body()
     if not text.strip():
         raise InvalidInput("The request has no body.", place="body", remedy=_DOCUMENT_REMEDY)
     if len(text) > MAX_DOCUMENT_BYTES:
         raise BodyTooLarge(
-            f"The policy is larger than {MAX_DOCUMENT_BYTES} bytes.", remedy="Use groups instead of lists."
+            f"The document of the policy is larger than {MAX_DOCUMENT_BYTES} bytes.",
+            remedy="In conditions, use groups instead of long lists.",
         )
     return text
 
@@ -254,7 +263,7 @@ def save_draft(
     access: Changes,
     policy: PolicySlug,
     text: _DocumentText,
-    comment: Annotated[Comment, Query(description="What changed, and why.")] = "",
+    comment: Annotated[Comment, Query(description="Comment on the draft, such as what changed, and why.")] = "",
 ) -> PolicyVersion:
     """Save a draft.
 
@@ -298,15 +307,16 @@ def publish_policy(
 ) -> PolicyVersion | Job:
     """Publish the draft at every site of the policy.
 
-    Fails with 409 `policy-tests-failed` if a test of the policy fails; see `failed_tests`.
+    Publication fails with 409 `policy-tests-failed` if a test of the policy fails. The member `failed_tests` lists
+    these tests.
 
     If the tenant requires a replay, publication fails with 409 `unacknowledged-differences` if the draft changes
     recorded results. The `digest` of `replay` acknowledges these differences. If the replay takes long, a job publishes
-    the draft (202). The job can fail with this error too.
+    the draft (202). The job can fail with `unacknowledged-differences` too.
 
-    `If-Match` compares the policy at the time of the request. Set `version` to publish only the draft that you
-    reviewed. The `ETag` of the response belongs to the policy. With 202, the `ETag` belongs to the job: read the policy
-    again when the job is done.
+    `If-Match` compares the policy at the time of the request. To publish only the draft that you reviewed, set
+    `version`. The `ETag` of the response belongs to the policy. With 202, the `ETag` belongs to the job, so read the
+    policy again when the job is done.
     """
     with access.change() as change:
         _require_match(change, access, policy)
@@ -364,7 +374,7 @@ def get_hits(access: Reads, policy: PolicySlug) -> PolicyHits:
 def _require_match(change: Change, access: Access, slug: str) -> None:
     """Compare `If-Match` with the policy.
 
-    Locks the row only if needed, because a replay before publication can take a minute.
+    Without `If-Match`, the function does not lock the row, because a replay before publication can take a minute.
     """
     change.require_match(_get_policy(change.session, access, slug, lock=change.has_if_match))
 

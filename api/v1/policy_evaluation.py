@@ -48,7 +48,7 @@ class PolicyCheckInput(Input):
 
 
 class PolicyTestInput(Input):
-    """A document, or a version of a policy; the newest by default."""
+    """A policy document, or a version of a stored policy. The default is the newest version."""
 
     model_config = body_examples(("version", "A version of a policy", {"policy": "office", "version": 2}))
 
@@ -85,7 +85,8 @@ class PolicySimulationInput(Input):
     request: dict[str, Any] | None = Field(
         None,
         examples=[{"method": "mab", "mac": "00:00:5e:00:53:01", "nas.identifier": "switch-1"}],
-        description="Values by attribute, named as in conditions; attributes of the packet can have RADIUS names.",
+        description="Values by attribute. Attributes have the same names as in conditions; attributes of the packet "
+        "can also have RADIUS names.",
     )
     decision: str | None = Field(
         None, max_length=100, description="Id of a logged decision whose request is used instead of `request`."
@@ -96,7 +97,7 @@ class PolicySimulationInput(Input):
     policy: Slug | None = Field(
         None, description="Slug of the policy; null for the tenant's only policy, or the policy of the site."
     )
-    site: Slug | None = Field(None, description="Slug of the site; null for that of the NAS.")
+    site: Slug | None = Field(None, description="Slug of the site; null for the site of the NAS.")
     at: str | None = Field(
         None,
         max_length=40,
@@ -113,7 +114,8 @@ class PolicyReplayInput(PolicyTestInput):
     site: Slug | None = Field(None, description="Slug of the site; null for all sites that use the policy.")
     against: Literal["recorded", "published"] = Field(
         "recorded",
-        description="Baseline: recorded results (recorded), or results of the published policy (published).",
+        description="Baseline of the comparison, either recorded results (recorded) or results of the published "
+        "policy (published).",
     )
 
     def asked(self) -> ReplayOptions:
@@ -124,8 +126,8 @@ class PolicyReplayInput(PolicyTestInput):
 class PolicyAttribute(BaseModel):
     attribute: str = Field(description="Name of the attribute.")
     kind: str = Field(description="Kind.")
-    many: bool = Field(description="Whether a request can have several values.")
-    choices: list[str] = Field(description="Possible values; empty if the attribute has many values.")
+    many: bool = Field(description="Whether the attribute can have several values in a request.")
+    choices: list[str] = Field(description="Possible values; empty if the attribute has too many values to list.")
     operators: list[str] = Field(description="Operators for conditions.")
     meaning: str = Field(description="Meaning.")
 
@@ -198,8 +200,8 @@ def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySim
 
     Nothing is stored and no device is admitted.
 
-    Admit adds attributes that follow from the packet. Admit also adds stored data of the NAS, the endpoint (`mac`) and
-    the user (`user.name`). Attributes in the request take precedence.
+    Admit adds attributes that it derives from the attributes of the packet. Admit also adds stored data of the NAS, the
+    endpoint (`mac`) and the user (`user.name`). Values in `request` take precedence over values that Admit adds.
     """
     if (body.request is None) == (body.decision is None):
         raise InvalidInput("Exactly one of `request` and `decision` is required.", place="request")
@@ -239,8 +241,8 @@ def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySim
 def replay(access: Replays, response: Response, body: PolicyReplayInput) -> PolicyReplay | Job:
     """Replay recorded requests with a draft, and group the differences.
 
-    Requests without a policy decision, such as wrong passwords, are counted but not replayed. Many requests become a
-    job (202).
+    Requests without a policy decision, such as wrong passwords, are counted but not replayed. A replay of many requests
+    becomes a job (202).
     """
     replay_request = body.asked()
     with access.read() as session, body_references(slug="policy"):

@@ -20,7 +20,8 @@ class PolicyCheck(BaseModel):
     tests: int = Field(description="Number of tests.")
     fallback: Verdict = Field(description="Verdict of the fallback.")
     notes: list[PolicyMistake] = Field(
-        description="Results that some NAS vendors do not support: NASes of these vendors would reject the devices."
+        description="Results in the policy that some NAS vendors do not support. For NASes of these vendors, Admit "
+        "rejects the devices."
     )
 
 
@@ -43,7 +44,9 @@ class PolicyDecision(BaseModel):
         description="Whether the device is admitted. Monitor mode admits regardless of the verdict."
     )
     monitored: bool = Field(description="Whether monitor mode applied.")
-    monitored_by: str = Field(description='`rule` or `site`, whichever is in monitor mode; null or "" if neither is.')
+    monitored_by: str = Field(
+        description='`rule` or `site`, whichever is in monitor mode; "" if monitor mode did not apply.'
+    )
     rule: str = Field(description='Id of the rule; "" for the fallback.')
     reason: str = Field(description="Reason code.")
     vlan: str = Field(description='VLAN of the device; "" if none.')
@@ -60,14 +63,14 @@ class UnmetExpectation(BaseModel):
 class PolicyTestRun(BaseModel):
     name: str = Field(description="Name.")
     place: str = Field(description="Path of the test in the document.")
-    passed: bool = Field(description="Whether all results are as expected; null until the tests are done.")
+    passed: bool = Field(description="Whether all results are as expected.")
     unmet: list[UnmetExpectation] = Field(description="Results that differ from the expected results.")
     why: str = Field(description="Explanation in one sentence.")
     decision: PolicyDecision = Field(description="Decision.")
 
 
 class PolicyTestResult(BaseModel):
-    passed: bool = Field(description="Whether all results are as expected; null until the tests are done.")
+    passed: bool = Field(description="Whether all results are as expected.")
     tests: list[PolicyTestRun] = Field(description="Tests.")
 
 
@@ -100,7 +103,9 @@ class RecordedDecision(BaseModel):
     reason: str = Field(description="Reason code.")
     rule: str = Field(description='Name of the rule; "" for the fallback.')
     vlan: str = Field(description='VLAN of the device; "" if none.')
-    policy_version: int | None = Field(description="Number of the policy version that decided; 0 or null if none did.")
+    policy_version: int | None = Field(
+        description="Number of the policy version that decided; 0 or null if no version decided."
+    )
 
 
 class PolicySimulation(PolicyDecision):
@@ -110,9 +115,11 @@ class PolicySimulation(PolicyDecision):
     trace: list[TriedRule] = Field(description="Rules in order of evaluation.")
     policy: str = Field(description='Slug of the policy; "" for a document without a policy.')
     version: int | None = Field(description="Number of the version.")
-    site: str = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    site: str = Field(description='Slug of the site; "" if the site is unknown or deleted.')
     at: datetime = Field(description="Time of the decision.")
-    request: dict[str, list[Any]] = Field(description="Known values by attribute.")
+    request: dict[str, list[Any]] = Field(
+        description="Values of the request by attribute, including attributes that Admit added."
+    )
     filled: list[str] = Field(description="Attributes that Admit added to the request.")
     notes: list[str] = Field(description="Notes about the result.")
     recorded: RecordedDecision | None = Field(description="Recorded decision, if the request is from the log.")
@@ -126,7 +133,9 @@ class ReplayAnswer(BaseModel):
         description="Whether the device was admitted. Monitor mode admits regardless of the verdict."
     )
     monitored: bool = Field(description="Whether monitor mode applied.")
-    monitored_by: str = Field(description='`rule` or `site`, whichever is in monitor mode; null or "" if neither is.')
+    monitored_by: str = Field(
+        description='`rule` or `site`, whichever is in monitor mode; "" if monitor mode did not apply.'
+    )
     rule: str = Field(description='Name of the rule; "" for the fallback.')
     vlan: str = Field(description='VLAN of the device; "" if none.')
     pools: list[str] = Field(description="Pools that assign addresses.")
@@ -136,16 +145,16 @@ class ReplayExample(BaseModel):
     at: datetime = Field(description="Time of the event.")
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     identity: str = Field(description="Identity that the device or user sent.")
-    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    nas: str = Field(description="Name of the NAS; NAS-Identifier or address of an unregistered NAS.")
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
-    site: str = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    site: str = Field(description='Slug of the site; "" if the site is unknown or deleted.')
     why: str = Field(description="Explanation in one sentence.")
 
 
 class ReplayDifference(BaseModel):
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
-    before: ReplayAnswer = Field(alias="from", description="Recorded result, or that of the published policy.")
+    before: ReplayAnswer = Field(alias="from", description="Recorded result, or result of the published policy.")
     after: ReplayAnswer = Field(alias="to", description="Result of the draft.")
     requests: int = Field(description="Number of requests.")
     devices: int = Field(description="Number of affected devices.")
@@ -153,12 +162,12 @@ class ReplayDifference(BaseModel):
 
 
 class UnrecordedAttribute(BaseModel):
-    """An attribute that the draft uses and recorded requests lack."""
+    """An attribute that the draft uses, but that is missing from recorded requests."""
 
     attribute: str = Field(description="Name of the attribute.")
     rules: list[str] = Field(description="Rules.")
-    held_by: int = Field(description="Number of requests with the attribute.")
-    first_held: datetime | None = Field(description="Time of the first request with the attribute.")
+    held_by: int = Field(description="Number of recorded requests that have the attribute.")
+    first_held: datetime | None = Field(description="Time of the first recorded request that has the attribute.")
     sentence: str = Field(description="Description in words.")
 
 
@@ -167,16 +176,21 @@ class PolicyReplay(BaseModel):
     until: datetime = Field(description="End of the period, exclusive.")
     sites: list[str] = Field(examples=[["main"]], description="Slugs of the sites whose requests were replayed.")
     against: Literal["recorded", "published"] = Field(
-        description="Baseline: recorded results (recorded), or results of the published policy (published)."
+        description="Baseline of the comparison, either recorded results (recorded) or results of the published "
+        "policy (published)."
     )
     total: int = Field(description="Number of replayed requests.")
     unchanged: int = Field(description="Number unchanged.")
-    changed: int = Field(description="Number of requests with another result.")
+    changed: int = Field(description="Number of replayed requests with a different result.")
     not_replayable: dict[str, int] = Field(description="Number of requests that cannot be replayed, by reject reason.")
     suppressed: int = Field(description="Number of similar rejects that were not logged individually.")
     groups: int = Field(description="Total number of differences, including differences that are not listed.")
-    differences: list[ReplayDifference] = Field(description="Differences between before and after.")
-    unrecorded: list[UnrecordedAttribute] = Field(description="Attributes that rules use and the log lacks.")
+    differences: list[ReplayDifference] = Field(
+        description="Differences between the baseline and the draft, in groups."
+    )
+    unrecorded: list[UnrecordedAttribute] = Field(
+        description="Attributes that rules of the draft use, but that are missing from recorded requests."
+    )
     digest: str = Field(
         examples=["9f86d081884c7d659a2feaa0c55ad015"],
         description="Digest of the draft and these differences, for `acknowledge`.",

@@ -21,7 +21,9 @@ from nac.pools.extent import ATTRIBUTE_BY_KIND, MAX_RANGES, PoolKind
 from nac.pools.repository import LEASE_ORDERS, POOL_ORDERS
 
 router = NounRouter(
-    prefix="/tenants/{tenant}/pools", tag="pools", description="Addresses and prefixes that policies assign to devices."
+    prefix="/tenants/{tenant}/pools",
+    tag="pools",
+    description="Pools of addresses and prefixes that policies assign to devices.",
 )
 
 _Pool = Annotated[str, Path(max_length=63, description="Name of the pool.")]
@@ -48,42 +50,55 @@ class Pool(BaseModel):
     exclusions: list[str] = Field(description="Excluded addresses or ranges.")
     prefix_length: int = Field(description="Prefix length per device, in bits.")
     when_empty: _WhenEmpty = Field(
-        description="Action if no address is free: reject the device (deny), or admit it without an address (without)."
+        description="Action if no address is free: reject the device (deny), or admit the device without an address "
+        "(without)."
     )
-    stock: int = Field(description="Number of addresses that a cell keeps ready.")
-    grace_seconds: int = Field(description="Seconds for which an ended session keeps the address.")
-    quarantine_seconds: int = Field(description="Seconds before another device can get a returned address.")
+    stock: int = Field(description="Number of addresses that a cell reserves in advance for new devices.")
+    grace_seconds: int = Field(
+        description="Seconds for which a device keeps the address after Access-Accept, until accounting reports the "
+        "session."
+    )
+    quarantine_seconds: int = Field(
+        description="Seconds of quarantine before another device can get a returned address."
+    )
     size: int = Field(description="Number of addresses.")
     used: int = Field(description="Number of addresses in use.")
     free: int = Field(description="Number of free addresses.")
-    ready: int = Field(description="Number of addresses that are ready in cells.")
+    ready: int = Field(description="Number of addresses that cells have reserved in advance.")
     quarantined: int = Field(description="Number of quarantined addresses.")
-    reserved: int = Field(description="Number of reserved addresses.")
+    reserved: int = Field(description="Number of addresses that are reserved for a MAC address.")
     leaving: int = Field(description="Number of removed addresses that are still in use.")
     removing: bool = Field(
-        description="Whether the pool is being deleted. The pool disappears when the last lease of the pool ends."
+        description="Whether the pool is being deleted. Admit deletes the pool when the last lease of the pool ends."
     )
 
 
 class PoolDetail(Pool, ObservedModel):
-    cells: dict[str, dict[str, int]] = Field(description="Number of addresses by cell and state.")
+    cells: dict[str, dict[str, int]] = Field(description="Number of addresses for each cell, by state.")
 
     def observed_fields(self) -> set[str]:
-        """Return the observed fields, which change with devices."""
+        """Return the fields that change when devices get or return addresses."""
         return {"used", "free", "ready", "quarantined", "leaving", "cells"}
 
 
 class PoolOptions(Input):
     when_empty: Omittable[_WhenEmpty] = Field(
         None,
-        description="Action if no address is free: reject the device (deny), or admit it without an address (without).",
+        description="Action if no address is free: reject the device (deny), or admit the device without an address "
+        "(without).",
     )
-    stock: Omittable[int] = Field(None, ge=1, le=4096, description="Number of addresses that a cell keeps ready.")
+    stock: Omittable[int] = Field(
+        None, ge=1, le=4096, description="Number of addresses that a cell reserves in advance for new devices."
+    )
     grace_seconds: Omittable[int] = Field(
-        None, ge=60, le=86_400, description="Seconds for which an ended session keeps the address."
+        None,
+        ge=60,
+        le=86_400,
+        description="Seconds for which a device keeps the address after Access-Accept, until accounting reports the "
+        "session.",
     )
     quarantine_seconds: Omittable[int] = Field(
-        None, ge=60, le=604_800, description="Seconds before another device can get a returned address."
+        None, ge=60, le=604_800, description="Seconds of quarantine before another device can get a returned address."
     )
 
     def options(self) -> pools.PoolOptions:
@@ -126,7 +141,7 @@ class PoolUpdate(PoolOptions):
     reserved: dict[str, Annotated[str, Field(max_length=100)] | None] = Field(
         default={},
         max_length=_MAX_RESERVED,
-        description="Reserved address by MAC address; null removes a reservation.",
+        description="Reserved addresses by MAC address; null removes the reservation of a MAC address.",
     )
 
 
@@ -136,7 +151,9 @@ class PoolLease(BaseModel):
     mac: str | None = Field(description="MAC address of the device; null if the address was released.")
     state: str = Field(description="State.", json_schema_extra={"enum": ["leased", "quarantined"]})
     given_at: datetime | None = Field(description="Time of assignment.")
-    until: datetime | None = Field(description="Time by which a session must hold the lease, or end of the quarantine.")
+    until: datetime | None = Field(
+        description="End of the quarantine, or time at which a lease without a session ends."
+    )
     reserved: bool = Field(description="Whether the address is reserved for the device.")
     leaving: bool = Field(description="Whether the address was removed from the pool while in use.")
 
@@ -167,8 +184,8 @@ def list_pools(
 def create_pool(access: Changes, body: PoolInput) -> PoolDetail:
     """Create a pool.
 
-    A range is a network, one address, or two addresses with a dash. The network and broadcast addresses of a network
-    are excluded.
+    A range is a network (CIDR), one address, or the first and last address with a dash. The network and broadcast
+    addresses of a network are excluded.
     """
     site = body.site or ""
     with access.change() as change, body_references():
@@ -191,7 +208,7 @@ def list_leases(
     pool: Annotated[str, Query(max_length=63, description="Name of the pool.")] = "",
     site: _Site = "",
     mac: Annotated[str, Query(max_length=40, description="MAC address, in any notation.")] = "",
-    address: Annotated[str, Query(max_length=100, description="IP address, or its beginning.")] = "",
+    address: Annotated[str, Query(max_length=100, description="IP address, or the beginning of an IP address.")] = "",
 ) -> Page[PoolLease]:
     """List leases, and quarantined addresses with the last device of each address."""
     with access.read() as session:
@@ -210,7 +227,7 @@ def list_leases(
 
 @router.post("/release", operation_id="releasePoolAddress")
 def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
-    """Release an address that no session holds.
+    """Release an address that no session uses.
 
     Other devices can get the address after the quarantine.
     """
@@ -233,7 +250,8 @@ def get_pool(access: Reads, pool: _Pool, site: _Site = "") -> PoolDetail:
 def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = "") -> PoolDetail:
     """Update a pool.
 
-    Omitted fields stay unchanged. Devices keep removed addresses until the lease of the address ends.
+    Omitted fields stay unchanged. If you remove an address from the pool, a device that uses the address keeps it until
+    the lease ends.
     """
     with access.change() as change:
         _require_match(change, access, pool, site)
@@ -256,7 +274,7 @@ def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = ""
 def delete_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
     """Delete a pool.
 
-    A pool in a policy cannot be deleted. The pool disappears when the last lease of the pool ends.
+    A pool in a policy cannot be deleted. Admit deletes the pool when the last lease of the pool ends.
     """
     with access.change() as change:
         _require_match(change, access, pool, site)
