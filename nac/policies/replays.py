@@ -76,7 +76,7 @@ def replay_policy(
     the recorded decisions. `tell` receives the number of requests replayed so far. Raises InvalidPolicy.
     """
     if not 1 <= days <= MAX_DAYS:
-        raise InvalidInput(f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_DAYS}.")
+        raise InvalidInput(f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_DAYS} days.")
     until = until or utc_now()
     since = until - timedelta(days=days)
     check_document(session, tenant_id=tenant_id, document=document)

@@ -103,7 +103,7 @@ def parse_extent(
         raise InvalidInput(
             f"Invalid number of ranges: {len(ranges)}.",
             place="ranges",
-            remedy=f"Use 1 to {MAX_RANGES}, including exclusions.",
+            remedy=f"Use 1 to {MAX_RANGES} ranges. Exclusions count as ranges.",
         )
     for text in ranges:
         with mistakes.noted():
@@ -157,7 +157,9 @@ def _require_length(kind: PoolKind, length: int | None) -> int:
     if length is None:
         length = 64 if kind == "ipv6" else 56
     if not 16 <= length <= 64:
-        raise InvalidInput(f"Invalid prefix length /{length}.", place="prefix_length", remedy="Use 16 to 64.")
+        raise InvalidInput(
+            f"Invalid prefix length /{length}.", place="prefix_length", remedy="Use a length from 16 to 64."
+        )
     return length
 
 

@@ -60,7 +60,9 @@ class PoolOptions:
             with mistakes.noted():
                 value = getattr(self, name)
                 if value is not None and not least <= value <= most:
-                    raise InvalidInput(f"{value} is out of range.", place=name, remedy=f"Use {least} to {most}.")
+                    raise InvalidInput(
+                        f"{value} is out of range.", place=name, remedy=f"Use {least} to {most} for {name}."
+                    )
         mistakes.refuse()
         names = ("when_empty", *OPTION_BOUNDS)
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}

@@ -17,7 +17,7 @@ from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
 
 
 class PartlyReadMark(NamedTuple):
-    """A mark that the feed has read partly, and the last row that it has read."""
+    """A mark that the feed has partly read, and the last row that the feed has read."""
 
     mark: int
     at: datetime
@@ -50,7 +50,7 @@ class EventSource:
     ) -> Iterator[tuple[int, datetime, int, Any]]:
         """Yield the rows of `marks` in order as (id of the mark, time, id of the row, row).
 
-        Starts after the row of `begun`, if the feed has read a mark partly.
+        If the feed has partly read a mark, starts after the row of `begun`.
         """
         behind = [_start_after(mark, begun) for mark in marks]
         mark = (

@@ -37,7 +37,7 @@ def create_hold(
 ) -> RetentionHold:
     """Hold the days (UTC) from `first_day` to `last_day` of one log or, without `log`, of all logs.
 
-    None as a day means that the hold has no limit on that side. After the commit, Admit deletes no rows of the days
+    None as a day means that the hold has no first or no last day. After the commit, Admit deletes no rows of the days
     in the hold. Raises InvalidInput.
     """
     mistakes = MistakeCollector()
@@ -48,7 +48,9 @@ def create_hold(
             raise InvalidInput(f"Unknown log {log!r}.", place="log", remedy=f"Use one of: {', '.join(LOG_NAMES)}.")
     with mistakes.noted():
         if first_day is not None and last_day is not None and last_day < first_day:
-            raise InvalidInput("The hold ends before its first day.", place="until", remedy="Use a later last day.")
+            raise InvalidInput(
+                "The last day of the hold is before its first day.", place="until", remedy="Use a later last day."
+            )
     mistakes.refuse()
     repository.lock_holds_exclusive(session)
     hold = RetentionHold(

@@ -73,7 +73,7 @@ def list_followers(
     span: PageSpan | None = None,
     only: Collection[TenantId] | None = None,
 ) -> Sequence[Row[TemplateTenant, Tenant]]:
-    """Return the tenants that follow the template; without `span`, all of them by slug.
+    """Return the tenants that follow the template. Without `span`, returns all followers, ordered by slug.
 
     `only` limits the result to these tenants.
     """
