@@ -1,5 +1,7 @@
-"""Checks whether the NASes of a site support the results of its policy. If the NASes do not support a result, Admit
-rejects their devices."""
+"""Checks whether the NASes of a site support the results of its policy.
+
+If the NASes of a site do not support a result, Admit rejects the devices at these NASes.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING

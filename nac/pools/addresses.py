@@ -1,4 +1,7 @@
-"""Rows of a pool's addresses. A removed address keeps its row while a device has the address."""
+"""Inserts, removes and checks the address rows of a pool.
+
+A removed address keeps its row while a device has the address.
+"""
 
 from itertools import islice
 from typing import cast

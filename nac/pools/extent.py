@@ -64,7 +64,10 @@ class PoolExtent:
         return [(self._text(first), self._text(last + 1 - self._step)) for first, last in self.intervals]
 
     def whole_bounds(self) -> list[tuple[str, str]]:
-        """Return the first and last single address of each interval, to compare with prefixes of other lengths."""
+        """Return the first and last single address of each interval.
+
+        Use these addresses to compare pools of different prefix lengths.
+        """
         make = ipaddress.IPv4Address if self.version == 4 else ipaddress.IPv6Address
         return [(str(make(first)), str(make(last))) for first, last in self.intervals]
 

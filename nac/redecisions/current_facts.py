@@ -1,4 +1,4 @@
-"""Current data about the devices, users and NASes of a page of sessions, in a few queries."""
+"""Current data about the devices, users and NASes of a page of sessions. A few queries load the data."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -32,7 +32,7 @@ class KnownUser(NamedTuple):
 
 
 class CurrentFacts:
-    """Current data about the devices, users and NASes in recorded requests."""
+    """Current data about the devices, users and NASes that recorded requests name."""
 
     def __init__(self, session: Session, tenant_id: TenantId, recorded: Collection[RecordedDecision]) -> None:
         tenant = session.get_one(Tenant, tenant_id, populate_existing=True)
