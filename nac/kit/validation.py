@@ -59,7 +59,7 @@ def is_mailable_name(name: str) -> bool:
 
 
 def require_radius_text(text: str, *, place: str) -> str:
-    """Check a value that is compared exactly with the value of one RADIUS attribute."""
+    """Check a value that Admit compares exactly with the value of one RADIUS attribute."""
     if not text or len(text.encode()) > _RADIUS_OCTETS or not text.isprintable() or text != text.strip():
         raise InvalidInput(
             f"{text!r} cannot be a RADIUS attribute value.",

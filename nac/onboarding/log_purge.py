@@ -102,8 +102,10 @@ def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) ->
 
 
 def _delete_orphans() -> Delete:
-    """Return the statement that deletes quarantined records of deleted tenants. Admit can no longer process these
-    rows."""
+    """Return the statement that deletes quarantined records of deleted tenants.
+
+    Admit can no longer process such records.
+    """
     return delete(QuarantinedRecord).where(
         QuarantinedRecord.tenant_id.is_not(None), ~exists().where(Tenant.id == QuarantinedRecord.tenant_id)
     )

@@ -100,8 +100,8 @@ def finish_tenant(
         return None
     if tenants.require_tenant(session, tenant_id=tenant_id).status == "deleting":
         raise Conflict(
-            "Admit is deleting the tenant that was created with this key.",
-            remedy="Restore the tenant, or use another key.",
+            "Admit is deleting the tenant that was created with this idempotency key.",
+            remedy="Restore the tenant, or use another idempotency key.",
         )
     # The worker may have completed the authorities meanwhile.
     with suppress(AlreadyExists):

@@ -85,7 +85,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
 
 
 def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
-    """Delete a tenant: retire its slot, and delete all its rows except the audit log.
+    """Delete a tenant: retire its port pair in the cell, and delete all its rows except the audit log.
 
     `nac.onboarding.log_purge` deletes all other logs later.
     """

@@ -323,7 +323,10 @@ def find_policy(session: Session, *, tenant_id: TenantId, slug: str = "") -> Pol
 
 
 def require_version(session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None) -> PolicyVersion:
-    """Return a version. Without `number`, return the published version, or the newest if no version is published."""
+    """Return a version.
+
+    Without `number`, returns the published version, or the newest version if no version is published.
+    """
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if number is None:
         number = policy.published_version or repository.get_newest_number(session, tenant_id, policy.id)
@@ -333,7 +336,7 @@ def require_version(session: Session, *, tenant_id: TenantId, slug: str, number:
 def require_newest_version(
     session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None
 ) -> PolicyVersion:
-    """Return a version. Without `number`, return the newest version."""
+    """Return a version. Without `number`, returns the newest version."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     return _require_version(session, policy, number or repository.get_newest_number(session, tenant_id, policy.id))
 

@@ -22,7 +22,7 @@ UNCHANGED: Any = object()
 def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, policy_id: UUID | None) -> Site:
     """Set the policy of a site. If `policy_id` is None, the site denies everything.
 
-    Raises Conflict if an unpublished policy would replace a published one, because every device would be denied.
+    Raises Conflict if an unpublished policy would replace a published policy, because the site would deny every device.
     """
     site = sites.require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if policy_id is not None:

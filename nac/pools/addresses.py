@@ -19,7 +19,7 @@ _INSERT_BATCH = 65_536
 
 
 class PoolsOverlap(Conflict):
-    """Another pool of the tenant has these addresses."""
+    """Another pool of the tenant has one of the addresses."""
 
 
 def build_extent(pool: Pool) -> PoolExtent:

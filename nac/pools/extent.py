@@ -95,8 +95,8 @@ def parse_extent(
 ) -> PoolExtent:
     """Parse ranges and exclusions. Raises InvalidInput or SeveralMistakes.
 
-    A range is a network, an address, or two addresses with a dash between them. An IPv4 network of up to 30 bits
-    excludes its network address and its broadcast address. `prefix_length` is only for IPv6.
+    A range is a network, an address, or two addresses with a dash between them. An IPv4 network with a prefix length of
+    up to 30 excludes its network address and its broadcast address. `prefix_length` is only for IPv6.
     """
     version = 4 if kind == "ipv4" else 6
     length = _require_length(kind, prefix_length)

@@ -204,7 +204,7 @@ def is_held(session: Session, row: PoolAddress, kind: str) -> bool:
 def list_leaving_elsewhere(session: Session, pool: Pool, bounds: Bounds) -> Sequence[Row[str, str]]:
     """Return some addresses within `bounds` that were removed from another pool but are still used.
 
-    Each address comes with the name of the pool that had it. `bounds` contain single addresses.
+    Each address comes with the name of the other pool. `bounds` contain single addresses.
     """
     return session.execute(_LEAVING_ELSEWHERE, _bounds_params(pool, bounds)).all()
 

@@ -236,7 +236,7 @@ def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
 
 def release_address(session: Session, *, actor: str, tenant_id: TenantId, address: str) -> PoolAddress:
-    """Release an address that a device has. After the address's quarantine, another device can get it.
+    """Release an address that a device has. After the address's quarantine, another device can get the address.
 
     Raises PoolNotFound if no device has the address. Raises InUse if a live session has the address.
     """

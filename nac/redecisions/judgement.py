@@ -275,9 +275,10 @@ def isolate_failing_rows(
     work: Callable[[Sequence[_Row]], list[_Result]],
     faulty: Callable[[_Row], _Result],
 ) -> list[_Result]:
-    """Run `work` on `rows`. If `work` fails, halve the batch to find the failing rows, and use `faulty` for them.
+    """Run `work` on `rows`.
 
-    Raises the error if more than MAX_FAULTY rows fail, and errors of the connection to PostgreSQL at once.
+    If `work` fails, halve the batch to find the failing rows, and call `faulty` for each failing row. Raises the error
+    if more than MAX_FAULTY rows fail. Raises errors of the connection to PostgreSQL immediately.
     """
     failures = 0
 

@@ -96,7 +96,7 @@ def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRede
 def _apply_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], run: Redecision | None
 ) -> Redecision | None:
-    """Check the sessions of these changes. Returns the run that checks only some sessions, or None."""
+    """Check the sessions that these changes concern. Returns the run that checks only some sessions, or None."""
     nouns = {noun for noun, _ in marks}
     if "policy" in nouns:
         # After a publication, stopped runs hold back no sessions.

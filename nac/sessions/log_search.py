@@ -1,9 +1,10 @@
-"""Search of a log with daily partitions, from the newest or the oldest row, within the time of one response.
+"""Search of a log with daily partitions, from the newest or the oldest row.
 
-A log can have a partition for each day of several years, and matches can be rare. PostgreSQL plans a query for all
-partitions that it can reach. The search therefore sends several queries, each for a range of days. Each range of days
-is longer than the range before it. Without an index for the filter, a query reads at most a few thousand rows. The next
-search continues at the row where the previous search stopped.
+A search ends early when the time for one response is over. A log can have a partition for each day of several years,
+and matches can be rare. PostgreSQL plans a query for all partitions that it can reach. The search therefore sends
+several queries, each for a range of days. Each range of days is longer than the range before it. Without an index for
+the filter, a query reads at most a few thousand rows. The next search continues at the row where the previous search
+stopped.
 """
 
 from collections.abc import Callable, Sequence

@@ -233,10 +233,10 @@ class ListenerState:
 def listen(
     url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
 ) -> Generator[LiveEvent | StreamNotice | None, None, None]:
-    """Yield new events of these tenants that match `wanted`, and notices, without end.
+    """Yield, without end, notices and those new events of these tenants that match `wanted`.
 
-    Yields None after each read from Redis, also without events. While Redis is not available, continues to retry.
-    If a caller reads too slowly, the caller loses events and gets a notice.
+    After each read from Redis, yields None, even if no events arrived. While Redis is not available, continues to
+    retry. If a caller reads too slowly, the caller loses events and gets a notice.
     """
     state = ListenerState(tenants, wanted, time.monotonic())
     with connect_redis(url, timeout_seconds=_TIMEOUT_SECONDS) as client:

@@ -60,7 +60,7 @@ class _QuotaExceeded(Exception):
 
 
 class _JobLost(Exception):
-    """A user cancelled the job, or another worker has it."""
+    """A user cancelled the job, or another worker has leased the job."""
 
 
 def run_next_export(folder: ExportFolder, limits: ExportLimits, *, engine: Engine | None = None) -> int | None:
@@ -157,7 +157,8 @@ class _ExportRun:
             raise _QuotaExceeded(f"The tenant's exports have reached the maximum of {most} bytes. Delete an export.")
 
     def _rewind(self, job: ExportJob, broken: int) -> None:
-        """Remove the part with the index `broken` and all later parts from the job, so that they are written again."""
+        """Remove the part with the index `broken` and all later parts from the job, so that the worker writes these
+        parts again."""
         whole = job.parts[:broken]
         self._change(
             job,

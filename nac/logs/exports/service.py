@@ -1,4 +1,4 @@
-"""Service for exports of logs to files. The worker writes the files, and records its progress in the job's row."""
+"""Service for exports of logs to files. The worker writes the files, and records the progress in the job's row."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -115,7 +115,7 @@ def require_export(session: Session, *, tenant_id: TenantId, job_id: int, lock: 
 
 
 def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
-    """Cancel an export; the worker deletes its files.
+    """Cancel an export; the worker deletes the files of the export.
 
     Raises ExportNotFound. Raises Conflict if the export has ended, or if retention waits for the export before it
     deletes rows.

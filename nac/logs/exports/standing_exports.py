@@ -93,7 +93,8 @@ def release_day(
     export.
 
     If rows arrived after the export, or its files are damaged, Admit schedules a new export of all existing rows. If
-    the deletion has begun, the remaining exported rows are deleted first, and then a new export contains the late rows.
+    the deletion has begun, retention first deletes the remaining exported rows. Then a new export contains the late
+    rows.
     """
     job = session.scalars(_job_query(tenant_id, log, day).with_for_update()).one_or_none()
     if job is None or job.state != "done":
@@ -186,7 +187,8 @@ def _reorder_day(job: ExportJob, now: datetime) -> None:
 
 
 def _count_rows(session: Session, job: ExportJob, day: date) -> tuple[int, int]:
-    """Return the number of rows of the day that the export contains, and the number of rows that it lacks."""
+    """Return the number of the day's rows that the export contains, and the number of the day's rows that are
+    missing in the export."""
     table, moment = _table_and_moment(type_cast("LogName", job.log))
     has = func.is_written_before(literal_column(f"{table.name}.xmin"), job.rows_before)
     query = select(func.count().filter(has), func.count().filter(~has)).where(

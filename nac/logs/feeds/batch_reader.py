@@ -1,8 +1,8 @@
 """Reads the next events of a feed.
 
 Every transaction that writes rows for a tenant's feeds also writes marks: ranges of these rows (`mark_for_feeds`).
-Because ids are not in commit order, a feed reads marks by PostgreSQL snapshots, like cells read `replica_changes`
-(ADR 0001).
+Because ids are not in commit order, a feed reads marks by PostgreSQL snapshots, as cells do with `replica_changes` (ADR
+0001).
 
 A feed's position has two snapshots. The feed has delivered all marks visible in `done`. The current window has the
 marks visible in `until` but not in `done`. The marks of a window do not change, so the feed reads them by id. After the

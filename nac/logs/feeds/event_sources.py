@@ -1,4 +1,4 @@
-"""Sources of feeds: log tables and notes, with the functions that convert their rows to events."""
+"""Sources of feeds: log tables and the table `event_notes`, with the functions that convert their rows to events."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -134,7 +134,10 @@ EVENT_KINDS = tuple(source.kind for source in EVENT_SOURCES.values())
 
 
 def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the names of the sources of these kinds and outcomes. Without outcomes, all sources of the kinds match."""
+    """Return the names of the sources that have events of these kinds and outcomes.
+
+    Without outcomes, all sources of the kinds match.
+    """
     return [
         name
         for name, source in EVENT_SOURCES.items()

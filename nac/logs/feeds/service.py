@@ -128,7 +128,7 @@ def _collect_mistakes(mistakes: MistakeCollector, settings: AnyFeedSettings, cli
 
 
 def _require_reach(settings: AnyFeedSettings, reach: OutboundReach, tenant_id: TenantId) -> None:
-    """Check that the feed may connect to its host, if the host is an address.
+    """Check that the feed may connect to its host, if the host is an IP address.
 
     For a host name, the sender makes this check after it has resolved the name.
     """

@@ -1,4 +1,7 @@
-"""The clock for deletions: the database's clock. If the clock jumps, Admit does not trust it and deletes nothing."""
+"""The clock for deletions: the database's clock.
+
+If the clock jumps, Admit does not trust the clock and deletes nothing.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Legal holds: Admit does not delete the held days of a tenant's logs, whatever the settings and budget are."""
+"""Legal holds: Admit does not delete the days of a tenant's logs that a hold covers, whatever the settings."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -35,7 +35,7 @@ def create_hold(
     first_day: date | None = None,
     last_day: date | None = None,
 ) -> RetentionHold:
-    """Hold the days (UTC) from `first_day` to `last_day` of one log or, without `log`, of all logs.
+    """Create a hold on the days (UTC) from `first_day` to `last_day` of one log or, without `log`, of all logs.
 
     None as a day means that the hold has no first or no last day. After the commit, Admit deletes no rows of the days
     in the hold. Raises InvalidInput.
@@ -124,7 +124,7 @@ def require_no_hold(session: Session, *, tenant_id: TenantId) -> None:
 def _require_none_in_force(session: Session, tenant_id: TenantId) -> None:
     if in_force := repository.list_holds_in_force(session, tenant_id):
         raise HoldInForce(
-            f"Hold {in_force[0].id} keeps the tenant's logs ({in_force[0].reason}).",
+            f"Hold {in_force[0].id} prevents the deletion of the tenant's logs ({in_force[0].reason}).",
             place="tenant",
             remedy=Advice("Clear the hold first", "deleteRetentionHold"),
         )

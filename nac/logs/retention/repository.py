@@ -41,7 +41,7 @@ def get_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSet
 
 
 def lock_limits(session: Session, log: str) -> None:
-    """Lock the platform's limits of a log, even if the database has no row for them."""
+    """Lock the platform's limits of a log, even if the database has no row for these limits."""
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"retention limits {log}", 0))))
 
 
@@ -99,7 +99,7 @@ def add_early_deletion(session: Session, tenant_id: TenantId, log: str, day: dat
 
 
 def take_early_deletions(session: Session, tenant_id: TenantId, log: str, day: date) -> int:
-    """Return the day's number of early deleted rows, and reset it."""
+    """Return the day's number of early deleted rows, and reset the number to 0."""
     matches = (EarlyDeletion.tenant_id == tenant_id, EarlyDeletion.log == log, EarlyDeletion.day == day)
     return session.scalar(delete(EarlyDeletion).where(*matches).returning(EarlyDeletion.rows)) or 0
 

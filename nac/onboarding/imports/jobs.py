@@ -1,7 +1,7 @@
-"""Bulk changes and imports. The API runs a small change or import directly, and a large one as a job (nac.core.jobs).
+"""Bulk changes and imports.
 
-The input of a job is the original request. One transaction checks the request and stores all rows, as for small
-requests.
+The API runs a small change or import directly, and a large change or import as a job (nac.core.jobs). The input of a
+job is the original request. One transaction checks the request and stores all rows, as for small requests.
 """
 
 from base64 import b64decode, b64encode

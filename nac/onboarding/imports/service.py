@@ -132,8 +132,8 @@ def plan_import(
 def _mistakes_to_leave_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
     """Return the mistakes whose lines the import skips.
 
-    A line that conflicts only with a skipped line is valid, so its mistake is not returned. If a mistake concerns the
-    whole file, returns an empty list.
+    A line that conflicts only with a skipped line is valid, so the result does not contain its mistake. If a mistake
+    concerns the whole file, returns an empty list.
     """
     alone = {each.number for each in mistakes if each.number and not each.beside}
     found = [each for each in mistakes if each.beside not in alone]

@@ -146,7 +146,7 @@ def _start_job(
 def _plan_stages(
     template: Template, behind: Mapping[str, TemplateTenant], stages: Sequence[RolloutStage]
 ) -> dict[str, int]:
-    """Return the stage of each tenant by slug. A share always selects the same tenants for a template."""
+    """Return the stage of each tenant by slug. For the same template, a share always selects the same tenants."""
     if not 1 <= len(stages) <= MAX_STAGES:
         raise InvalidInput(f"A roll-out must have 1 to {MAX_STAGES} stages.", place="stages")
     order = sorted(behind, key=lambda slug: hashlib.sha256(f"{template.id} {slug}".encode()).digest())

@@ -42,7 +42,7 @@ class TrialEnvironment:
 
 
 def process_trials(environment: TrialEnvironment, *, now: datetime | None = None, engine: Engine | None = None) -> None:
-    """Create tenants of confirmed sign-ups, and process all trials. The worker calls this regularly."""
+    """Create tenants of confirmed sign-ups, and process all trials. The worker calls this function regularly."""
     now = now or utc_now()
     with session_scope(PlatformScope(), engine=engine) as session:
         repository.delete_sign_ups(session, before=now - SIGN_UP_RETENTION)

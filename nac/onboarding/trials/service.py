@@ -143,9 +143,10 @@ def require_open_sign_up(session: Session, context: SignUpContext, *, token: str
 
 
 def confirm_sign_up(session: Session, context: SignUpContext, *, token: str, password: str, name: str = "") -> SignUp:
-    """Use the link and set the password. Then `nac.onboarding.trials.provisioning` creates the tenant.
+    """Use the link and set the password.
 
-    Raises LinkRefused and InvalidInput. Raises NoTrialLeft if no trial is available; the link remains valid.
+    After the confirmation, `nac.onboarding.trials.provisioning` creates the tenant. Raises LinkRefused and
+    InvalidInput. Raises NoTrialLeft if no trial is available; the link remains valid.
     """
     context.require_offered()
     row = _require_sign_up(session, token, lock=True)

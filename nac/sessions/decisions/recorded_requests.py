@@ -80,7 +80,7 @@ class RecordedOutcome(NamedTuple):
 
 
 def count_rows_up_to(session: Session, *, tenant_id: TenantId, since: datetime, most: int) -> int:
-    """Count decisions of the tenant since this time, up to `most`."""
+    """Count decisions of the tenant since `since`, up to `most`."""
     some = select(AuthLog.id).where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since).limit(most).subquery()
     return session.scalars(select(func.count()).select_from(some)).one()
 

@@ -143,7 +143,7 @@ def _apply_filter(session: Session, query: Query, tenant_id: TenantId, wanted: D
 def list_by_keys(
     session: Session, tenant_id: TenantId, keys: Collection[tuple[datetime, int]]
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
-    """Return the decisions with these keys, with the columns of `list_page`."""
+    """Return the decisions with these keys, with the names of NAS and site."""
     moments = [at for at, _ in keys]
     # PostgreSQL uses only the conditions on `at` to exclude partitions.
     within = AuthLog.at.between(min(moments), max(moments)), tuple_(AuthLog.at, AuthLog.id).in_(keys)
