@@ -59,7 +59,7 @@ class RetentionTerm(TenantOwned, Base):
 class RetentionHold(CreatedAt, Base):
     """A hold: days whose log rows must not be deleted, from the first to the last day (included).
 
-    A day of null means that the hold has no limit on that side; a log of null means all logs.
+    If a day is null, the hold has no limit on that side. If the log is null, the hold covers all logs.
     """
 
     __tablename__ = "retention_holds"

@@ -49,8 +49,10 @@ def queue_requests(session: Session, *, tenant_id: TenantId, settings: TenantRed
 def _compute_allowance(
     session: Session, tenant_id: TenantId, settings: TenantRedecisionSettings
 ) -> tuple[int, timedelta]:
-    """Return the number of requests that the rate allows now, and the unused rest of the time since the last
-    request."""
+    """Return the number of requests that the rate allows now.
+
+    Also return the part of the elapsed time that these requests do not use up.
+    """
     last = repository.last_queued_at(session, tenant_id)
     seconds = 1.0 if last is None else max(0.0, min((utc_now() - last).total_seconds(), _CATCH_UP_SECONDS))
     allowed = int(settings.per_second * seconds)

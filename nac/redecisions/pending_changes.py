@@ -46,8 +46,10 @@ _WAITING = text(
 
 
 def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> Sequence[tuple[str, str]]:
-    """Delete due marks whose changes the cell has applied, and return the kind of object (noun) and key of each
-    mark."""
+    """Delete due marks whose changes the cell has applied.
+
+    Returns the kind of object (noun) and the key of each deleted mark.
+    """
     parameters = {"tenant": tenant_id, "limit": limit, "late": [LATE_SESSIONS, *SECOND_LOOK_NOUNS]}
     places = session.scalars(_DUE_MARKS, parameters).all()
     if not places:

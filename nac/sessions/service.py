@@ -112,8 +112,10 @@ def list_sessions(
 
 
 def is_indexed_query(*, mac: str, user: str, nas: str, address: str) -> bool:
-    """Whether an index finds the live sessions for these filters in the order of the list, or finds only a few live
-    sessions."""
+    """Whether an index fits these filters.
+
+    Such an index finds live sessions in the order of the list, or finds only a few sessions.
+    """
     return bool(mac or user or nas or (address and "/" not in address))
 
 

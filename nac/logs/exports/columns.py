@@ -41,8 +41,8 @@ class ExportedColumn:
 class ExportRange:
     """The tenant's rows from `since` (included) to `until` (excluded).
 
-    If `rows_before` is set, the range has only rows of transactions with a lower id, and only rows of the table from
-    which retention deletes.
+    If `rows_before` is set, the range has only rows of transactions with a lower id. The rows then come only from the
+    table from which retention deletes.
     """
 
     tenant_id: TenantId

@@ -157,8 +157,10 @@ class _ExportRun:
             raise _QuotaExceeded(f"The tenant's exports have reached the maximum of {most} bytes. Delete an export.")
 
     def _rewind(self, job: ExportJob, broken: int) -> None:
-        """Remove the part with the index `broken` and all later parts from the job, so that the worker writes these
-        parts again."""
+        """Remove the part with the index `broken` and all later parts from the job.
+
+        The worker then writes these parts again.
+        """
         whole = job.parts[:broken]
         self._change(
             job,

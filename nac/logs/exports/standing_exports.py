@@ -179,7 +179,7 @@ def _job_query(tenant_id: TenantId, log: LogName, day: date) -> Select[ExportJob
 def _reorder_day(job: ExportJob, now: datetime) -> None:
     """Detach the job from its day, so that retention creates a new job for the day.
 
-    Admit keeps the files of the old job for their retention, because the files may be the only copy of deleted rows.
+    The old job keeps its files for their retention, because the files may be the only copy of deleted rows.
     """
     job.standing = False
     if job.deletion_began_at is not None:
@@ -187,8 +187,7 @@ def _reorder_day(job: ExportJob, now: datetime) -> None:
 
 
 def _count_rows(session: Session, job: ExportJob, day: date) -> tuple[int, int]:
-    """Return the number of the day's rows that the export contains, and the number of the day's rows that are
-    missing in the export."""
+    """Return two numbers of rows of the day: rows that the export contains, and rows that are missing in the export."""
     table, moment = _table_and_moment(type_cast("LogName", job.log))
     has = func.is_written_before(literal_column(f"{table.name}.xmin"), job.rows_before)
     query = select(func.count().filter(has), func.count().filter(~has)).where(

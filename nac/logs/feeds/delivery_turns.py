@@ -1,7 +1,7 @@
 """Scheduling of feeds. On each machine, one process delivers feeds, and only one machine delivers each feed.
 
-PostgreSQL advisory locks ensure these limits. The locks belong to the transaction of a delivery run, so the locks end
-with the transaction, or if the process or machine fails.
+PostgreSQL advisory locks ensure these limits. The locks belong to the transaction of a delivery run, so they end with
+the transaction. If the process or machine fails, its locks end, too.
 
 A mark is a range of a tenant's new events (`batch_reader`). A note stores an event that no log table contains.
 """

@@ -1,7 +1,7 @@
 """One run of retention: measure logs, warn users, create exports, drop partitions and delete rows.
 
-Requires the database role admit_worker. You can repeat a run, run it concurrently, and stop it at any point, because
-the next run finds the remaining expired rows.
+Requires the database role admit_worker. Runs can be repeated and can overlap. A run can stop at any point, because the
+next run finds the remaining expired rows.
 """
 
 import logging

@@ -1,4 +1,7 @@
-"""Legal holds: Admit does not delete the days of a tenant's logs that a hold covers, whatever the settings."""
+"""Legal holds: Admit does not delete the days of a tenant's logs that a hold covers.
+
+A hold overrides the retention settings and the budget.
+"""
 
 from collections.abc import Sequence
 from datetime import date

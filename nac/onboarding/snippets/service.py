@@ -127,7 +127,7 @@ def reveal_secret(
 def render(template: SnippetTemplate, values: SnippetValues) -> str:
     """Render a template. Raises SecretNotWritable.
 
-    Checks that names and secrets cannot end a word, line or quotation, so that they cannot add commands to the
+    Checks that names and secrets cannot end a word, line or quotation, because they could then add commands to the
     configuration.
     """
     if not _HOST.fullmatch(values.host):
