@@ -79,7 +79,7 @@ def _delete_rows_of_tenant(tenant_id: TenantId, deadline: float, engine: Engine 
 
 
 def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) -> tuple[int, bool]:
-    """Delete ended sessions and usage: first each partition in batches, then all remaining rows in one statement.
+    """Delete ended sessions and usage: first each partition in batches, then the other rows, one statement per table.
 
     Returns the number of deleted rows, and whether no rows are left.
     """
