@@ -32,7 +32,7 @@ def hash_password(password: str) -> str:
 def verify_password(password: bytes, password_hash: str) -> bool:
     """Return whether the password matches an argon2id hash. Releases the GIL.
 
-    Returns False if the hash would cost more than Admit's own hashes. A hash with a higher cost comes from another
+    Returns False if the parameters of the hash cost more than Admit's own hashes, as in hashes from another
     installation.
     """
     if not _is_affordable(password_hash):
@@ -66,7 +66,7 @@ def _is_affordable(password_hash: str) -> bool:
 
 
 def compute_nt_hash(password: str) -> str:
-    """Return the NT hash in 32 hex digits: MD4 of the password in UTF-16 (RFC 2759 8.3).
+    """Return the NT hash in 32 hex digits. The NT hash is the MD4 digest of the password in UTF-16 (RFC 2759 8.3).
 
     Uses the MD4 of PyCryptodome, because OpenSSL 3 disables MD4 by default.
     """

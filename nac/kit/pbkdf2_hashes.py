@@ -1,4 +1,5 @@
-"""PBKDF2 hashes that earlier versions stored. While radiusd verifies such a hash, other requests wait."""
+"""PBKDF2 hashes of passwords that earlier versions stored. While radiusd verifies a PBKDF2 hash, other requests
+wait."""
 
 import base64
 import re

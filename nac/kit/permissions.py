@@ -1,7 +1,8 @@
-"""Permissions of people and tokens, and the effects of routes that they guard: docs/reference/permissions.md.
+"""Permissions of people and tokens, and the effects of API routes that each permission guards.
 
-Every route of the API requires a permission. Every route declares its possible effects too (`api.access`), and must
-require a permission that guards each effect.
+Every route of the API requires a permission. Every route declares its possible effects too (`api.access`). For each
+effect, the route must require a permission that guards the effect. docs/reference/permissions.md lists permissions and
+effects.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import Final, Self
 
 @unique
 class Effect(StrEnum):
-    """An effect; the value is its sentence in docs/reference/permissions.md."""
+    """A possible effect of an API route, such as the deletion of data. docs/reference/permissions.md contains the
+    value."""
 
     RECORDS = "Changes records on which no decision depends."
     RULES = "Changes or suspends the rules in force. Devices that are now rejected can be admitted."
@@ -65,11 +67,11 @@ def _describe(
     help_desk: bool = False,
     technicians: bool | None = None,
 ) -> _Description:
-    """Describe a permission. Technicians have the permissions of tenants by default.
+    """Define a permission. By default, technicians have every permission of level `TENANT`.
 
-    Every permission guards RECORDS. A permission that reads also guards DISCLOSURE, and any other permission also
-    guards ERASURE. `guards` are further effects that the permission guards. `transports` means that the permission
-    reads only copies of data that other permissions protect, and does not guard DISCLOSURE.
+    Every permission guards the effect RECORDS and the effects in `guards`. A permission that ends with ".read" also
+    guards DISCLOSURE; any other permission also guards ERASURE. With `transports`, the permission does not guard
+    DISCLOSURE: it reads only copies of data that other permissions protect.
     """
     common = {Effect.RECORDS}
     if not name.endswith(".read"):

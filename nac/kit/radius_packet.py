@@ -71,7 +71,7 @@ def encode_attribute(number: int, value: bytes | str | int) -> bytes:
 
 
 def encode_eap_message(eap: bytes) -> bytes:
-    """Encode an EAP packet in the EAP-Message attributes that it needs."""
+    """Encode an EAP packet as one or several EAP-Message attributes."""
     pieces = (eap[at : at + MAX_VALUE_BYTES] for at in range(0, len(eap), MAX_VALUE_BYTES))
     return b"".join(encode_attribute(EAP_MESSAGE, piece) for piece in pieces)
 
@@ -107,10 +107,10 @@ def make_access_request(
     *,
     code: int = ACCESS_REQUEST,
 ) -> bytes:
-    """Make an Access-Request with a Message-Authenticator. With another `code`, make a Status-Server.
+    """Make an Access-Request with a Message-Authenticator.
 
-    The Message-Authenticator comes first, so that a server can verify it before it parses other attributes
-    (CVE-2024-3596).
+    With the `code` of a Status-Server, make a Status-Server instead. The Message-Authenticator comes first, so that a
+    server can verify it before it parses other attributes (CVE-2024-3596).
     """
     if password is not None:
         attributes = hide_password(password, authenticator, secret) + attributes
@@ -132,7 +132,7 @@ def make_coa_request(code: int, identifier: int, attributes: bytes, secret: byte
 
 
 def make_response(code: int, identifier: int, request_authenticator: bytes, attributes: bytes, secret: bytes) -> bytes:
-    """Make a response with its two signatures: Message-Authenticator and Response Authenticator."""
+    """Make a response with a Message-Authenticator and a Response Authenticator."""
     return _authenticate(_make_signed(code, identifier, request_authenticator, attributes, secret), secret)
 
 
@@ -161,10 +161,11 @@ def parse_attributes(octets: bytes) -> tuple[RadiusAttribute, ...]:
 
 
 def parse_response(datagram: bytes, request: bytes, secret: bytes, *, requires_signature: bool = True) -> RadiusPacket:
-    """Parse and verify the response to `request`. `requires_signature` requires a Message-Authenticator.
+    """Parse and verify the response to `request`.
 
-    An Accounting-Response needs no Message-Authenticator. Raises MalformedPacket, ForgedResponse or UnsignedResponse.
-    The caller must then discard the packet and continue to wait.
+    If `requires_signature` is true, the response must have a Message-Authenticator. An Accounting-Response never needs
+    a Message-Authenticator. Raises MalformedPacket, ForgedResponse or UnsignedResponse. After an error, the caller must
+    discard the packet and continue to wait.
     """
     packet = parse_packet(datagram)
     request_authenticator = request[4:MIN_PACKET_BYTES]
@@ -181,8 +182,10 @@ def parse_response(datagram: bytes, request: bytes, secret: bytes, *, requires_s
 
 
 def is_authentic(packet: RadiusPacket, authenticator: bytes, secret: bytes) -> bool:
-    """Return whether the packet's authenticator is valid. The packet's authenticator is a digest of the packet with
-    `authenticator` in the header."""
+    """Return whether the packet's authenticator is valid.
+
+    The authenticator is a digest of the packet with `authenticator` in the header.
+    """
     octets = packet.octets
     expected = _md5(octets[:4] + authenticator + octets[MIN_PACKET_BYTES:] + secret)
     return hmac.compare_digest(expected, packet.authenticator)
@@ -192,8 +195,8 @@ def is_signed(packet: RadiusPacket, authenticator: bytes, secret: bytes) -> bool
     """Return whether the Message-Authenticator is valid. The Message-Authenticator is a digest of the packet with
     `authenticator` in the header.
 
-    Returns None if the attribute is missing. Raises MalformedPacket if the packet has several
-    Message-Authenticators, or one with a wrong length.
+    Returns None if the attribute is missing. Raises MalformedPacket if the packet has several Message-Authenticators,
+    or a Message-Authenticator with a wrong length.
     """
     signature, start = None, 0
     at = MIN_PACKET_BYTES
@@ -211,7 +214,10 @@ def is_signed(packet: RadiusPacket, authenticator: bytes, secret: bytes) -> bool
 
 
 def join_values(octets: bytes, number: int) -> bytes:
-    """Return all values of an attribute as one, such as EAP-Message; b"" if it is missing. Raises MalformedPacket."""
+    """Return the joined values of an attribute such as EAP-Message; b"" if the attribute is missing.
+
+    Raises MalformedPacket.
+    """
     return b"".join(value for each, value in parse_attributes(octets) if each == number)
 
 

@@ -12,7 +12,10 @@ DEMO_ADDRESS = ipaddress.IPv4Address("127.83.84.1")
 
 @lru_cache(maxsize=4096)
 def get_source(address: str) -> str:
-    """Return the address, or the IPv6 network that counts as one source. Returns other text unchanged."""
+    """Return the source for a client's address: an IPv4 address, or the network of an IPv6 address.
+
+    Returns text that is not an IP address unchanged.
+    """
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

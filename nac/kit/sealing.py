@@ -5,11 +5,11 @@ from typing import Protocol
 
 class Seal(Protocol):
     def __call__(self, plaintext: bytes, context: str, /) -> bytes:
-        """Encrypt a secret. Only the same `context`, such as "slot:<id>", can decrypt it."""
+        """Encrypt a secret. To decrypt the secret, the caller needs the same `context`, such as "slot:<id>"."""
         ...
 
 
 class Unseal(Protocol):
     def __call__(self, sealed: bytes, context: str, /) -> bytes:
-        """Decrypt a secret that was encrypted with this context."""
+        """Decrypt a secret that was encrypted with `context`."""
         ...

@@ -47,7 +47,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
 
 
 def variables(var_dir: Path) -> tuple[Variable, ...]:
-    """All variables. The defaults belong to an installation that stores its data in `var_dir`."""
+    """All variables. Some defaults are paths in `var_dir`, the data folder of the installation."""
     reader = EnvironmentReader({f"{PREFIX}VAR_DIR": str(var_dir)}, ())
     _read(reader)
     return tuple(reader.variables)

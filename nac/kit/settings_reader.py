@@ -18,7 +18,7 @@ _NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR", "API_TOKEN", "API_URL")
 
 
 class SettingsError(Exception):
-    """The environment has invalid settings. Each item of `mistakes` names a variable and what it must be."""
+    """The environment has invalid settings. Each of the `mistakes` names a variable and its required value."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -61,7 +61,10 @@ class EnvironmentReader:
         self.mistakes.append(f"{PREFIX}{name} {why}")
 
     def refuse_unknown(self) -> None:
-        """Add a mistake for each ADMIT_* variable that no method has read, such as a misspelt name. Call this last."""
+        """Add a mistake for each ADMIT_* variable that no method has read, such as a misspelt name.
+
+        Call this method after all variables were read.
+        """
         known = {variable.name for variable in self.variables} | set(_NOT_SETTINGS)
         given = {name.removeprefix(PREFIX) for name in self._environment if name.startswith(PREFIX)}
         for name in sorted(given - known):

@@ -89,7 +89,7 @@ class Settings:
     def cell_ports(self) -> range:
         """UDP ports of the cell.
 
-        Slot n uses port 2n of the range for authentication, and port 2n + 1 for accounting.
+        The port pair (slot) n uses port 2n of the range for authentication, and port 2n + 1 for accounting.
         """
         return range(self.cell_first_port, self.cell_first_port + 2 * self.cell_slots)
 
@@ -109,7 +109,7 @@ class Settings:
 
     @property
     def public_port(self) -> int:
-        """TCP port for OCSP, CRLs, CA certificates and SCEP, without TLS. It does not serve the API."""
+        """TCP port for OCSP, CRLs, CA certificates and SCEP, without TLS. This port does not serve the API."""
         return self.api_port + 1
 
     @property

@@ -59,7 +59,7 @@ def is_mailable_name(name: str) -> bool:
 
 
 def require_radius_text(text: str, *, place: str) -> str:
-    """Check a value that is compared exactly with the value of one RADIUS attribute."""
+    """Check a value that Admit compares exactly with the value of one RADIUS attribute."""
     if not text or len(text.encode()) > _RADIUS_OCTETS or not text.isprintable() or text != text.strip():
         raise InvalidInput(
             f"{text!r} cannot be a RADIUS attribute value.",
@@ -88,7 +88,7 @@ def require_mac(text: str, *, place: str = "mac") -> str:
 
 
 def parse_id(text: str) -> UUID | None:
-    """Return the id in canonical form. Returns None for other text, which can be a name."""
+    """Return the id if the text is a UUID in canonical form. Returns None for any other text, such as a name."""
     try:
         found = UUID(text)
     except ValueError:
@@ -105,7 +105,7 @@ def require_address(text: str, *, place: str = "address") -> str:
 
 
 def require_future(moment: datetime | None, *, place: str = "valid_until") -> datetime | None:
-    """Check that a time with time zone is in the future. None means that the period has no end."""
+    """Check that a time with time zone is in the future. A time of None means that the period has no end."""
     if moment is not None and moment <= utc_now():
         raise InvalidInput(f"{moment:%Y-%m-%d %H:%M:%S %Z} is in the past.", place=place, remedy="Use a future time.")
     if moment is not None and moment > _MAX_MOMENT:
@@ -149,7 +149,10 @@ def require_web_address(text: str, *, place: str) -> str:
 
 
 def require_email(text: str, *, place: str = "email") -> str:
-    """Return the address in lower case. Rejects non-ASCII text first: some letters become ASCII in lower case."""
+    """Return the address in lower case.
+
+    Rejects non-ASCII text, because lower-casing converts some non-ASCII letters to ASCII.
+    """
     email = text.strip().lower()
     if not text.isascii() or not _EMAIL.fullmatch(email):
         raise InvalidInput(
@@ -168,7 +171,7 @@ RESERVED_NAMES: Final[Mapping[RoutedNoun, frozenset[str]]] = {
 
 
 def require_not_reserved(noun: RoutedNoun, name: str, *, place: str = "name") -> str:
-    """Check the name of a new object. Existing objects keep reserved names. Raises InvalidInput."""
+    """Check the name of a new object. Objects that already have a reserved name keep the name. Raises InvalidInput."""
     if name.strip() in RESERVED_NAMES[noun]:
         raise InvalidInput(
             f"{name.strip()!r} is reserved in API paths and cannot be used as a name.",

@@ -1,4 +1,4 @@
-"""All tables, grouped into modules by subject. Importing this package completes the metadata."""
+"""All tables, grouped into modules by subject. Importing this package completes SQLAlchemy's metadata."""
 
 from nac.models.account import AccountMail, ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
 from nac.models.audit import AuditChain, AuditEntry, AuditKey, AuditSeal, UnsealedAuditEntry

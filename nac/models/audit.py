@@ -51,7 +51,7 @@ class AuditEntry(Base):
 
 
 class AuditKey(Base):
-    """A key that signs the ends of audit chains."""
+    """A key that signs the last entries of audit chains."""
 
     __tablename__ = "audit_keys"
     reference = Reference("audit", "a key")

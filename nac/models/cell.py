@@ -1,4 +1,4 @@
-"""Cells, the changes that their replicas follow, and alarms of the platform."""
+"""Cells, changes that cells copy to their replicas, and alarms of the platform."""
 
 from datetime import datetime
 from typing import Any
@@ -59,7 +59,7 @@ class Cell(Base):
 
 
 class Slot(UuidKey, Base):
-    """Capacity for one tenant in a cell: a virtual server that already listens on its ports."""
+    """Room for one tenant in a cell: a pair of UDP ports on which a virtual server already listens."""
 
     __tablename__ = "slots"
     __table_args__ = (
@@ -88,7 +88,7 @@ class Slot(UuidKey, Base):
 class JournalPosition(Base):
     """Position up to which a cell's journal is in the log tables.
 
-    Written in the same transaction as the rows: exactly once.
+    The agent stores the position in the transaction that stores the rows, so it stores each record exactly once.
     """
 
     __tablename__ = "journal_positions"
@@ -129,8 +129,10 @@ class QuarantinedRecord(Base):
 
 
 class ReplicaChange(Base):
-    """A change of a row that replicas contain. Triggers write changes, and agents apply the changes to their
-    replicas."""
+    """A change of a row that replicas contain.
+
+    Triggers write changes, and agents apply the changes to the replicas of their cells.
+    """
 
     __tablename__ = "replica_changes"
     tenant_file = FileExclusion("belongs to its cell")

@@ -1,4 +1,4 @@
-"""Status of certificates of own and external authorities."""
+"""Status of certificates that Admit or an external authority issued."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -43,7 +43,7 @@ class RevocationList(TenantOwned, Base):
 
 
 class RevocationWork(TenantOwned, Base):
-    """Queue of authorities that need a new revocation list. An authority can have several rows."""
+    """Queue of authorities for which Admit must create a new revocation list. An authority can have several rows."""
 
     __tablename__ = "revocation_work"
     __table_args__ = (
@@ -109,8 +109,10 @@ class StatusSource(TenantOwned, Base):
 
 
 class ExternalCertificate(Base):
-    """A certificate that a device presented. The agent writes the certificate, from its journal, so the table has
-    no foreign keys."""
+    """A certificate that a device presented.
+
+    The agent copies the certificate from the journal of its cell, so the table has no foreign keys.
+    """
 
     __tablename__ = "external_certificates"
     __table_args__ = (Index("ix_external_certificates_tenant_id_ocsp_due_at", "tenant_id", "ocsp_due_at"),)

@@ -118,8 +118,10 @@ class EndpointGroupMember(TenantOwned, Base):
 
 
 class EndpointSighting(Base):
-    """Sightings of a MAC address. Only the agent writes sightings, from its journal, so the table has no foreign
-    keys."""
+    """Sightings of a MAC address.
+
+    Only the agent writes sightings, from the journal of its cell, so the table has no foreign keys.
+    """
 
     __tablename__ = "endpoint_sightings"
     purge = Purge.LATE_ROWS
@@ -143,8 +145,10 @@ class EndpointSighting(Base):
 
 
 class EndpointEvidence(Base):
-    """Evidence from a device or its switch: the last value of each key. Only the agent writes evidence, from its
-    journal."""
+    """Evidence from a device or its switch: the last value of each key.
+
+    Only the agent writes evidence, from the journal of its cell.
+    """
 
     __tablename__ = "endpoint_evidence"
     purge = Purge.LATE_ROWS

@@ -13,7 +13,8 @@ EnrolmentKind = Literal["est", "scep", "link"]
 
 
 class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
-    """A secret with which devices get certificates. The secret works for a limited number of enrolments."""
+    """A secret that authorizes devices to enrol for certificates. The number of enrolments with the secret is
+    limited."""
 
     __tablename__ = "enrolment_secrets"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""Feeds, and the notes of events that they send."""
+"""Feeds, and changes of objects that feeds send as events (notes)."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -118,8 +118,10 @@ class FeedMark(Base):
 
 
 class EventNote(Base):
-    """A change of a session, endpoint, certificate or alarm. Triggers write notes of events, and feeds send the
-    notes."""
+    """A change of a session, endpoint, certificate or alarm, which feeds send as an event.
+
+    Triggers write a row for each change, and feeds send the row as an event.
+    """
 
     __tablename__ = "event_notes"
     __table_args__ = (
@@ -141,7 +143,7 @@ class EventNote(Base):
 
 
 class EndpointExpiry(Base):
-    """Expiry of an endpoint's approval that has no event yet."""
+    """End of an endpoint's approval, for which no event exists yet."""
 
     __tablename__ = "endpoint_expiries"
     __table_args__ = (

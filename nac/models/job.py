@@ -67,7 +67,8 @@ class Job(UuidKey, CreatedAt, Base):
 
 
 class IdempotencyKey(Base):
-    """The stored response to a request with an Idempotency-Key. A repeated request gets this response."""
+    """The stored response to a request with an Idempotency-Key. Admit sends the stored response to a repeated
+    request."""
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (

@@ -25,7 +25,7 @@ ACCOUNTING_LOG_ID = Sequence("accounting_log_id_seq", metadata=Base.metadata)
 
 
 class AuthLog(Base):
-    """An answered request or EAP conversation.
+    """A request or EAP conversation to which radiusd has responded.
 
     The columns are fields of `nac.cellformat.journal.records.AuthRecord`.
     """

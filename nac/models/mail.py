@@ -13,7 +13,7 @@ MailState = Literal["queued", "sent", "failed"]
 
 
 class Mail(UuidKey, CreatedAt, Base):
-    """A pending or sent mail of an MSP, of a tenant, or of the platform if both ids are null."""
+    """A pending or sent mail. The mail belongs to an MSP, to a tenant, or to the platform if both ids are null."""
 
     __tablename__ = "mails"
     __table_args__ = (

@@ -57,7 +57,7 @@ class Pool(UuidKey, TenantOwned, CreatedAt, Base):
 
 
 class PoolAddress(TenantOwned, Base):
-    """An address of a pool: free, stock (ready in a cell), leased, or quarantined."""
+    """An address of a pool. States: free, stock (ready in a cell), leased or quarantined."""
 
     __tablename__ = "pool_addresses"
     __table_args__ = (

@@ -53,7 +53,8 @@ class RedecisionMark(TenantOwned, Base):
 
 
 class Redecision(TenantOwned, CreatedAt, Base):
-    """A run that decides again about live sessions, and sends requests about sessions with a changed decision."""
+    """A run that decides again about live sessions. If a decision changed, the run sends a request about the
+    session."""
 
     __tablename__ = "redecisions"
     __table_args__ = (
@@ -147,7 +148,7 @@ class RedecisionItem(Base):
 
 
 class RedecisionFailure(Base):
-    """A failure of re-decisions for a tenant."""
+    """Repeated failures to decide again about a tenant's sessions."""
 
     __tablename__ = "redecision_failures"
     tenant_file = FileExclusion("in progress")

@@ -41,7 +41,7 @@ class RetentionSetting(TenantOwned, Base):
 
 
 class RetentionTerm(TenantOwned, Base):
-    """A setting of the retention that applies now, and the shorter value that follows it."""
+    """A value of a tenant's retention that applies now, and the announced shorter value that will replace it."""
 
     __tablename__ = "retention_terms"
     tenant_file = FileContent(Permission.RETENTION_READ, (Permission.RETENTION_MANAGE,))
@@ -57,7 +57,10 @@ class RetentionTerm(TenantOwned, Base):
 
 
 class RetentionHold(CreatedAt, Base):
-    """Days, first and last included, that must not be deleted. Null means no bound, or all logs."""
+    """A hold: days whose log rows must not be deleted, from the first to the last day (included).
+
+    If a day is null, the hold has no limit on that side. If the log is null, the hold covers all logs.
+    """
 
     __tablename__ = "retention_holds"
     __table_args__ = (Index("ix_retention_holds_tenant_id", "tenant_id", "created_at", "id"),)
@@ -107,7 +110,7 @@ class LogSize(TenantOwned, Base):
 
 
 class LogMeasure(Base):
-    """Time of the last measurement of a partition, and the number of rows inserted until then."""
+    """Time of the last measurement of a partition, and number of rows that were inserted before the measurement."""
 
     __tablename__ = "log_measures"
 
@@ -130,9 +133,9 @@ class EarlyDeletion(TenantOwned, Base):
 
 
 class RetentionClock(Base):
-    """Time of the last retention run by the database's clock, and time until which retention distrusts this clock.
+    """Time of the last retention run, and end of the period in which retention distrusts the clock.
 
-    The table has one row.
+    Both times come from the database's clock. The table has one row.
     """
 
     __tablename__ = "retention_clock"

@@ -16,7 +16,10 @@ ROTATION_END_ACTIONS: tuple[RotationEndAction, ...] = get_args(RotationEndAction
 
 
 class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
-    """A rotation of the RADIUS secret of a tenant or a single NAS. The old and the new secret work while it runs."""
+    """A rotation of the RADIUS secret of a tenant or a single NAS.
+
+    While the rotation runs, the old and the new secret work.
+    """
 
     __tablename__ = "secret_rotations"
     __table_args__ = (

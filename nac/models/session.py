@@ -33,10 +33,10 @@ def _index(name: str, *columns: str | TextClause, where: str) -> Index:
 
 
 class RadiusSession(Base):
-    """A session of a device. The agent merges the session from accounting records. Like logs, the table has no
-    foreign keys.
+    """A session of a device. The agent builds the row from accounting records.
 
-    No index contains a column that Interim-Updates change, so that PostgreSQL can use HOT updates.
+    Like the log tables, this table has no foreign keys. No index contains a column that Interim-Updates change, so that
+    PostgreSQL can use HOT updates.
     """
 
     __tablename__ = "sessions"

@@ -26,7 +26,7 @@ from nac.kit.permissions import Effect
 
 
 class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
-    """The OpenID Connect provider for single sign-on of an MSP or a tenant."""
+    """The OpenID Connect provider that an MSP or a tenant uses for single sign-on."""
 
     __tablename__ = "sign_ons"
     __table_args__ = (
@@ -49,7 +49,7 @@ class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
 
 
 class SignOnLink(CreatedAt, Base):
-    """The person linked to a provider's subject."""
+    """The person for a user id (subject) of an OpenID Connect provider."""
 
     __tablename__ = "sign_on_links"
     __table_args__ = (
@@ -119,7 +119,7 @@ class RecoveryCode(UuidKey, CreatedAt, Base):
 
 
 class PasswordLink(UuidKey, CreatedAt, Base):
-    """A single-use link to set a person's password."""
+    """A single-use link with which a person sets a password."""
 
     __tablename__ = "password_links"
     __table_args__ = (
@@ -181,7 +181,7 @@ class SignInAttempt(Base):
 
 
 class SignInFailure(Base):
-    """Number of failed sign-ins in an hour, by reason and source. A function of the database counts them."""
+    """Number of failed sign-ins in an hour, by account, reason and source. A database function counts the failures."""
 
     __tablename__ = "sign_in_failures"
     __table_args__ = (
@@ -219,7 +219,10 @@ class SignInFailure(Base):
 
 
 class SpentChallenge(Base):
-    """A used single-use value. Only a function of the database can access the table."""
+    """A single-use value, such as a challenge, that was already used.
+
+    Only a function of the database can access the table.
+    """
 
     __tablename__ = "spent_challenges"
     __table_args__ = (Index("ix_spent_challenges_expires_at", "expires_at"),)

@@ -79,7 +79,7 @@ class Nas(UuidKey, TenantOwned, Base):
 
 
 class NasSignature(TenantOwned, Base):
-    """Whether a NAS sends Message-Authenticator although Admit does not require it from this NAS."""
+    """Whether a NAS sends Message-Authenticator, if Admit does not require the attribute from this NAS."""
 
     __tablename__ = "nas_signatures"
     __table_args__ = (

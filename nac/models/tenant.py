@@ -1,4 +1,4 @@
-"""MSPs and their tenants."""
+"""MSPs (managed service providers) and their tenants."""
 
 from datetime import datetime
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Users of networks, and the identity sources that know further users."""
+"""Users of networks, and identity sources that contain further users."""
 
 from datetime import datetime
 from typing import Any
@@ -71,7 +71,7 @@ class UserGroupMember(TenantOwned, Base):
 
 
 class IdentitySource(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
-    """A directory or provider that knows users."""
+    """A directory or provider that contains users."""
 
     __tablename__ = "identity_sources"
     __table_args__ = (

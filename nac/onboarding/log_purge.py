@@ -39,7 +39,8 @@ DELETE FROM :log WHERE tenant_id = :tenant AND at BETWEEN :first AND :last AND c
 def delete_logs(*, seconds: float, engine: Engine | None = None) -> int:
     """Delete logs of purged tenants for about `seconds`. Returns the number of deleted rows.
 
-    Requires the database role admit_worker. Each batch is a transaction. Can be repeated, and run concurrently.
+    Requires the database role admit_worker. Each batch is a transaction. Several processes can run this function
+    concurrently, and you can repeat it.
     """
     deadline = time.monotonic() + seconds
     with session_scope(PlatformScope(), engine=engine) as session:
@@ -78,7 +79,7 @@ def _delete_rows_of_tenant(tenant_id: TenantId, deadline: float, engine: Engine 
 
 
 def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) -> tuple[int, bool]:
-    """Delete ended sessions and usage: one partition after the other, then the few remaining rows at once.
+    """Delete ended sessions and usage: first each partition in batches, then the other rows, one statement per table.
 
     Returns the number of deleted rows, and whether no rows are left.
     """
@@ -101,8 +102,10 @@ def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) ->
 
 
 def _delete_orphans() -> Delete:
-    """Return the statement that deletes quarantined records of deleted tenants. Admit can no longer process these
-    rows."""
+    """Return the statement that deletes quarantined records of deleted tenants.
+
+    Admit can no longer process such records.
+    """
     return delete(QuarantinedRecord).where(
         QuarantinedRecord.tenant_id.is_not(None), ~exists().where(Tenant.id == QuarantinedRecord.tenant_id)
     )

@@ -42,7 +42,7 @@ def suspend_msp(session: Session, *, actor: str, msp_id: MspId, with_tenants: bo
 
 
 def resume_msp(session: Session, *, actor: str, msp_id: MspId) -> Msp:
-    """Resume the MSP, and the tenants that were suspended with it. Roll-outs stay stopped."""
+    """Resume the MSP, and the tenants that were suspended with the MSP. Roll-outs stay stopped."""
     msp = require_msp(session, msp_id=msp_id, lock=True)
     was, msp.status = msp.status, "active"
     session.flush()

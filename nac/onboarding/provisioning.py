@@ -1,4 +1,4 @@
-"""Creates complete tenants: slot, site, authorities and policy, with the services of several packages."""
+"""Creates complete tenants with the services of several packages: port pair of a cell, site, authorities, policy."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -67,11 +67,11 @@ def provision_tenant(
     has_policy: bool = False,
     note: Callable[[UUID], None] = lambda tenant_id: None,
 ) -> Tenant:
-    """Create a tenant with a slot, a first site, authorities and a server certificate.
+    """Create a tenant with a port pair of a cell, a first site, authorities and a server certificate.
 
-    Requires a session in PlatformScope, and changes it to the tenant's scope. The tenant rejects all devices until
-    it has a policy; `has_policy` assigns the standard policy. `label` selects the cell. Calls `note` with the
-    tenant's id before the first commit; if this process dies, `finish_tenant` needs the id.
+    Requires a session in PlatformScope, and changes it to the tenant's scope. The tenant rejects all devices until it
+    has a policy. With `has_policy`, the tenant gets the standard policy. `label` selects the cell. Before the first
+    commit, calls `note` with the tenant's id, because `finish_tenant` needs the id if this process dies.
     """
     tenant = tenants.create_tenant(session, actor=actor, slug=slug, msp_id=msp_id, name=name, label=label)
     note(tenant.id)
@@ -100,8 +100,8 @@ def finish_tenant(
         return None
     if tenants.require_tenant(session, tenant_id=tenant_id).status == "deleting":
         raise Conflict(
-            "Admit is deleting the tenant that was created with this key.",
-            remedy="Restore the tenant, or use another key.",
+            "Admit is deleting the tenant that was created with this idempotency key.",
+            remedy="Restore the tenant, or use another idempotency key.",
         )
     # The worker may have completed the authorities meanwhile.
     with suppress(AlreadyExists):

@@ -85,7 +85,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
 
 
 def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
-    """Delete a tenant: retire its slot, and delete all its rows except the audit log.
+    """Delete a tenant: retire its port pair in the cell, and delete all its rows except the audit log.
 
     `nac.onboarding.log_purge` deletes all other logs later.
     """
@@ -117,8 +117,9 @@ class _DueTenant(NamedTuple):
 def write_last_file(due: _DueTenant, *, folder: Path, sealer: Sealer, engine: Engine | None = None) -> Path:
     """Write a tenant file with all secrets, before the first row is deleted. Returns the path of the file.
 
-    The passphrase is random, and is in a `.key` file beside it, sealed with the master key. A deletion writes only one
-    file, even if a hold interrupts it. After a restore, the next deletion writes another file.
+    The passphrase is random. A `.key` file next to the tenant file contains the passphrase, sealed with the master key.
+    A deletion writes only one tenant file, even if a hold interrupts the deletion. If the tenant is restored, the next
+    deletion writes another file.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{due.slug}-{due.purge_at.astimezone(UTC):%Y%m%dT%H%M%S}-{due.tenant_id}.zip"
@@ -143,7 +144,7 @@ def write_last_file(due: _DueTenant, *, folder: Path, sealer: Sealer, engine: En
 def _lock_folder(folder: Path) -> Iterator[int]:
     """Lock the folder, because two processes would overwrite each other's file or key.
 
-    The lock ends with the process at the latest. Raises _AnotherWriterActive.
+    The process releases the lock at the latest when it ends. Raises _AnotherWriterActive.
     """
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -162,7 +163,10 @@ def _lock_descriptor(place: int) -> None:
 
 @contextmanager
 def _create_file(path: Path) -> Iterator[IO[bytes]]:
-    """Create a file, which replaces an incomplete file from an earlier attempt. When closed, the file is on disk."""
+    """Create a file, which replaces an incomplete file from an earlier attempt.
+
+    After the context ends, the content of the file is on disk.
+    """
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         yield file
@@ -183,7 +187,7 @@ def open_stored_passphrase(path: Path, sealer: Sealer) -> str:
 
 
 def delete_last_files(folder: Path, *, kept: timedelta, engine: Engine | None = None) -> None:
-    """Delete the last files of tenants that were purged more than `kept` ago. Files of existing tenants stay."""
+    """Delete the last files of tenants that were purged more than `kept` ago. Keeps the files of existing tenants."""
     old = _list_old_files(folder, kept)
     with session_scope(PlatformScope(), engine=engine) as session:
         there = repository.filter_existing(session, {tenant for path in old if (tenant := _parse_tenant_id(path))})

@@ -49,7 +49,7 @@ class UnrecordedAttribute:
 
 
 class SiteDecider(NamedTuple):
-    """The policies to compare at a site: the draft and the published version (None if no version is published)."""
+    """The policies to compare at a site: the draft and the published version (None without a published version)."""
 
     place: SiteContext
     draft: Policy
@@ -94,7 +94,10 @@ class ReplayComparison:
         self.suppressed = 0
 
     def read(self, session: Session, requests: RecordedRequests, *, tell: Callable[[int], None] | None = None) -> None:
-        """Read and compare all requests. `tell` receives the number so far, every PROGRESS_EVERY requests."""
+        """Read and compare all requests.
+
+        Calls `tell` with the number of requests read so far, every PROGRESS_EVERY requests.
+        """
         kinds = self._kinds
         for count, (at_digits, number, device, rest) in enumerate(requests.rows(session)):
             if tell is not None and not count % PROGRESS_EVERY:
@@ -169,9 +172,9 @@ class ReplayComparison:
         return sum(tally.requests for tally in (*self._tallies.values(), *self._refusals.values()))
 
     def unrecorded(self) -> tuple[UnrecordedAttribute, ...]:
-        """Return attributes that the draft uses and the log lacks.
+        """Return attributes that the draft uses and that are missing in the log.
 
-        The log has all RADIUS attributes. The log has attributes from other sources only since the cell computes
+        The log always has all RADIUS attributes. Other attributes are in the log only since the cell began to compute
         them.
         """
         drafts = [decider.draft for decider in self._deciders.values()]

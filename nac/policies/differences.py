@@ -37,7 +37,7 @@ class ComparedAnswer(NamedTuple):
 
     @property
     def permitted(self) -> bool:
-        """Whether the device is admitted."""
+        """Whether the decision admits the device."""
         return self.verdict != "deny" or bool(self.monitored)
 
     def __str__(self) -> str:
@@ -65,14 +65,14 @@ class DifferenceTally:
         self._recent: deque[tuple[int, int, bytes]] = deque(maxlen=_MAX_EXAMPLES)
 
     def note(self, at: int, number: bytes, device: bytes) -> None:
-        """Record a request; `at` in epoch microseconds."""
+        """Record a request; `at` is in epoch microseconds."""
         self.devices.add(device)
         recent = self._recent
         if not recent or recent[-1][2] != device:
             recent.append((at, int(number), device))
 
     def examples(self, limit: int) -> list[tuple[int, int]]:
-        """Return (time, log number) of the latest requests, newest first, one per device."""
+        """Return (time, number of the log row) of the latest requests, newest first, one request per device."""
         by_device: dict[bytes, tuple[int, int]] = {}
         for at, number, device in sorted(self._recent, reverse=True):
             by_device.setdefault(device, (at, number))

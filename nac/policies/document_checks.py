@@ -56,7 +56,7 @@ class InvalidPolicy(InvalidInput):
     """The policy has mistakes. Nothing was stored."""
 
     def __init__(self, mistakes: Sequence[DocumentMistake]) -> None:
-        """`mistakes` are the mistakes of PolicyErrors and of unknown names."""
+        """`mistakes` are the mistakes that PolicyErrors report, and the unknown names."""
         super().__init__("; ".join(str(mistake) for mistake in mistakes))
         self.mistakes = tuple(mistakes)
 
@@ -80,10 +80,10 @@ def check_document(
 ) -> Policy:
     """Compile a document. Raises InvalidPolicy with every mistake, or DictionaryMissing.
 
-    `refuse_absent` also rejects names of unknown NASes and identity sources, because their rules never match. Use
-    `refuse_absent` to save, publish or roll back a policy. Do not use `refuse_absent` for the policy of a template
-    (tenants differ), for a tenant file (it can name a deleted object) or for simulations. `keep` prevents deletion
-    of the named objects until the transaction ends.
+    `refuse_absent` also rejects names of unknown NASes and identity sources, because rules with such names never match.
+    Use `refuse_absent` to save, publish or roll back a policy. Do not use `refuse_absent` for the policy of a template
+    (tenants differ), for a tenant file (it can name a deleted object) or for simulations. `keep` prevents deletion of
+    the named objects until the transaction ends.
     """
     replies = require_dictionary(session, tenant_id=tenant_id)
     if unreadable := find_unstorable(document):
@@ -120,13 +120,13 @@ def check_at_sites(
 
 
 def check_at_site(session: Session, *, site: Site, policy_id: UUID | None) -> None:
-    """Check the published version and the site's own fallback at one site. Raises InvalidPolicy."""
+    """Check the published version and the site's fallback at one site. Raises InvalidPolicy."""
     if mistakes := _site_mistakes(session, site, _document_in_force(session, site, policy_id), keep=True):
         raise InvalidPolicy(mistakes)
 
 
 def find_unsupported_at_site(session: Session, *, site: Site, nas: Nas) -> list[DocumentMistake]:
-    """Return the results of the site's policy and fallback that one NAS does not support."""
+    """Return the results of the site's policy and of its fallback that one NAS does not support."""
     return _find_unsupported(site, _document_in_force(session, site, site.policy_id), [nas])
 
 
@@ -150,7 +150,7 @@ def _find_unsupported(site: Site, document: object, nases: Sequence[Nas]) -> lis
 
 
 def check_fallback(session: Session, *, tenant_id: TenantId, document: object) -> Outcome:
-    """Compile a site's own fallback. Raises InvalidPolicy or DictionaryMissing."""
+    """Compile the fallback of a site. Raises InvalidPolicy or DictionaryMissing."""
     try:
         outcome = compile_outcome(document, replies=require_dictionary(session, tenant_id=tenant_id))
     except PolicyErrors as errors:
@@ -172,9 +172,9 @@ def require_dictionary(session: Session, *, tenant_id: TenantId) -> Dictionary:
 
 
 def pool_mistakes(session: Session, tenant_id: TenantId, document: object, *, keep: bool) -> list[DocumentMistake]:
-    """Return mistakes for pools that neither the tenant nor one of its sites has.
+    """Return a mistake for each pool in the document that neither the tenant nor one of its sites has.
 
-    The documents can be invalid. `keep` locks the named pools until the transaction ends.
+    The document can be invalid. `keep` locks the named pools until the transaction ends.
     """
     named = _pool_references(document)
     pools = _load_pools(session, tenant_id, named, keep=keep)
@@ -182,7 +182,10 @@ def pool_mistakes(session: Session, tenant_id: TenantId, document: object, *, ke
 
 
 def pool_mistakes_at(session: Session, site: Site, *documents: object, keep: bool) -> list[DocumentMistake]:
-    """Return mistakes for pools that this site cannot use. `keep` locks the named pools until the transaction ends."""
+    """Return a mistake for each pool that this site cannot use.
+
+    `keep` locks the named pools until the transaction ends.
+    """
     named = [each for document in documents for each in _pool_references(document)]
     pools = [pool for pool in _load_pools(session, site.tenant_id, named, keep=keep) if pool.site_id in (None, site.id)]
     # A pool of the site overrides the tenant's pool with the same name.
@@ -192,7 +195,7 @@ def pool_mistakes_at(session: Session, site: Site, *documents: object, keep: boo
 
 
 def _test_mistakes(session: Session, tenant_id: TenantId, document: object) -> list[DocumentMistake]:
-    """Return mistakes for unknown sites and reasons in the policy tests. The document can be invalid."""
+    """Return a mistake for each unknown site or reason in the policy tests. The document can be invalid."""
     tests = document.get("tests") if isinstance(document, dict) else None
     named = [(f"tests[{index}]", test) for index, test in enumerate(tests if isinstance(tests, list) else ())]
     named = [(place, test) for place, test in named if isinstance(test, dict)]
@@ -249,7 +252,7 @@ def _dangling_references(
 def _known_in_other_case(
     session: Session, tenant_id: TenantId, found: Sequence[PolicyReference], missing: set[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Return the missing names that exist in another case and that are compared without case."""
+    """Return the missing names that exist in another case, for kinds of names that Admit compares without case."""
     any_case = {(each.kind, each.name) for each in found if each.any_case} & missing
     folded = {kind: repository.folded_names(session, tenant_id, kind) for kind in {kind for kind, _ in any_case}}
     return {(kind, name) for kind, name in any_case if name.casefold() in folded[kind]}

@@ -1,6 +1,6 @@
-"""Facts about stored endpoints and users for simulated requests.
+"""Data about stored endpoints and users, for simulated requests.
 
-The cell reads these facts from its replica. This module reads the facts from PostgreSQL.
+For a real request, the cell reads these data from its replica. This module reads the data from PostgreSQL.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,10 @@ class UserValidity(NamedTuple):
 
 @dataclass(slots=True)
 class StoredFacts:
-    """Engine attributes by name, notes for the reader, and facts for the checks before and after the policy."""
+    """Data about the stored endpoint and user of a simulated request.
+
+    Contains attributes by name, notes for the reader, and values for the checks before and after the policy.
+    """
 
     values: dict[str, FactValues] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -55,7 +58,10 @@ class StoredFacts:
 def load_stored_facts(
     session: Session, *, tenant_id: TenantId, mac: str, user: str, identity: str, at: int
 ) -> StoredFacts:
-    """Load the facts. `mac` has 12 hexadecimal digits. Unknown values are "". `at` is in epoch seconds."""
+    """Load the data about the stored endpoint and user. `mac` has 12 hexadecimal digits. Unknown values are "".
+
+    `at` is in epoch seconds.
+    """
     facts = StoredFacts()
     if mac:
         facts.values["mac.random"] = (is_random_mac(mac),)

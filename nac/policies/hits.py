@@ -1,4 +1,4 @@
-"""Hit counts of policy rules, counted by the cells when they ship decisions."""
+"""Hit counts of policy rules. The cells count the hits when they send decisions to the database."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class RuleHits:
 
     @property
     def never(self) -> bool:
-        """Whether the rule had no hit since the version was published."""
+        """Whether the rule has had no hit since the publication of the version."""
         return self.last_hit is None
 
 

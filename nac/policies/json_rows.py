@@ -87,8 +87,10 @@ def order_keys(document: object) -> object:
 
 
 def decode_policy_text(text: bytes) -> str | None:
-    """Return the original text; None if the text is not UTF-8 (RFC 8259 8.1). If the text is not UTF-8, only the
-    parsed document is stored."""
+    """Return the original text of the policy; None if the text is not UTF-8 (RFC 8259 8.1).
+
+    If the text is not UTF-8, only the parsed document is stored.
+    """
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError:

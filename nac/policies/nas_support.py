@@ -1,5 +1,7 @@
-"""Checks whether the NASes of a site support the results of its policy. If the NASes do not support a result, Admit
-rejects their devices."""
+"""Checks whether the NASes of a site support the results of its policy.
+
+If the NASes of a site do not support a result, Admit rejects the devices at these NASes.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +18,10 @@ _REMEDY = "or use the result in a rule with a condition on nas.vendor"
 
 
 def find_unsupported(policy: Policy, site: "Site", nases: "Iterable[Nas]") -> list[DocumentMistake]:
-    """Return the results that registered NASes of the site do not support, from rules that can match there."""
+    """Return the results that registered NASes of the site do not support.
+
+    Considers only rules that can match at the site.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for nas in nases:
         known = {"nas.name": (nas.name,), "nas.vendor": (vendor_name(nas.vendor),), "site.name": (site.name,)}

@@ -52,9 +52,10 @@ def _rule_attribute_name(name: object, request: Mapping[object, object]) -> obje
 def packet_facts(
     attributes: Mapping[str, tuple[Scalar, ...]], realms: Collection[str] = ()
 ) -> dict[str, tuple[Scalar, ...]]:
-    """Derive attributes from `radius.<name>` attributes; {} without such attributes. `realms` are removed from names.
+    """Derive attributes from `radius.<name>` attributes; {} without such attributes.
 
-    The method can be derived only for MAB, where the user name is the MAC address.
+    `realms` are removed from user names. The authentication method can be derived only for MAB, where the user name is
+    the MAC address.
     """
     packet = _SimulatedPacket(
         tuple(

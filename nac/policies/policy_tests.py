@@ -65,8 +65,8 @@ def run_tests(
 ) -> tuple[PolicyTestResult, ...]:
     """Run every test of `policy`, which is the compiled `document`.
 
-    `places` has sites by slug, at least the sites that the tests name. Raises InvalidPolicy if the document does
-    not compile with the fallback of such a site.
+    `places` has the sites by slug, with at least the sites that the tests name. Raises InvalidPolicy if the document
+    does not compile with the fallback of a named site.
     """
     compiled: dict[str, Policy] = {}
     results = []

@@ -1,4 +1,7 @@
-"""The replay before a publication. A tenant can require that users acknowledge its differences."""
+"""Replay of recorded requests before the publication of a policy.
+
+A tenant can require that users acknowledge the differences that the replay finds.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs replays and publications, at once or as a job."""
+"""Runs replays and publications, directly or as a job."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ def _run_replay_job(session: Session, work: JobRun) -> Mapping[str, Any]:
 
 
 def _run_publish_job(session: Session, work: JobRun) -> Mapping[str, Any]:
-    """Publish a draft. The job's input has the parameters of `publish_policy`."""
+    """Publish the draft of a policy as a job. The job's input has the parameters of `publish_policy`."""
     assert work.owner.tenant_id is not None
     version = policies.publish_policy(session, actor=work.actor, tenant_id=work.owner.tenant_id, **work.input)
     return {"slug": work.input["slug"], "version": version.number}

@@ -72,11 +72,11 @@ def replay_policy(
     """Replay `document` over the last `days` before `until` (default now) at the sites of the policy.
 
     `site` is the slug of a single site, which can use another policy. Without `site` and `policy_id`, all sites are
-    replayed. With `against` "published", the replay compares with the published version at each site, otherwise with
-    the recorded decisions. `tell` receives the number of requests replayed so far. Raises InvalidPolicy.
+    replayed. With `against` "published", compares with the decisions of the published version at each site, otherwise
+    with the recorded decisions. `tell` receives the number of requests replayed so far. Raises InvalidPolicy.
     """
     if not 1 <= days <= MAX_DAYS:
-        raise InvalidInput(f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_DAYS}.")
+        raise InvalidInput(f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_DAYS} days.")
     until = until or utc_now()
     since = until - timedelta(days=days)
     check_document(session, tenant_id=tenant_id, document=document)

@@ -160,10 +160,11 @@ def publish_policy(
     acknowledge: str = "",
     refuse_absent: bool = True,
 ) -> PolicyVersion:
-    """Publish the draft. With `number`, raise Conflict if the draft has another number than the reviewed one.
+    """Publish the draft.
 
-    Raises InvalidPolicy or PolicyTestsFailed. If the tenant requires a replay, raises UnacknowledgedDifferences
-    unless `acknowledge` is the digest of the differences.
+    With `number`, raises Conflict if the draft has another number, because the caller has reviewed the version
+    `number`. Raises InvalidPolicy or PolicyTestsFailed. If the tenant requires a replay, raises
+    UnacknowledgedDifferences unless `acknowledge` is the digest of the differences.
     """
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     draft, in_force = _require_draft(session, policy, number), policy.published_version
@@ -268,8 +269,10 @@ def list_page(
     text: str = "",
     published: bool | None = None,
 ) -> Sequence[Policy]:
-    """List one page. `text` is a part of slug or name; `published` selects policies with or without a published
-    version."""
+    """List one page of policies. `text` filters by a part of the slug or name.
+
+    `published` selects policies with (True) or without (False) a published version.
+    """
     return repository.list_page(session, tenant_id, span=span or ORDERS.first(), text=text, published=published)
 
 
@@ -279,7 +282,7 @@ def sites_by_policy(session: Session, *, tenant_id: TenantId, policies: Iterable
 
 
 def get_draft(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = False) -> PolicyVersion | None:
-    """Return the draft or None. `lock` blocks saving and publishing until the transaction ends."""
+    """Return the draft of the policy, or None. `lock` blocks saving and publishing until the transaction ends."""
     policy = (
         _require_locked(session, tenant_id, slug) if lock else require_by_slug(session, tenant_id=tenant_id, slug=slug)
     )
@@ -289,7 +292,7 @@ def get_draft(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = 
 def list_versions(
     session: Session, *, tenant_id: TenantId, slug: str, span: PageSpan | None = None
 ) -> Sequence[PolicyVersion]:
-    """List versions, newest first unless `span` differs."""
+    """List versions of the policy; without `span`, newest first."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     return repository.list_versions(session, tenant_id, policy.id, span=span or repository.VERSION_ORDERS.first(100))
 
@@ -320,7 +323,10 @@ def find_policy(session: Session, *, tenant_id: TenantId, slug: str = "") -> Pol
 
 
 def require_version(session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None) -> PolicyVersion:
-    """Return a version. Without `number`, return the published version, or the newest if no version is published."""
+    """Return a version.
+
+    Without `number`, returns the published version, or the newest version if no version is published.
+    """
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if number is None:
         number = policy.published_version or repository.get_newest_number(session, tenant_id, policy.id)
@@ -330,7 +336,7 @@ def require_version(session: Session, *, tenant_id: TenantId, slug: str, number:
 def require_newest_version(
     session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None
 ) -> PolicyVersion:
-    """Return a version. Without `number`, return the newest version."""
+    """Return a version. Without `number`, returns the newest version."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     return _require_version(session, policy, number or repository.get_newest_number(session, tenant_id, policy.id))
 

@@ -57,10 +57,11 @@ class SimulatedPlace(NamedTuple):
 
 
 class SimulatedAdmission:
-    """Facts of a simulated request for the admission ladder.
+    """Data about a simulated request for the checks before the policy.
 
     The simulation presumes what the request does not state: valid credentials, an offered method, an existing user. If
-    the request states `endpoint.known` or the user's groups, the stored endpoint or user does not matter.
+    the request states `endpoint.known`, the stored endpoint does not matter. If the request states the user's groups,
+    the stored user does not matter.
     """
 
     def __init__(
@@ -72,7 +73,10 @@ class SimulatedAdmission:
         stored: StoredFacts,
         now_seconds: int,
     ) -> None:
-        """`values` are all attributes. `stated` are the names of attributes that the request contains."""
+        """`values` are all attributes of the request, including filled attributes.
+
+        `stated` are the names of the attributes that the caller set.
+        """
         self.method = str(next(iter(values.get("method", ())), ""))
         self.tls_version = str(next(iter(values.get("tls.version", ())), "")) or tenant.tls_versions[0]
         self.tenant = PresumedTerms(tenant.status, tenant.methods if self.method else ("",), tenant.tls_versions)
@@ -87,7 +91,7 @@ class SimulatedAdmission:
         return None
 
     def is_vouched_for(self) -> bool:
-        """Whether a directory may have the user, or the request contains attributes of the user."""
+        """Whether a directory may contain the user, or the request contains attributes of the user."""
         return not self._stored.has_user_facts or any(name in self._stated for name in _STATED_USER)
 
     def find_user(self) -> StoredUser | None:
@@ -103,7 +107,7 @@ class InvalidSimulation(InvalidInput):
     """The request or the policy has mistakes."""
 
     def __init__(self, mistakes: list[tuple[str, DocumentMistake]]) -> None:
-        """`mistakes` are pairs of REQUEST_SIDE or POLICY_SIDE and the mistake."""
+        """Each of the `mistakes` is a pair of a side (REQUEST_SIDE or POLICY_SIDE) and the mistake."""
         super().__init__("; ".join(f"{side}: {mistake}" for side, mistake in mistakes))
         self.mistakes = tuple(mistakes)
 
@@ -148,12 +152,14 @@ def simulate(
 ) -> Simulation:
     """Decide `request` ({attribute: value or [values]}) at the time `at` (epoch seconds, default now).
 
-    The policy is `document`. Without `document`, the policy is the published (otherwise newest) version of policy
-    `slug`, the policy of the site, or the tenant's only policy. The site's time zone and fallback apply.
+    The policy is `document`. Without `document`, the policy is the policy `slug`. Without `slug`, the policy is the
+    policy of the site or, without a site, the tenant's only policy. Without a published
+    version, a site's policy denies the request, and any other policy applies in its newest version. The site's time
+    zone and fallback apply.
 
     `fill` adds missing attributes from the packet and from the stored NAS, endpoint (`mac`) and user (`user.name`).
-    `fill` also applies the cell's checks before and after the policy. Without `site`, the site of the NAS applies
-    then. Raises InvalidSimulation with every mistake.
+    `fill` also applies the cell's checks before and after the policy. Without `site`, `fill` also applies the site of
+    the NAS. Raises InvalidSimulation with every mistake.
     """
     at = epoch_seconds() if at is None else at
     mistakes: list[tuple[str, DocumentMistake]] = []

@@ -39,7 +39,10 @@ class SiteContext:
             raise InvalidPolicy(errors.mistakes) from errors
 
     def decide_without_policy(self, vendor: Sequence[object] = ()) -> Decision:
-        """Return the decision at a site without a published policy, for a NAS of that vendor: a deny."""
+        """Return the decision at a site without a published policy, for a NAS of this vendor.
+
+        The verdict is deny; in monitor mode, Admit only logs the verdict.
+        """
         if not self.monitor:
             return Decision(reason=POLICY_MISSING.reason)
         return self.compile({}).decisions.of(vendor, -1).refused(POLICY_MISSING.reason)

@@ -20,9 +20,9 @@ UNCHANGED: Any = object()
 
 
 def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, policy_id: UUID | None) -> Site:
-    """Set the policy of a site. With None, the site denies everything.
+    """Set the policy of a site. If `policy_id` is None, the site denies everything.
 
-    Raises Conflict if an unpublished policy would replace a published one, because every device would be denied.
+    Raises Conflict if an unpublished policy would replace a published policy, because the site would deny every device.
     """
     site = sites.require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if policy_id is not None:
@@ -64,9 +64,9 @@ def update_site(
 ) -> Site:
     """Change the settings that are not None or UNCHANGED.
 
-    `fallback` is an outcome as JSON; None restores the policy's fallback. With `monitor`, verdicts are only
-    logged and the fallback applies. Raises InvalidPolicy with every mistake of the fallback, and InUse if a policy
-    refers to the old name.
+    `fallback` is an outcome as JSON; None restores the policy's fallback. With `monitor`, Admit only logs verdicts, and
+    devices get the result of the fallback. Raises InvalidPolicy with every mistake of the fallback, and InUse if a
+    policy refers to the old name.
     """
     site = sites.require_by_slug(session, tenant_id=tenant_id, slug=slug)
     before = _describe(site)

@@ -1,4 +1,7 @@
-"""Rows of a pool's addresses. A removed address keeps its row while a device has the address."""
+"""Inserts, removes and checks the address rows of a pool.
+
+A removed address keeps its row while a device has the address.
+"""
 
 from itertools import islice
 from typing import cast
@@ -16,7 +19,7 @@ _INSERT_BATCH = 65_536
 
 
 class PoolsOverlap(Conflict):
-    """Another pool of the tenant has these addresses."""
+    """Another pool of the tenant has one of the addresses."""
 
 
 def build_extent(pool: Pool) -> PoolExtent:

@@ -1,10 +1,10 @@
-"""Claims file of a pool: it records which addresses radiusd gave to devices. The file survives restarts of radiusd
-and agent.
+"""Claims file of a pool, which records the addresses that radiusd gave to devices.
 
-The file has an entry for each address number of the pool. An entry has three 64-bit integers in native byte order:
-the last used grant, the MAC address, and the time (epoch seconds). The replica has a current grant for each ready
-address. The address is in use if its entry in the claims file has the same grant. Only radiusd's module writes the
-file, in place. The agent only reads the file. radiusd and the agent do not wait for each other. The file has its
+The file survives restarts of radiusd and agent. The file has an entry for each address number of the pool. An entry has
+three 64-bit integers in native byte order: the last used grant, the MAC address, and the time (epoch seconds). A grant
+is the time (epoch microseconds) at which an address became ready in the cell. The replica has the current grant of each
+ready address. The address is in use if its entry in the claims file has the same grant. Only radiusd's module writes
+the file, in place. The agent only reads the file. radiusd and the agent do not wait for each other. The file has its
 full size from the start, so writing cannot fail on a full disk.
 """
 
@@ -75,19 +75,25 @@ class ClaimsFile:
 
 
 def parse_created_at(name: str) -> int:
-    """Return the creation time of the file in epoch microseconds. The file has no claims of earlier grants."""
+    """Return the creation time of the file in epoch microseconds.
+
+    The file has no claims of grants from before this time.
+    """
     return int(name.removesuffix(SUFFIX).rpartition("_")[2])
 
 
 def read_grants(path: Path, numbers: Iterable[int]) -> dict[int, int]:
-    """Return the last used grant of each number; 0 if no grant was used. Raises OSError."""
+    """Return the last used grant of each address number; 0 if no grant was used. Raises OSError."""
     content = path.read_bytes()
     entries = len(content) // ENTRY_BYTES
     return {number: _ENTRY.unpack_from(content, number * ENTRY_BYTES)[0] for number in numbers if number < entries}
 
 
 def read_claims(path: Path, *, since: int = 0) -> list[tuple[int, Claim]]:
-    """Return the last claim of each number, if it is not older than `since` (epoch seconds). Raises OSError."""
+    """Return the last claim of each address number, if the claim is not older than `since` (epoch seconds).
+
+    Raises OSError.
+    """
     return list(_iter_claims(path.read_bytes(), since))
 
 

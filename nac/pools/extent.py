@@ -64,7 +64,10 @@ class PoolExtent:
         return [(self._text(first), self._text(last + 1 - self._step)) for first, last in self.intervals]
 
     def whole_bounds(self) -> list[tuple[str, str]]:
-        """Return the first and last single address of each interval, to compare with prefixes of other lengths."""
+        """Return the first and last single address of each interval.
+
+        Use these addresses to compare pools of different prefix lengths.
+        """
         make = ipaddress.IPv4Address if self.version == 4 else ipaddress.IPv6Address
         return [(str(make(first)), str(make(last))) for first, last in self.intervals]
 
@@ -92,8 +95,8 @@ def parse_extent(
 ) -> PoolExtent:
     """Parse ranges and exclusions. Raises InvalidInput or SeveralMistakes.
 
-    A range is a network, an address, or two addresses with a dash between them. An IPv4 network of up to 30 bits
-    excludes its network address and its broadcast address. `prefix_length` is only for IPv6.
+    A range is a network, an address, or two addresses with a dash between them. An IPv4 network with a prefix length of
+    up to 30 excludes its network address and its broadcast address. `prefix_length` is only for IPv6.
     """
     version = 4 if kind == "ipv4" else 6
     length = _require_length(kind, prefix_length)
@@ -103,7 +106,7 @@ def parse_extent(
         raise InvalidInput(
             f"Invalid number of ranges: {len(ranges)}.",
             place="ranges",
-            remedy=f"Use 1 to {MAX_RANGES}, including exclusions.",
+            remedy=f"Use 1 to {MAX_RANGES} ranges. Exclusions count as ranges.",
         )
     for text in ranges:
         with mistakes.noted():
@@ -157,7 +160,9 @@ def _require_length(kind: PoolKind, length: int | None) -> int:
     if length is None:
         length = 64 if kind == "ipv6" else 56
     if not 16 <= length <= 64:
-        raise InvalidInput(f"Invalid prefix length /{length}.", place="prefix_length", remedy="Use 16 to 64.")
+        raise InvalidInput(
+            f"Invalid prefix length /{length}.", place="prefix_length", remedy="Use a length from 16 to 64."
+        )
     return length
 
 

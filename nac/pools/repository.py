@@ -138,7 +138,10 @@ def get(session: Session, tenant_id: TenantId, name: str, site_id: UUID | None) 
 
 
 def count_by_state(session: Session, tenant_id: TenantId, pool_ids: Collection[UUID]) -> dict[tuple[UUID, str], int]:
-    """Count addresses by pool and state. The keys "leaving" and "reserved" count such addresses in any state."""
+    """Count addresses by pool and state.
+
+    The keys "leaving" and "reserved" count the leaving and the reserved addresses in any state.
+    """
     key = PoolAddress.pool_id
     query = (
         select(
@@ -179,7 +182,10 @@ def lock_address(session: Session, tenant_id: TenantId, address: str) -> PoolAdd
 def lock_addresses(
     session: Session, pool: Pool, addresses: Sequence[str], macs: Sequence[str]
 ) -> Sequence[PoolAddress]:
-    """Lock the pool's rows of `addresses`, and those reserved for `macs`, in the common order. Returns the rows."""
+    """Lock the pool's rows of `addresses`, and the rows that are reserved for `macs`, ordered by address number.
+
+    Returns the locked rows.
+    """
     concerned = or_(
         PoolAddress.address == _any_of(addresses, INET()), PoolAddress.reserved_for == _any_of(macs, MACADDR())
     )
@@ -198,7 +204,7 @@ def is_held(session: Session, row: PoolAddress, kind: str) -> bool:
 def list_leaving_elsewhere(session: Session, pool: Pool, bounds: Bounds) -> Sequence[Row[str, str]]:
     """Return some addresses within `bounds` that were removed from another pool but are still used.
 
-    Each address comes with the name of the pool that had it. `bounds` contain single addresses.
+    Each address comes with the name of the other pool. `bounds` contain single addresses.
     """
     return session.execute(_LEAVING_ELSEWHERE, _bounds_params(pool, bounds)).all()
 
@@ -215,7 +221,10 @@ def insert_addresses(session: Session, pool: Pool, addresses: Sequence[str], *, 
 
 
 def remove_outside(session: Session, pool: Pool, bounds: Bounds) -> None:
-    """Remove the addresses outside `bounds`. Rows of free addresses are deleted; other rows get the flag `leaving`."""
+    """Remove the addresses outside `bounds`.
+
+    Deletes the rows of free addresses, and sets the flag `leaving` on all other rows.
+    """
     session.execute(_JOIN_BY_HASH, {"nested": "off"})
     session.execute(_REMOVE_OUTSIDE, _bounds_params(pool, bounds))
     session.execute(_JOIN_BY_HASH, {"nested": "on"})

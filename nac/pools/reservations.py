@@ -62,7 +62,10 @@ def apply_reservations(session: Session, pool: Pool, read: Mapping[str, str]) ->
 def _require_reservable(
     session: Session, pool: Pool, rows: Mapping[str, PoolAddress], mac: str, address: str, *, freed: Mapping[str, str]
 ) -> PoolAddress:
-    """Return the row of an address that can be reserved. `freed` has the devices whose reservations change."""
+    """Return the row of an address that can be reserved.
+
+    `freed` has the devices whose reservations the request replaces.
+    """
     row = rows.get(address)
     if row is None:
         raise InvalidInput(

@@ -60,7 +60,9 @@ class PoolOptions:
             with mistakes.noted():
                 value = getattr(self, name)
                 if value is not None and not least <= value <= most:
-                    raise InvalidInput(f"{value} is out of range.", place=name, remedy=f"Use {least} to {most}.")
+                    raise InvalidInput(
+                        f"{value} is out of range.", place=name, remedy=f"Use {least} to {most} for {name}."
+                    )
         mistakes.refuse()
         names = ("when_empty", *OPTION_BOUNDS)
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
@@ -152,8 +154,8 @@ def update_pool(
 ) -> Pool:
     """Change the values that are not None. `reserved` maps MAC addresses to addresses; "" cancels a reservation.
 
-    Devices no longer get removed addresses. A removed address leaves the pool when no device has it. Raises the errors
-    of `create_pool`.
+    Cells no longer assign removed addresses to devices. A removed address leaves the pool when no device has the
+    address. Raises the errors of `create_pool`.
     """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if pool.removing:
@@ -234,9 +236,9 @@ def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
 
 def release_address(session: Session, *, actor: str, tenant_id: TenantId, address: str) -> PoolAddress:
-    """Release an address that a device has. After the address's quarantine, another device can get it.
+    """Release an address that a device has. After the address's quarantine, another device can get the address.
 
-    Raises PoolNotFound if no device has the address. Raises InUse if a live session has it.
+    Raises PoolNotFound if no device has the address. Raises InUse if a live session has the address.
     """
     row = repository.lock_address(session, tenant_id, parse_address(address))
     if row is None or row.state not in ("leased", "quarantined"):
@@ -305,7 +307,7 @@ def list_leases(
     address: str = "",
     span: PageSpan | None = None,
 ) -> Sequence[PoolAddress]:
-    """List used and quarantined addresses, by default ordered by pool and number."""
+    """List used and quarantined addresses; without `span`, ordered by pool and number."""
     chosen = LeaseFilter()
     if pool:
         chosen = replace(chosen, pool_id=require_pool(session, tenant_id=tenant_id, name=pool, site=site).id)

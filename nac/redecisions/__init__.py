@@ -1,1 +1,1 @@
-"""Decides live sessions again after a change."""
+"""Decides again about live sessions after a change of configuration."""

@@ -1,6 +1,7 @@
-"""Checks with current rows whether the certificate that admitted a device would be accepted now.
+"""Checks whether Admit would now accept the certificate that admitted a device.
 
-The cell verified the signature at login, so it is not checked again.
+The check uses current data. The cell verified the signature at login, so this module does not verify the signature
+again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ class OwnCertificate(NamedTuple):
 
 
 class AuthorityUnclear(Exception):
-    """Several external authorities have the issuer's name, so the authority of the certificate is unknown."""
+    """Several external authorities have the same name as the issuer, so the authority of the certificate is unknown."""
 
 
 class TenantTrust:

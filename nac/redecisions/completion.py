@@ -1,5 +1,7 @@
-"""Ends of re-decision runs. After a run has checked all its sessions, the run sends, waits for approval, or is
-done."""
+"""Completion and cancellation of re-decision runs.
+
+After a run has checked all its sessions, the run sends requests, waits for approval, or is done.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -51,9 +53,9 @@ def finish_deciding(session: Session, run: Redecision, settings: TenantRedecisio
 
 
 def count_recent_disconnects(session: Session, tenant_id: TenantId, *, but: int = 0) -> int:
-    """Count automatic disconnects of the last hour by runs other than `but`.
+    """Count the automatic disconnects of the last hour, except disconnects by the run `but`.
 
-    The ceiling limits the sum of these disconnects and the disconnects of a new run.
+    The ceiling limits these disconnects together with the disconnects of a new run.
     """
     return repository.recent_disconnects(session, tenant_id, utc_now() - _WINDOW, but=but)
 
@@ -74,7 +76,10 @@ def _describe_over_ceiling(session: Session, run: Redecision, settings: TenantRe
 
 
 def _supersede_older(session: Session, run: Redecision) -> None:
-    """End older runs, because this run checked all sessions again. Approved runs keep their equal items."""
+    """End older runs, because this run checked all sessions again.
+
+    An older run that a user approved keeps those items that are equal in both runs.
+    """
     for older in repository.lock_older(session, run):
         if older.state == "sending" and older.sends and (left := repository.leave_alike_to_older(session, run, older)):
             run.detail = f"Approved re-decision {older.id} still sends {left} requests. {run.detail}".strip()
@@ -83,7 +88,7 @@ def _supersede_older(session: Session, run: Redecision) -> None:
 
 
 def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judgement]) -> None:
-    """Mark items of waiting runs as settled if `judged` has a newer decision of their sessions."""
+    """Set items of waiting runs to "settled" if `judged` has a newer decision about their sessions."""
     rows = [each.live.id for each in judged if not each.undecidable and not each.is_asked]
     if rows:
         for run in repository.lock_waiting(session, tenant_id):
@@ -92,7 +97,10 @@ def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judg
 
 
 def settle_waiting(session: Session, *, tenant_id: TenantId) -> bool:
-    """End waiting runs whose sessions have all ended. Returns whether a later call must check further sessions."""
+    """End waiting runs whose sessions have all ended.
+
+    Returns True if not all sessions were checked, so that a later call must continue.
+    """
     if not repository.try_lock_tenant(session, tenant_id):
         return False
     more = False

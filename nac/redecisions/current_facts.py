@@ -1,4 +1,4 @@
-"""Current data about the devices, users and NASes of a page of sessions, in a few queries."""
+"""Current data about the devices, users and NASes of a page of sessions. A few queries load the data."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -32,7 +32,7 @@ class KnownUser(NamedTuple):
 
 
 class CurrentFacts:
-    """Current data about the devices, users and NASes in recorded requests."""
+    """Current data about the devices, users and NASes that recorded requests name."""
 
     def __init__(self, session: Session, tenant_id: TenantId, recorded: Collection[RecordedDecision]) -> None:
         tenant = session.get_one(Tenant, tenant_id, populate_existing=True)
@@ -49,7 +49,8 @@ class CurrentFacts:
         self._nases = _load_nases(session, tenant_id, recorded)
 
     def nas_of(self, recorded: RecordedDecision) -> Nas | None:
-        """Find the NAS like the cell, by identifier or address. Otherwise use the recorded NAS if it exists."""
+        """Find the NAS like the cell, by identifier or address. If no NAS matches, use the recorded NAS if it
+        exists."""
         return (
             self._nases.get(("identifier", recorded.nas_identifier))
             or self._nases.get(("address", recorded.nas_address))

@@ -49,7 +49,10 @@ def queue_requests(session: Session, *, tenant_id: TenantId, settings: TenantRed
 def _compute_allowance(
     session: Session, tenant_id: TenantId, settings: TenantRedecisionSettings
 ) -> tuple[int, timedelta]:
-    """Return the number of requests that the rate allows now, and the time that they leave unused."""
+    """Return the number of requests that the rate allows now.
+
+    Also return the part of the elapsed time that these requests do not use up.
+    """
     last = repository.last_queued_at(session, tenant_id)
     seconds = 1.0 if last is None else max(0.0, min((utc_now() - last).total_seconds(), _CATCH_UP_SECONDS))
     allowed = int(settings.per_second * seconds)
@@ -57,7 +60,10 @@ def _compute_allowance(
 
 
 def _choose_items(session: Session, run: Redecision, waiting: Counter[str], room: int) -> Sequence[RedecisionItem]:
-    """Return up to `room` items whose NASes have capacity, and count them in `waiting`."""
+    """Return up to `room` items whose NASes can take more requests.
+
+    Adds the items to `waiting`, the number of waiting requests by NAS.
+    """
     busy = [nas for nas, count in waiting.items() if count >= MAX_AT_NAS]
     chosen: list[RedecisionItem] = []
     for item in repository.list_found_items(session, run, busy=busy, limit=4 * room):
@@ -68,8 +74,10 @@ def _choose_items(session: Session, run: Redecision, waiting: Counter[str], room
 
 
 def _queue_items(session: Session, run: Redecision, items: Sequence[RedecisionItem]) -> None:
-    """Decide the sessions again, and queue requests for items whose action has not changed. Settle all other
-    items."""
+    """Decide again about the sessions, and queue requests for items whose action has not changed.
+
+    All other items need no request and end as "settled".
+    """
     live = live_sessions.read_rows(session, run.tenant_id, [item.session_row for item in items])
     judgements = Judge(session, run.tenant_id).judge(live, at=epoch_seconds())
     schedule_second_look(session, run.tenant_id, [each.live.id for each in judgements if each.is_asked])

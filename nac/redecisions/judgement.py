@@ -1,7 +1,7 @@
 """New decisions about live sessions, with the checks and the engine of the cell.
 
-Packet and credentials come from the recorded request. All data except packet and credentials is current: NAS, site,
-policy, endpoint, user, certificate status and time.
+Packet and credentials come from the recorded request. All other data is current, such as NAS, site, policy, endpoint,
+user, certificate status and time.
 """
 
 import logging
@@ -98,8 +98,10 @@ def _may_disconnect(action: JudgedAction, vendor: str) -> bool:
 
 
 class Judge:
-    """Decides live sessions of one tenant again. Use a judge only for a few pages, because it reads policies
-    once."""
+    """Decides again about live sessions of one tenant.
+
+    Use one Judge for only a few pages of sessions, because it reads the policies only once.
+    """
 
     def __init__(self, session: Session, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None) -> None:
         """`drafts` (documents by id of the policy) replace published documents."""
@@ -115,7 +117,10 @@ class Judge:
         self._read_by: dict[tuple[UUID | None, int], frozenset[str]] = {}
 
     def judge(self, sessions: Sequence[LiveSession], *, at: int) -> list[Judgement]:
-        """Decide sessions; `at` is in epoch seconds. Raises an error only if more than MAX_FAULTY sessions fail."""
+        """Decide again about these sessions; `at` is in epoch seconds.
+
+        Raises an error only if more than MAX_FAULTY sessions fail.
+        """
         return isolate_failing_rows(
             self._session, sessions, lambda some: self._judge(some, at), _build_faulty_judgement
         )
@@ -169,7 +174,7 @@ class Judge:
         counts: Mapping[int, tuple[int, int]],
         at: int,
     ) -> Decision:
-        """Decide one session with the checks and the engine of the cell."""
+        """Decide again about one session with the checks and the engine of the cell."""
         document = self._documents.get(site.policy_id) if site and site.policy_id else None
         admission = SessionAdmission(recorded, values, CurrentPlace(site, document), current, at)
         try:
@@ -229,7 +234,10 @@ class Judge:
     def _add_certificate_fields(
         self, facts: dict[str, Values], policy: Policy, recorded: RecordedDecision, knowledge: CurrentFacts, at: int
     ) -> None:
-        """Add certificate fields. Raises _UndecidableSession if the policy uses fields that were not recorded."""
+        """Add the certificate fields that the policy uses to `facts`.
+
+        Raises _UndecidableSession if the policy uses fields that were not recorded.
+        """
         if recorded.method != "eap-tls":
             return
         names = {name for name in policy.reads if name.startswith("certificate.") and name not in _ALWAYS_RECORDED}
@@ -267,9 +275,10 @@ def isolate_failing_rows(
     work: Callable[[Sequence[_Row]], list[_Result]],
     faulty: Callable[[_Row], _Result],
 ) -> list[_Result]:
-    """Run `work` on `rows`. If `work` fails, halve the batch to find the failing rows, and use `faulty` for them.
+    """Run `work` on `rows`.
 
-    Raises the error if more than MAX_FAULTY rows fail, and errors of the connection to PostgreSQL at once.
+    If `work` fails, halve the batch to find the failing rows, and call `faulty` for each failing row. Raises the error
+    if more than MAX_FAULTY rows fail. Raises errors of the connection to PostgreSQL immediately.
     """
     failures = 0
 
@@ -293,8 +302,10 @@ def isolate_failing_rows(
 
 
 def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
-    """Return the recorded facts of packet and credentials. Raises _UndecidableSession if the facts were not
-    recorded."""
+    """Return the recorded attributes that come from the packet and the credentials.
+
+    Raises _UndecidableSession if the decision was recorded without these attributes.
+    """
     if "method" not in recorded.request:
         raise _UndecidableSession("older-format")
     of_directory = "user.source" in recorded.request
@@ -310,9 +321,9 @@ def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
 
 
 def _required_action(recorded: RecordedDecision, after: Decision) -> JudgedAction:
-    """Return the action for a change of results. A change of only the rule needs none.
+    """Return the action that a changed decision requires. If only the deciding rule changed, returns "" (no action).
 
-    For a pool address, only its presence is compared, because the log does not name the pool.
+    For an address from a pool, compares only whether the device has an address, because the log does not name the pool.
     """
     if not after.permitted:
         return "disconnect"

@@ -203,7 +203,7 @@ def count_live(session: Session, tenant_id: TenantId) -> int:
 
 
 def count_earlier(session: Session, tenant_id: TenantId, names: Mapping[int, str]) -> Mapping[int, tuple[int, int]]:
-    """Count for each session the earlier live sessions of its device and of its user name."""
+    """For each session, count the earlier live sessions of the same device, and of the same user name."""
     lowered = [name.lower() for name in names.values()]
     parameters = {"tenant": tenant_id, "ids": list(names), "names": lowered, "most": _MAX_COUNTED}
     return {row[0]: (row[1], row[2]) for row in session.execute(_EARLIER, parameters)} if names else {}
@@ -212,7 +212,10 @@ def count_earlier(session: Session, tenant_id: TenantId, names: Mapping[int, str
 def load_decisions(
     session: Session, tenant_id: TenantId, sessions: Sequence[LiveSession]
 ) -> Mapping[int, RecordedDecision]:
-    """Return the recorded decisions by id of the session. Sessions without a recorded decision are missing."""
+    """Return the recorded decisions by id of the session.
+
+    The result has no entry for a session without a recorded decision.
+    """
     named = [(each, at) for each in sessions if each.mac and (at := parse_decided_at(each.class_)) is not None]
     if not named:
         return {}

@@ -1,4 +1,4 @@
-"""Marks of changes. They start re-decisions, or a second check of sessions."""
+"""Marks: rows that record changes. A mark starts a re-decision, or a second check of sessions."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -46,7 +46,10 @@ _WAITING = text(
 
 
 def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> Sequence[tuple[str, str]]:
-    """Delete and return due marks (noun, key) whose changes the cell has applied."""
+    """Delete due marks whose changes the cell has applied.
+
+    Returns the kind of object (noun) and the key of each deleted mark.
+    """
     parameters = {"tenant": tenant_id, "limit": limit, "late": [LATE_SESSIONS, *SECOND_LOOK_NOUNS]}
     places = session.scalars(_DUE_MARKS, parameters).all()
     if not places:
@@ -58,7 +61,7 @@ def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> S
 def add_pending_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], *, seconds: int
 ) -> None:
-    """Add marks (noun, key). The marks are due after `seconds`."""
+    """Add marks: pairs of a kind of object (noun) and a key. The marks are due after `seconds`."""
     due_at = utc_now() + timedelta(seconds=seconds)
     rows = [{"tenant_id": tenant_id, "noun": noun, "key": key, "due_at": due_at} for noun, key in marks]
     if rows:
@@ -66,7 +69,10 @@ def add_pending_changes(
 
 
 def schedule_second_look(session: Session, tenant_id: TenantId, rows: Sequence[int]) -> None:
-    """Check these sessions again after their open requests have ended. Repeated calls schedule only one check."""
+    """Schedule another check of these sessions, for the time when their open requests have ended.
+
+    If a session already waits for a check, schedules no second check.
+    """
     if not rows:
         return
     keys = [str(row) for row in rows]

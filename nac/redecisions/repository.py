@@ -80,13 +80,16 @@ def lock_oldest(session: Session, tenant_id: TenantId, state: str, *, scope: str
 
 
 def lock_open(session: Session, tenant_id: TenantId) -> None:
-    """Lock all runs that users can stop. A stop locks the run first, then its requests, so this is the lock order."""
+    """Lock all runs that users can stop. When a user stops a run, Admit locks the run before its requests.
+
+    This function therefore locks the runs first.
+    """
     query = select(Redecision.id).where(Redecision.tenant_id == tenant_id, Redecision.state.in_(OPEN_STATES))
     session.execute(query.order_by(Redecision.id).with_for_update())
 
 
 def lock_sending(session: Session, tenant_id: TenantId, limit: int) -> Sequence[Redecision]:
-    """Lock sending runs. The run that waits longest comes first."""
+    """Lock sending runs. The run that has waited longest comes first."""
     query = select(Redecision).where(Redecision.tenant_id == tenant_id, Redecision.state == "sending")
     query = query.order_by(Redecision.fed_at.nulls_first(), Redecision.id).limit(limit).with_for_update()
     return session.scalars(query.execution_options(populate_existing=True)).all()
@@ -112,7 +115,7 @@ def list_page(
 
 
 def recent_disconnects(session: Session, tenant_id: TenantId, since: datetime, *, but: int = 0) -> int:
-    """Count disconnects that runs other than `but` sent automatically since `since`."""
+    """Count disconnects that runs sent automatically since `since`, except the run `but`."""
     query = select(func.coalesce(func.sum(Redecision.may_disconnect), 0)).where(
         Redecision.tenant_id == tenant_id,
         Redecision.id != but,
@@ -124,7 +127,7 @@ def recent_disconnects(session: Session, tenant_id: TenantId, since: datetime, *
 
 
 def unfollowed_change(session: Session, tenant_id: TenantId) -> str | None:
-    """Return the tenant's last transaction that its cell has not applied, or None. Needs the role admit_worker."""
+    """Return the tenant's last transaction that its cell has not applied yet, or None. Needs the role admit_worker."""
     transaction = session.scalar(select(cast(func.unfollowed_change(tenant_id), Text)))
     return None if transaction is None else str(transaction)
 
@@ -138,7 +141,7 @@ def _items_of_run(run: Redecision) -> ColumnElement[bool]:
 
 
 def upsert_items(session: Session, run: Redecision, judgements: Iterable[Judgement]) -> None:
-    """Insert items. A later judgement of a session replaces the earlier one."""
+    """Insert items. If the run already has an item about a session, the new decision replaces the item."""
     rows = [_item_row(run, each) for each in judgements if each.action]
     if not rows:
         return
@@ -184,15 +187,15 @@ def count_items(session: Session, run: Redecision) -> dict[str, int]:
 
 
 def count_disconnecting(session: Session, run: Redecision) -> int:
-    """Count the items of a run whose requests may disconnect."""
+    """Count the items of a run whose requests may disconnect a device."""
     query = select(func.count()).select_from(RedecisionItem).where(_items_of_run(run), RedecisionItem.may_disconnect)
     return session.scalar(query) or 0
 
 
 def leave_alike_to_older(session: Session, run: Redecision, older: Redecision) -> int:
-    """Delete items of `run` that `older` also has and will still send. Withdraw all other unsent items of `older`.
+    """Delete each item of `run` that is equal to an item for which `older` will still send the request.
 
-    Returns the number of deleted items.
+    Withdraw all other unsent items of the run `older`. Returns the number of deleted items.
     """
     waiting = select(CoaRequest.session_row).where(
         CoaRequest.tenant_id == older.tenant_id,
@@ -208,16 +211,17 @@ def leave_alike_to_older(session: Session, run: Redecision, older: Redecision) -
 
 
 def find_alike_to_send(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
-    """Return the sessions with an equal judgement in a run that has yet to send the request."""
+    """Return the sessions for which a waiting or sending run has an unsent item with the same new decision."""
     to_come = Redecision.state.in_(("waiting", "sending"))
     items = _list_items_about(session, tenant_id, to_come, RedecisionItem.state == "found", judgements)
     return {session_row for _, session_row, is_alike in items if is_alike}
 
 
 def find_held_back(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
-    """Return the sessions with an equal judgement in a stopped run. Admit holds these sessions back.
+    """Return the sessions for which a stopped run has an item with the same new decision.
 
-    After a different judgement, a stopped run never holds the session back again.
+    Admit sends no requests about these sessions. After a different new decision, the stopped run no longer prevents
+    requests about the session.
     """
     item = RedecisionItem
     kept = (item.state != "settled") & item.released.is_(False)
@@ -238,7 +242,8 @@ def _list_items_about(
     kept: ColumnElement[bool],
     judgements: Sequence[Judgement],
 ) -> list[tuple[int, int, bool]]:
-    """Return (run, session, whether the judgements are equal) for items of these runs about the judged sessions."""
+    """Return (run, session, whether the new decisions are equal) for the items of these runs about the judged
+    sessions."""
     judged = {each.live.id: _item_result(each) for each in judgements if not each.undecidable and not each.is_asked}
     # Usually there are no such runs.
     runs = (
@@ -265,7 +270,10 @@ def lock_waiting(session: Session, tenant_id: TenantId) -> Sequence[Redecision]:
 
 
 def settle_items(session: Session, run: Redecision, rows: Collection[int]) -> int:
-    """Settle the unsent items of these sessions, which need no request. Returns the number of items."""
+    """End the unsent items of these sessions as "settled", because the sessions need no request.
+
+    Returns the number of items.
+    """
     unsent = RedecisionItem.state == "found"
     result = session.execute(_update_items(run.tenant_id, run.id, rows).where(unsent).values(state="settled"))
     assert isinstance(result, CursorResult)
@@ -280,12 +288,12 @@ def _update_items(tenant_id: TenantId, run_id: int, rows: Collection[int]) -> Up
 
 
 def release_stopped(session: Session, tenant_id: TenantId) -> None:
-    """End the holds of all stopped runs, so that they hold back no sessions."""
+    """Release all stopped runs, so that they no longer prevent requests about their sessions."""
     session.execute(update(Redecision).where(Redecision.tenant_id == tenant_id, Redecision.holds).values(holds=False))
 
 
 def _item_result(judgement: Judgement) -> tuple[str, ...]:
-    """Return the values for `action` and _AFTER_COLUMNS."""
+    """Return the values for the column `action` and for the columns in _AFTER_COLUMNS."""
     after = judgement.after
     result = after.verdict, after.rule_id, after.vlan, after.monitored
     return judgement.action, *result, judgement.reason
@@ -343,7 +351,10 @@ def withdraw_items(session: Session, run: Redecision) -> None:
 
 
 def iter_found_changes(session: Session, run: Redecision) -> Iterator[CountedChange]:
-    """Yield the number of items of each group of equal changes, with an example. PostgreSQL counts the items."""
+    """Yield each group of equal changes, with the number of items in the group and an example.
+
+    PostgreSQL counts the items of each group.
+    """
     item = RedecisionItem
     before = item.before_verdict, item.before_rule, item.before_vlan, item.before_monitored
     after = item.after_verdict, item.after_rule, item.after_vlan, item.after_monitored

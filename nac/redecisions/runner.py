@@ -1,4 +1,4 @@
-"""Turns of the re-decision worker: changes start runs, runs check sessions page by page, and requests are sent.
+"""Runs of the re-decision worker: changes start runs, runs check sessions page by page, and the worker queues requests.
 
 Each call is one bounded transaction of one tenant, so a killed worker leaves a consistent state.
 """
@@ -51,7 +51,10 @@ _MAX_DETAIL_CHARACTERS = 300
 
 
 def advance_tenant(session: Session, *, tenant_id: TenantId) -> bool:
-    """Do one turn for the tenant. Returns whether work is left; False if another worker has the lock."""
+    """Do one limited part of the tenant's work. Returns whether work is left.
+
+    Returns False if another worker has the lock.
+    """
     if not repository.try_lock_tenant(session, tenant_id):
         return False
     repository.lock_open(session, tenant_id)
@@ -79,7 +82,7 @@ def create_run(
 
 
 def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRedecisionSettings) -> bool:
-    """Process due changes. Returns whether changes are left. Changes of several calls share a run."""
+    """Process due changes. Returns whether due changes are left. The changes of several calls share a run."""
     marks = take_pending_changes(session, tenant_id, MAX_CHANGES)
     run = repository.lock_oldest(session, tenant_id, "deciding", scope="some")
     if marks and settings.mode != "off":
@@ -93,7 +96,7 @@ def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRede
 def _apply_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], run: Redecision | None
 ) -> Redecision | None:
-    """Check the sessions of these changes. Returns the run that checks only some sessions, or None."""
+    """Check the sessions that these changes concern. Returns the run that checks only some sessions, or None."""
     nouns = {noun for noun, _ in marks}
     if "policy" in nouns:
         # After a publication, stopped runs hold back no sessions.
@@ -153,10 +156,10 @@ def _find_concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple
 def _judge_sessions(
     session: Session, tenant_id: TenantId, rows: set[int], seen: set[int], cause: str, run: Redecision | None
 ) -> Redecision | None:
-    """Check some sessions. Returns the run to which differences were added, or None.
+    """Check some sessions again. Returns the run to which differences were added, or None.
 
-    The sessions `seen` are checked for the second time after the same change. If a run has yet to send their request,
-    the request is not added again.
+    The sessions in `seen` are checked for the second time after the same change. If another run already has an unsent
+    item with the same new decision, adds no second item.
     """
     if not rows and not seen:
         return run
@@ -178,8 +181,10 @@ def _judge_sessions(
 def _leave_out_stopped(
     session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]
 ) -> tuple[list[Judgement], int]:
-    """Remove judgements that are equal to judgements of stopped runs. Returns the remaining judgements and the
-    number of removed judgements."""
+    """Remove new decisions that are equal to decisions in runs that a user stopped.
+
+    Returns the remaining decisions, and the number of removed decisions.
+    """
     held = repository.find_held_back(session, tenant_id, judgements)
     return [each for each in judgements if each.live.id not in held], len(held)
 
@@ -204,7 +209,10 @@ def _decide_page(session: Session, run: Redecision, settings: TenantRedecisionSe
 
 
 def _reconcile_requests(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> None:
-    """Withdraw outdated requests. Schedule another check of sessions with open requests."""
+    """Withdraw requests that no longer match the new decision.
+
+    Schedule another check of sessions that have open requests.
+    """
     decided = [each for each in judgements if not each.undecidable and not each.is_asked]
     wanted = {each.live.id: str(each.action) for each in decided}
     withdraw_outdated(session, tenant_id=tenant_id, wanted=wanted)
@@ -249,14 +257,14 @@ def results_row(session: Session, run: Redecision) -> dict[str, Any]:
 
 
 def fold_items(session: Session, run: Redecision) -> int:
-    """Store the counts of an ended run, and delete its items (up to millions). Returns the number of items."""
+    """Store the counts of an ended run, and delete its items (up to millions). Returns the number of deleted items."""
     run.found = results_row(session, run)
     session.flush()
     return repository.delete_items(session, run)
 
 
 def record_failure(session: Session, *, tenant_id: TenantId, detail: str) -> None:
-    """Count a failure to decide the tenant's sessions. After several failures, the cell raises an alarm."""
+    """Count a failure to decide again about the tenant's sessions. After several failures, the cell raises an alarm."""
     message = detail[:_MAX_DETAIL_CHARACTERS]
     row = insert(RedecisionFailure).values(tenant_id=tenant_id, detail=message)
     times = RedecisionFailure.times + 1
@@ -264,5 +272,5 @@ def record_failure(session: Session, *, tenant_id: TenantId, detail: str) -> Non
 
 
 def clear_failure(session: Session, *, tenant_id: TenantId) -> None:
-    """Delete the count of failures, because the tenant's sessions were decided without an error."""
+    """Delete the count of failures, because Admit has decided about the tenant's sessions without an error."""
     session.execute(delete(RedecisionFailure).where(RedecisionFailure.tenant_id == tenant_id))

@@ -55,9 +55,10 @@ class RedecisionPreview:
 def preview_redecision(
     session: Session, *, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None
 ) -> RedecisionPreview:
-    """Count the requests for `drafts` (documents by id of the policy), or for the published policies without drafts.
+    """Count the requests that `drafts` (documents by id of the policy) would cause.
 
-    Reads every live session page by page and writes nothing. Raises InvalidPolicy.
+    Without `drafts`, counts for the published policies. Reads every live session page by page and writes nothing.
+    Raises InvalidPolicy.
     """
     for document in (drafts or {}).values():
         policies.check_document(session, tenant_id=tenant_id, document=document, refuse_unreachable=False)
@@ -76,9 +77,10 @@ def preview_redecision(
 
 
 def start_redecision(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:
-    """Check every live session now, and send the requests in any mode of the tenant.
+    """Check every live session now, and send the requests in every re-decision mode of the tenant.
 
-    More disconnects than the ceiling still need approval. Raises Conflict if a run is checking all sessions.
+    If the run would disconnect more sessions than the ceiling permits, a user must approve the run. Raises Conflict if
+    a run is checking all sessions.
     """
     at_work = repository.lock_oldest(session, tenant_id, "deciding", scope="all")
     if at_work is not None:
@@ -128,7 +130,7 @@ def stop_redecision(session: Session, *, actor: str, tenant_id: TenantId, number
 
 
 def require_redecision(session: Session, *, tenant_id: TenantId, number: int, lock: bool = False) -> Redecision:
-    """Find a run. Raises RedecisionNotFound."""
+    """Return the re-decision with this number. Raises RedecisionNotFound."""
     run = repository.get(session, tenant_id, number, lock=lock)
     if run is None:
         raise RedecisionNotFound(
@@ -140,7 +142,7 @@ def require_redecision(session: Session, *, tenant_id: TenantId, number: int, lo
 def list_redecisions(
     session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, states: Collection[RedecisionState] = ()
 ) -> Sequence[Redecision]:
-    """List runs, newest first unless `span` differs."""
+    """List runs; without `span`, newest first."""
     return repository.list_page(session, tenant_id, span=span or ORDERS.first(), states=states)
 
 

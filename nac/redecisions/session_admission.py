@@ -1,4 +1,4 @@
-"""Facts about a live session for the admission checks. Credentials are recorded. All data except credentials is
+"""Data about a live session for the checks of a request. The credentials are recorded, and all other data is
 current."""
 
 from typing import NamedTuple
@@ -18,7 +18,10 @@ class CurrentPlace(NamedTuple):
 
 
 class SessionAdmission:
-    """Facts about a session's request as if the device sent it now. `values` are the attributes for rules."""
+    """Data about a session's request, as if the device sent the request now.
+
+    `values` are the attributes that rules can use.
+    """
 
     def __init__(
         self,
@@ -45,8 +48,10 @@ class SessionAdmission:
         return str(next(iter(self.values.get("mac", ())), ""))
 
     def refuse_login(self) -> Refusal | None:
-        """Return a reason if the certificate is invalid now. Credentials other than certificates stay valid. Raises
-        AuthorityUnclear."""
+        """Return a reason if the certificate of the session is now invalid.
+
+        Credentials other than certificates count as valid. Raises AuthorityUnclear.
+        """
         if self.method != "eap-tls":
             return None
         serial, trust = self._recorded.certificate_serial, self._current.trust

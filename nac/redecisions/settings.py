@@ -38,8 +38,8 @@ class TenantRedecisionSettings:
     def compute_ceiling(self, live: int) -> int:
         """Return how many of `live` sessions may be disconnected automatically within an hour.
 
-        With 100 percent, only `ceiling_sessions` counts. The share is not used then, because disconnects of the last
-        hour can exceed the number of live sessions.
+        With a ceiling of 100 percent, only the ceiling `ceiling_sessions` applies. The share of live sessions then does
+        not apply, because an hour can have more disconnects than live sessions.
         """
         share = self.ceiling_sessions if self.ceiling_percent == 100 else live * self.ceiling_percent // 100
         return max(MIN_CEILING, min(self.ceiling_sessions, share))

@@ -73,9 +73,10 @@ def search_accounting(
     limit: int = 100,
     oldest_first: bool = False,
 ) -> LogSearchResult[LoggedAccounting]:
-    """Search from `before` to `until`, within the time of one response.
+    """Search accounting records from `before` to `until`.
 
-    A page with fewer than `limit` records need not be the last: see `LogSearchResult.next`.
+    The search stops early when the time for one response is over. A short page therefore need not be the last page: see
+    `LogSearchResult.next`.
     """
     wanted = AccountingFilter(
         mac=require_mac(mac) if mac else "",
@@ -117,7 +118,7 @@ def _build_logged(row: AccountingRow) -> LoggedAccounting:
 def _list_stretch(
     session: Session, tenant_id: TenantId, wanted: AccountingFilter, stretch: LogStretch, limit: int
 ) -> Sequence[AccountingRow]:
-    """List records of a stretch in its order, with the current names of NAS and site."""
+    """List records of a range of log rows in its order, with the current names of NAS and site."""
     return _list_with_names(session, tenant_id, stretch, _filter_clause(wanted), limit)
 
 

@@ -1,9 +1,10 @@
-"""Search of a log with daily partitions, from the newest or the oldest row, within the time of one response.
+"""Search of a log with daily partitions, from the newest or the oldest row.
 
-A log can have a partition for each day of several years, and matches can be rare. PostgreSQL plans a query for all
-partitions that it can reach. The search therefore sends several queries, each for a range of days. Each range of
-days is longer than the range before it. Without an index for the filter, a query reads at most a few thousand rows.
-The next search continues where this search stopped.
+A search ends early when the time for one response is over. A log can have a partition for each day of several years,
+and matches can be rare. PostgreSQL plans a query for all partitions that it can reach. The search therefore sends
+several queries, each for a range of days. Each range of days is longer than the range before it. Without an index for
+the filter, a query reads at most a few thousand rows. The next search continues at the row where the previous search
+stopped.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,9 +39,10 @@ _CLASSES = table("pg_class", column("oid"), column("relname"))
 
 
 class LogStretch(NamedTuple):
-    """Range of log rows: those after `before`, up to and including `last`. None means that the range has no limit.
+    """Range of log rows: the rows after `before`, up to the row `last` (included).
 
-    The rows are in order from the newest, or with `oldest_first` from the oldest.
+    A value of None means that the range has no limit on that side. The rows are ordered from the newest row, or with
+    `oldest_first` from the oldest row.
     """
 
     before: LogKey | None
@@ -68,10 +70,10 @@ def search_log(
     limit: int,
     oldest_first: bool = False,
 ) -> LogSearchResult[Row]:
-    """Search a log. `look` returns the first matching rows of a range. `reads_rows`: no index fits the filter.
+    """Search a log. `look` returns the first matching rows of a range.
 
-    The search begins after the row `before` and goes back to `until`, inclusive. With `oldest_first`, the search
-    goes forward and ends before `until`.
+    `reads_rows` means that no index fits the filter. The search begins after the row `before` and goes back to `until`,
+    inclusive. With `oldest_first`, the search goes forward and ends before `until`.
     """
     # Plan each query with its values. A prepared plan ignores the range, and would read the log from its newest row.
     set_for_transaction(session, plan_cache_mode="force_custom_plan")
@@ -106,8 +108,10 @@ class _NewestFirstWindow:
         self._now = utc_now()
 
     def end(self, before: LogKey | None, days: int) -> datetime | None:
-        """Return the earliest time of a range that begins at `before` and has this many days. None means that the
-        range has no limit."""
+        """Return the earliest time of a range that begins at `before` and has this many days.
+
+        Returns None if the range has no limit.
+        """
         top = min(before[0], self._now) if before else self._now
         end = top - timedelta(days=days)
         if self._floor is None and (before is not None or days > _INITIAL_DAYS):

@@ -1,8 +1,8 @@
-"""Pages of sessions. Live sessions come first, then ended sessions by their end, latest first.
+"""Pages of sessions. Live sessions come first. Ended sessions follow, ordered by their end, latest first.
 
-The table `sessions` has live sessions and recently ended sessions. For some ended sessions, Admit only presumes the
-end (radius/agent/sessions/maintenance.py). The table `session_history` has all earlier sessions. An index query
-finds a page of each kind. The module then merges the pages.
+The table `sessions` has live sessions and recently ended sessions. For some ended sessions, Admit only presumes the end
+(radius/agent/sessions/maintenance.py). The table `session_history` has all earlier sessions. Each of these kinds of
+sessions has its own index query for a page. The module then merges these pages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -116,7 +116,10 @@ class SessionFilter:
 
 
 class SessionKey(NamedTuple):
-    """Position after a page. `moment` is the start of a live session, or the end of an ended session."""
+    """Position in the list of sessions after which the next page begins.
+
+    `moment` is the start of a live session, or the end of an ended session.
+    """
 
     part: Literal["live", "ended"]
     moment: datetime
@@ -172,7 +175,8 @@ def list_ended(
 def _plan_by_order(session: Session, wanted: SessionFilter) -> AbstractContextManager[None]:
     """Force the index order if the filter has a site.
 
-    The planner assumes a site of average size. For a large site, the planner would read and sort all sessions.
+    The planner assumes a site of average size. For a large site, the planner would therefore read and sort all
+    sessions.
     """
     return force_index_order(session) if wanted.site else nullcontext()
 
@@ -279,7 +283,11 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
 
 
 def nas_self_name(nas_key: Any) -> ColumnElement[str]:  # noqa: ANN401 -- a mapped column
-    """Return the NAS-Identifier, else NAS-IP-Address, else the source address (radius/agent/accounting_parser.py)."""
+    """Return the NAS-Identifier of the NAS.
+
+    Without a NAS-Identifier, returns the NAS-IP-Address or, if missing, the source address
+    (radius/agent/accounting_parser.py).
+    """
     return func.coalesce(func.nullif(func.split_part(nas_key, "|", 1), ""), func.split_part(nas_key, "|", 2))
 
 
@@ -299,9 +307,9 @@ def _network_params(wanted: Network) -> dict[str, Any]:
 
 
 def _has_ipv6(table: _Table, given: frozenset[str]) -> ColumnElement[bool]:
-    """Condition on IPv6 prefixes. A single address is a /128.
+    """Return the condition that an IPv6 address or prefix of a session matches the network.
 
-    Under row-level security, an index works only with plain comparisons.
+    The network of a single address is a /128. Under row-level security, an index works only with plain comparisons.
     """
     around = cast(bindparam("v6_around", type_=ARRAY(Text())), ARRAY(INET()))
     return or_(
@@ -315,9 +323,10 @@ def _has_ipv6(table: _Table, given: frozenset[str]) -> ColumnElement[bool]:
 
 
 def _is_within(column: Any, name: str, given: frozenset[str]) -> ColumnElement[bool]:  # noqa: ANN401 -- a mapped column
-    """Condition that a column is in the network.
+    """Return the condition that a column is in the network.
 
-    The condition compares a range: PostgreSQL sorts a network before its addresses.
+    The condition compares with the first and last value of the network. PostgreSQL sorts a network before its
+    addresses.
     """
     within: ColumnElement[bool] = (
         column == bindparam(name)

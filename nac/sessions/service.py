@@ -75,8 +75,8 @@ def list_sessions(
     the name of a registered NAS, or the identifier of an unregistered NAS. `session_id` is the Acct-Session-Id,
     `chargeable_user` the Chargeable-User-Identity.
 
-    Raises NotFound for an unknown site or NAS. Raises InvalidInput for an invalid address. A call sends one query.
-    Ended sessions need up to three further queries, and empty results need some queries in addition.
+    Raises NotFound for an unknown site or NAS. Raises InvalidInput for an invalid address. A call sends one query. A
+    list with ended sessions needs up to three further queries. An empty result needs some more queries.
     """
     wanted = SessionFilter(
         row=row,
@@ -112,7 +112,10 @@ def list_sessions(
 
 
 def is_indexed_query(*, mac: str, user: str, nas: str, address: str) -> bool:
-    """Whether an index finds live sessions for these filters in the order of the list, or finds only few of them."""
+    """Whether an index fits these filters.
+
+    Such an index finds live sessions in the order of the list, or finds only a few sessions.
+    """
     return bool(mac or user or nas or (address and "/" not in address))
 
 

@@ -21,7 +21,7 @@ _SUMS = ("sessions", "seconds", "input_octets", "output_octets")
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """Usage of one hour, device, user, NAS or site, if a NAS reported usage in the period."""
+    """Usage of one hour, device, user, NAS or site. The list contains only rows with reported usage in the period."""
 
     # Start of the hour, MAC address in 12 hexadecimal digits, user, name or identifier of the NAS, or slug of the site.
     # "" if the value is missing.
@@ -44,7 +44,7 @@ def list_usage(
     """List usage. Hours are in order of time; other dimensions are in order of usage, largest first.
 
     The period has whole hours and begins with the hour of `since`. Usage counts in the hour in which the NAS reported
-    it. For live sessions, the last hour is included.
+    the usage. Includes the usage of live sessions in their latest reported hour.
     """
     first = since.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     if until is not None and until <= first:

@@ -2,7 +2,7 @@
 
 Without an answer, the system's lookup takes half a minute or longer, and the caller cannot cancel it. Each lookup
 therefore has its own thread. The number of threads is limited, with a much lower limit for each owner. Concurrent
-lookups of a name share one thread.
+lookups of a name and port for the same owner share one thread.
 """
 
 import asyncio
@@ -33,9 +33,10 @@ class NameResolver:
         self._running: dict[_LookupKey, Future[AddressInfos]] = {}
 
     async def look_up(self, host: str, port: int, *, owner: str = "") -> AddressInfos:
-        """Return the TCP addresses of a host. `owner` configured the host; the limit for owners does not apply to "".
+        """Return the TCP addresses of a host. `owner` is the id of the tenant that configured the host.
 
-        Waits for a free thread and for the system's lookup. The caller must limit the time. Raises OSError.
+        If `owner` is "", the limit for each owner does not apply. Waits for a free thread and for the system's lookup.
+        The caller must limit the time. Raises OSError.
         """
         try:
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
@@ -46,7 +47,7 @@ class NameResolver:
         return await asyncio.wrap_future(lookup)
 
     def _begin(self, key: _LookupKey) -> Future[AddressInfos] | None:
-        """Return the running lookup or a new lookup. Returns None if no thread is free."""
+        """Return the running lookup for `key`, or start a lookup. Returns None if no thread is free."""
         with self._lock:
             if key in self._running:
                 return self._running[key]

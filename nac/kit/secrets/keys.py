@@ -53,7 +53,7 @@ class KeyEncryptionKey(Protocol):
 
 
 class RawKey:
-    """Key of 32 bytes in memory. Encrypts with AES-256-GCM and a random nonce."""
+    """A key of 32 bytes in memory. Encrypts with AES-256-GCM and a random nonce."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
@@ -81,8 +81,10 @@ class RawKey:
 
 
 class MasterKeyFile(RawKey):
-    """Key in a file of 64 hex digits. Only the owner can read the file. If root owns the file, a group may read it,
-    too."""
+    """Key in a file of 64 hex digits. Only the owner can read the file.
+
+    If root owns the file, a group may also read the file.
+    """
 
     def __init__(self, path: Path) -> None:
         # Disable core dumps, which would contain this key and decrypted secrets.

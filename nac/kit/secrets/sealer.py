@@ -8,7 +8,8 @@ A sealed value has format 1:
     12 bytes nonce, then AES-256-GCM ciphertext and tag
 
 The context (such as "slot:<id>") is authenticated but not stored. A value that was moved to another row can therefore
-not be opened. The header is not authenticated: `rewrap` can replace the wrapped data key without decrypting the value.
+not be opened. The header is not authenticated, so `rewrap` can replace the wrapped data key without decrypting the
+value.
 """
 
 import secrets
@@ -76,7 +77,10 @@ class Sealer:
 
 
 def rewrap(sealed: bytes, *, old: KeyEncryptionKey, new: KeyEncryptionKey) -> bytes:
-    """Return the sealed value for a new master key. Decrypts only the data key, not the value."""
+    """Return the sealed value with its data key encrypted by the new master key.
+
+    Decrypts only the data key, not the value.
+    """
     parts = _decode_parts(sealed)
     if parts.key_id == new.key_id:
         return sealed

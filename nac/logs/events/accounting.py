@@ -85,7 +85,7 @@ def from_log(row: AccountingLog, *, tenant: EventTenant) -> Event:
 
 
 def from_record(record: AccountingRequest, *, number: int, tenant: EventTenant) -> Event:
-    """Return the event. `number` is the id of the record's row in `accounting_log`."""
+    """Return the event of an accounting record. `number` is the id of the record's row in `accounting_log`."""
     action, kind = _ACTIONS_BY_STATUS.get(record.status_type, _OTHER_ACTION)
     attributes: Mapping[str, Any] = dict(record.attributes)
     name = str(attributes.get("NAS-Identifier", ""))

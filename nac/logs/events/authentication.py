@@ -41,7 +41,7 @@ _FactReader = Callable[[str], str]
 
 
 def from_record(record: AuthRecord, *, number: int, tenant: EventTenant) -> Event:
-    """Return the event. `number` is the id of the record's row in `auth_log`."""
+    """Return the event of an authentication decision. `number` is the id of the record's row in `auth_log`."""
 
     def ask(name: str) -> str:
         return _first_text(record.facts.get(name) or packet_value(record, name))

@@ -141,7 +141,7 @@ class Tls(Part, frozen=True, kw_only=True):
 
 
 class Named(Part, frozen=True, kw_only=True):
-    """An object of the tenant, with its id, and its name at the time of the event."""
+    """Id of an object of the tenant, and the object's name at the time of the event."""
 
     id: Uuid | None = None
     name: Text = ""

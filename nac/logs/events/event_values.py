@@ -1,6 +1,6 @@
 """Conversion of values for events.
 
-Results have a limited length, and are equal for values from the journal and from PostgreSQL.
+Each result has a limited length. Values from the journal and from PostgreSQL give equal results.
 """
 
 import ipaddress
@@ -36,7 +36,8 @@ def clip_line(value: str) -> str:
 
 
 def format_moment(value: datetime | int) -> str:
-    """Format a time as in events. `value` is an aware datetime, or epoch microseconds."""
+    """Format a time in the notation of events: UTC, with microseconds. `value` is an aware datetime, or epoch
+    microseconds."""
     at = from_microseconds(value) if isinstance(value, int) else value.astimezone(UTC)
     return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 

@@ -1,8 +1,9 @@
-"""Live events for listeners, in one Redis stream per tenant. The agents of the tenant's cells write it.
+"""Live events for listeners, in one Redis stream per tenant. The agents of the tenant's cells write the stream.
 
-A listener sets an interest key with an expiry. Agents check the interest keys once a second, and write events only
-for tenants with a key. A stream keeps only the latest entries, so slow listeners need no additional memory. Each
-entry has a sequence number of its writer, so that listeners detect lost events.
+To request events, a listener sets a Redis key with an expiry, called the interest key. Agents check the interest keys
+once a second, and write events only for tenants with an interest key. A stream keeps only the latest entries, so slow
+listeners need no additional memory in Redis. Each entry has a sequence number of its writer, so that listeners detect
+lost events.
 
 All Redis keys begin with `admit:live:<tenant>:`, so that a Redis ACL can restrict a listener to its tenants.
 """
@@ -164,7 +165,7 @@ class ListenerState:
         return list(self._tenants)
 
     def interest(self, now: float) -> list[str]:
-        """Return the interest keys to set now, with the expiry INTEREST_SECONDS; [] if a renewal is not due."""
+        """Return the interest keys to set now, with the expiry INTEREST_SECONDS; [] if the keys need no renewal yet."""
         if now - self._renewed_at < INTEREST_SECONDS / 3:
             return []
         self._renewed_at = now
@@ -232,10 +233,10 @@ class ListenerState:
 def listen(
     url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
 ) -> Generator[LiveEvent | StreamNotice | None, None, None]:
-    """Yield new events of these tenants that match `wanted`, and notices, without end.
+    """Yield, without end, notices and those new events of these tenants that match `wanted`.
 
-    Yields None after each read from Redis, also without events. While Redis is not available, continues to retry.
-    If a caller reads too slowly, the caller loses events and gets a notice.
+    After each read from Redis, yields None, even if no events arrived. While Redis is not available, continues to
+    retry. If a caller reads too slowly, the caller loses events and gets a notice.
     """
     state = ListenerState(tenants, wanted, time.monotonic())
     with connect_redis(url, timeout_seconds=_TIMEOUT_SECONDS) as client:

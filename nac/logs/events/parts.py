@@ -1,4 +1,4 @@
-"""Parts of events that several kinds of events have."""
+"""Fields that several kinds of events have in common."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -84,11 +84,11 @@ def build_named(id_: UUID | str | None, name: str = "") -> Named | None:
 
 
 def event_id(note: EventNote) -> str:
-    """Return the id of the event that the note describes."""
+    """Return the id of the event that a row of `event_notes` describes."""
     return f"{note.kind}:{row_key(note.at, note.id)}"
 
 
 def parse_note(note: EventNote, form: type[S]) -> S:
-    """Decode the content of a note as `form`. Raises msgspec.ValidationError."""
+    """Decode the content of a row of `event_notes` as `form`. Raises msgspec.ValidationError."""
     values: Mapping[str, Any] = note.said
     return msgspec.convert({name: value for name, value in values.items() if value is not None}, form)

@@ -26,7 +26,7 @@ _TYPES = {"started": "start", "ended": "end", "stale": "end", "resumed": "info"}
 
 
 class _SessionNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a note: columns of the table `sessions`."""
+    """The content of a row of `event_notes` about a session: columns of the table `sessions`."""
 
     id: int
     nas_key: str
@@ -52,7 +52,8 @@ class _SessionNote(msgspec.Struct, frozen=True, kw_only=True):
 def from_note(note: EventNote, *, tenant: EventTenant) -> Event:
     """Return the event of a session.
 
-    The session started, ended, is stale (its NAS sent no updates, so Admit presumes its end), or resumed after that.
+    The session started, ended, became stale or resumed. A session is stale if its NAS sent no updates, so that Admit
+    presumes its end.
     """
     row = parse_note(note, _SessionNote)
     action = f"session-{note.what}"

@@ -39,10 +39,10 @@ class ExportedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ExportRange:
-    """The rows of a tenant from `since` to before `until`.
+    """The tenant's rows from `since` (included) to `until` (excluded).
 
-    With `rows_before`, the range has only rows of transactions before this id, and reads only the table from which
-    retention deletes.
+    If `rows_before` is set, the range has only rows of transactions with a lower id. The rows then come only from the
+    table from which retention deletes.
     """
 
     tenant_id: TenantId

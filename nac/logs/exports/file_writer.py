@@ -36,7 +36,7 @@ class WrittenFile:
 
 
 class _MeasuredFile:
-    """A file that counts and hashes the written data, and calls `look` after every _CHECK_BYTES."""
+    """A file that counts and hashes the written data, and calls `look` after every _CHECK_BYTES bytes."""
 
     def __init__(self, file: BinaryIO, look: Callable[[], None]) -> None:
         self._file = file
@@ -66,7 +66,7 @@ class _MeasuredFile:
     closed = False
 
     def close(self) -> None:
-        """Do nothing, because the function that opened the file closes it."""
+        """Do nothing, because the function that opened the file also closes the file."""
 
     def readable(self) -> bool:
         return False
@@ -88,11 +88,10 @@ def write_rows(
     least_free_bytes: int,
     look: Callable[[], None] = lambda: None,
 ) -> WrittenFile | None:
-    """Write the rows of one database snapshot to a temporary file in the folder of `path`. None if the snapshot has
-    no rows.
+    """Write the rows of one database snapshot to a temporary file in the folder of `path`.
 
-    The caller renames the file to `path`. Raises DiskFull, other OSErrors, and errors of `look`. On errors, deletes
-    the file.
+    Returns None if the snapshot has no rows. The caller renames the file to `path`. Raises DiskFull, other OSErrors,
+    and errors that `look` raises. After an error, deletes the temporary file.
     """
 
     def look_around() -> None:

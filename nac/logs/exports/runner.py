@@ -60,11 +60,11 @@ class _QuotaExceeded(Exception):
 
 
 class _JobLost(Exception):
-    """A user cancelled the job, or another worker has it."""
+    """A user cancelled the job, or another worker has leased the job."""
 
 
 def run_next_export(folder: ExportFolder, limits: ExportLimits, *, engine: Engine | None = None) -> int | None:
-    """Run the next due job for a while. Returns the id of the job, or None if no job is due."""
+    """Run the next due export job for a limited time. Returns the id of the job, or None if no job is due."""
     with session_scope(PlatformScope(), engine=engine) as session:
         waiting = session.execute(_WAITING_SQL).one_or_none()
     if waiting is None:
@@ -157,7 +157,10 @@ class _ExportRun:
             raise _QuotaExceeded(f"The tenant's exports have reached the maximum of {most} bytes. Delete an export.")
 
     def _rewind(self, job: ExportJob, broken: int) -> None:
-        """Remove the part with the index `broken` and all later parts from the job, so that they are written again."""
+        """Remove the part with the index `broken` and all later parts from the job.
+
+        The worker then writes these parts again.
+        """
         whole = job.parts[:broken]
         self._change(
             job,
@@ -212,7 +215,7 @@ def _error_text(exc: Exception) -> str:
 
 
 def _estimate_rows(session: Session, tenant_id: TenantId, log: LogName, at: datetime) -> int:
-    """Return the approximate number of rows on the day of `at`. Counts the rows if the day was not measured yet."""
+    """Return the approximate number of rows on the day of `at`. If the day was not measured yet, counts the rows."""
     query = select(LogSize.rows).where(LogSize.tenant_id == tenant_id, LogSize.log == log, LogSize.day == at.date())
     measured = session.scalar(query)
     if measured is not None:
@@ -269,7 +272,7 @@ def _build_manifest(job: ExportJob) -> dict[str, object]:
 def prune_exports(folder: ExportFolder, *, kept: timedelta, now: datetime, engine: Engine | None = None) -> int:
     """Delete expired files of exports. Returns the number of deleted folders.
 
-    Files expire when their job was cancelled or deleted, or ended more than `kept` ago. Files also expire when the
+    Files expire when their job was cancelled or deleted, or `kept` after the end of the job. Files also expire when the
     tenant no longer exists. Also deletes the rows of jobs that ended before JOB_RETENTION.
     """
     with session_scope(PlatformScope(), engine=engine) as session:

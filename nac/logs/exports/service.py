@@ -1,4 +1,4 @@
-"""Service for exports of logs to files. The worker writes the files, and records its progress in the job's row."""
+"""Service for exports of logs to files. The worker writes the files, and records the progress in the job's row."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -45,10 +45,10 @@ def start_export(
     format: str,  # noqa: A002 -- as it is called everywhere
     most_bytes: int = 0,
 ) -> ExportJob:
-    """Start an export of the rows from `since` to before `until` (aware). `until` can be at most tomorrow.
+    """Start an export of the rows from `since` (included) to `until` (excluded); both times have time zones.
 
-    `most_bytes` is the maximum total size of the tenant's exports; 0 for no limit. Raises InvalidInput, and Conflict
-    if too many exports are pending or stored.
+    `until` can be at most tomorrow. `most_bytes` is the maximum total size of the tenant's exports; 0 for no limit.
+    Raises InvalidInput, and Conflict if too many exports are pending or stored.
     """
     mistakes = MistakeCollector()
     with mistakes.noted():
@@ -115,14 +115,15 @@ def require_export(session: Session, *, tenant_id: TenantId, job_id: int, lock: 
 
 
 def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
-    """Cancel an export; the worker deletes its files.
+    """Cancel an export; the worker deletes the files of the export.
 
-    Raises ExportNotFound, or Conflict if the export has ended, or if retention waits for it before a deletion.
+    Raises ExportNotFound. Raises Conflict if the export has ended, or if retention waits for the export before it
+    deletes rows.
     """
     job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.standing and repository.has_export_order(session, tenant_id, job.log):
         raise Conflict(
-            f"Export {job_id} is required before its day is deleted.",
+            f"Retention needs export {job_id} before the deletion of the exported day.",
             place="export",
             remedy=Advice("Turn off required exports", NextStep("updateRetention", {"export": "none"})),
         )
@@ -139,16 +140,16 @@ def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
 def delete_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
     """Mark the files of an ended export for deletion. The worker deletes the files within an hour.
 
-    Raises ExportNotFound, or Conflict if the export has no files, or if retention needs them to delete rows.
+    Raises ExportNotFound. Raises Conflict if the export has no files, or if retention created the export.
     """
     job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state not in ("done", "failed"):
         raise Conflict(f"Export {job_id} is {job.state} and has no files to delete.", place="export")
     if job.asked_by == repository.RETENTION_ACTOR:
         raise Conflict(
-            f"Export {job_id} is required: retention deletes the rows of its day because the export contains them.",
+            f"Export {job_id} is required: the files can be the only copy of rows that retention deletes.",
             place="export",
-            remedy="The files are deleted automatically after their retention.",
+            remedy="Admit deletes the files automatically after their retention.",
         )
     job.state = "pruned" if job.state == "done" else "cancelled"
     session.flush()
@@ -157,7 +158,10 @@ def delete_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
 
 
 def retry_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
-    """Retry a failed export, or start the next attempt of a pending export now. Raises ExportNotFound and Conflict."""
+    """Retry a failed export, or start the next attempt of a pending export now. Raises ExportNotFound.
+
+    Raises Conflict if the export has not failed and does not wait for another attempt.
+    """
     job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state != "failed" and not (job.state == "queued" and job.failures):
         raise Conflict(f"Export {job_id} is {job.state} and cannot be retried.", place="export")

@@ -1,4 +1,4 @@
-"""Required exports: if a tenant requires them, retention deletes a day's rows only after a job has exported the day."""
+"""Required exports: for a tenant that requires exports, retention deletes only days that a job has exported."""
 
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ _HORIZON_SQL = text("SELECT xact, origin FROM log_horizon()")
 
 @dataclass(frozen=True, slots=True)
 class DeletionRelease:
-    """Permission to delete the rows of a day that transactions before `rows_before` wrote."""
+    """Permission to delete those rows of a day that transactions with an id below `rows_before` wrote."""
 
     job_id: int
     rows_before: int
@@ -67,7 +67,7 @@ def create_jobs(session: Session, tenant_id: TenantId, log: LogName, days: Itera
 
 
 def record_horizon(session: Session, job: ExportJob) -> None:
-    """Fix the rows that the job exports: rows of transactions that have ended by now."""
+    """Record which rows the job exports: the rows of transactions that have ended by now."""
     job.rows_before, job.origin = session.execute(_HORIZON_SQL).one()
 
 
@@ -92,8 +92,9 @@ def release_day(
     """Return the permission to delete the exported rows of a day; None if the day has no complete and intact
     export.
 
-    If rows arrived after the export, or its files are damaged, a new export of all existing rows replaces it. If the
-    deletion has begun, the remaining exported rows are deleted first, and then a new export contains the late rows.
+    If rows arrived after the export, or its files are damaged, Admit schedules a new export of all existing rows. If
+    the deletion has begun, retention first deletes the remaining exported rows. Then a new export contains the late
+    rows.
     """
     job = session.scalars(_job_query(tenant_id, log, day).with_for_update()).one_or_none()
     if job is None or job.state != "done":
@@ -118,7 +119,10 @@ def release_day(
 
 
 def is_release_valid(session: Session, tenant_id: TenantId, log: LogName, day: date, released: DeletionRelease) -> bool:
-    """Return whether the export of `released` is unchanged. Locks the export until the transaction ends."""
+    """Return whether the export that permitted the deletion `released` is unchanged.
+
+    Locks the export until the transaction ends.
+    """
     job = session.scalars(_job_query(tenant_id, log, day).with_for_update(read=True)).one_or_none()
     return job is not None and (job.id, job.state, job.rows_before) == (released.job_id, "done", released.rows_before)
 
@@ -133,7 +137,7 @@ def is_day_empty(session: Session, tenant_id: TenantId, log: LogName, day: date)
 def update_presence(
     session: Session, tenant_id: TenantId, present: Mapping[LogName, Container[date]], now: datetime
 ) -> None:
-    """Update the jobs after a measurement. `present` has the days that have rows, by log.
+    """Update the required exports after the logs were measured. `present` has, for each log, the days that have rows.
 
     If a day has no rows, the day's files are the only copy, and their retention begins now. If a day has rows and
     its files are deleted, a new job exports the day again.
@@ -173,9 +177,9 @@ def _job_query(tenant_id: TenantId, log: LogName, day: date) -> Select[ExportJob
 
 
 def _reorder_day(job: ExportJob, now: datetime) -> None:
-    """Detach the job from its day, so that retention creates a new job for it.
+    """Detach the job from its day, so that retention creates a new job for the day.
 
-    The files of the old job stay for their retention, because they may be the only copy of deleted rows.
+    The old job keeps its files for their retention, because the files may be the only copy of deleted rows.
     """
     job.standing = False
     if job.deletion_began_at is not None:
@@ -183,7 +187,7 @@ def _reorder_day(job: ExportJob, now: datetime) -> None:
 
 
 def _count_rows(session: Session, job: ExportJob, day: date) -> tuple[int, int]:
-    """Return the number of rows of the day that the export contains, and the number of rows that it lacks."""
+    """Return two numbers of rows of the day: rows that the export contains, and rows that are missing in the export."""
     table, moment = _table_and_moment(type_cast("LogName", job.log))
     has = func.is_written_before(literal_column(f"{table.name}.xmin"), job.rows_before)
     query = select(func.count().filter(has), func.count().filter(~has)).where(

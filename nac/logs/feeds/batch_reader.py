@@ -1,12 +1,13 @@
 """Reads the next events of a feed.
 
 Every transaction that writes rows for a tenant's feeds also writes marks: ranges of these rows (`mark_for_feeds`).
-Because ids are not in commit order, a feed reads marks by PostgreSQL snapshots, like cells read `replica_changes`
-(ADR 0001).
+Because ids are not in commit order, a feed reads marks by PostgreSQL snapshots, as cells do with `replica_changes` (ADR
+0001).
 
-A feed's position has two snapshots. The feed has delivered all marks visible in `done`. The window that it reads
-now has the marks visible in `until` but not in `done`. The marks of a window do not change, so the feed reads them
-by id. After the last mark, `until` becomes `done`. Marks of transactions that commit later are in the next window.
+A feed's position has two snapshots. The feed has delivered all marks visible in `done`. The current window has the
+marks visible in `until` but not in `done`. The marks of a window do not change, so the feed reads them by id. After the
+last mark of the window, the feed stores `until` as `done`. Marks of transactions that commit later are in the next
+window.
 """
 
 from collections import Counter
@@ -112,8 +113,7 @@ def read_batch(session: Session, feed: Feed, position: FeedPosition, *, most: in
 
 
 def _limit_marks(marks: Sequence[Row[Any]], most: int) -> Sequence[Row[Any]]:
-    """Return the first marks that together have at least `most` rows. Return all marks if all together have fewer
-    rows."""
+    """Return as many leading marks as needed for at least `most` rows, or all marks."""
     together = 0
     for number, mark in enumerate(marks, start=1):
         # The marks of a replay have no number of rows, so one of them may be enough.
@@ -150,7 +150,10 @@ def _read_rows(
 
 
 def _count_gone(ended: Sequence[Row[Any]], there: Counter[int]) -> int:
-    """Return the number of deleted rows. `ended` are completely read marks, `there` has the existing rows by mark."""
+    """Return the number of rows of `ended` that were deleted before the feed read them.
+
+    `ended` has the completely read marks. `there` has the number of existing rows of each mark.
+    """
     return sum(max(0, (mark.events or 0) - there[mark.id]) for mark in ended)
 
 

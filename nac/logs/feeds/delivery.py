@@ -3,12 +3,12 @@
 No transaction is open during a send. The feed stores its position after the send. So after a crash, a batch may be
 sent again, but is never lost. Database calls run in threads, so that they do not block other feeds.
 
-If a receiver always rejects one event, the feed isolates this event. After SEARCH_AFTER_ATTEMPTS rejected attempts in
-a row, it halves a batch until the receiver rejects a single event. The feed skips this event only if the receiver
-accepts other events. If the receiver rejects everything, the feed skips nothing.
+If a receiver always rejects one event, the feed isolates this event. After SEARCH_AFTER_ATTEMPTS rejected attempts in a
+row, the feed halves a batch until the receiver rejects a single event. The feed skips the rejected event only if the
+receiver accepts other events. If the receiver rejects everything, the feed skips nothing.
 
-If a batch times out, a batch of the same size would time out again. So the next attempt has half as many events
-(`Feed.at_once`). The limit grows again with each accepted batch.
+If a batch times out, a batch of the same size would time out again. So the next attempt has half as many events, and
+the feed stores this limit in `Feed.at_once`. The limit grows again with each accepted batch.
 """
 
 import asyncio
@@ -148,8 +148,10 @@ class _DeliveryTurn:
         return min(self._fitting, self._feed.at_once or self._fitting)
 
     async def run(self, seconds: float) -> bool:
-        """Send batches until no event is left or the time is over. Returns whether events may be left when the time
-        is over. Raises SendFailed."""
+        """Send batches until no event is left or the time is over.
+
+        Returns True if events may be left because the time is over. Raises SendFailed.
+        """
         deadline = time.monotonic() + seconds
         position = FeedPosition.of(self._feed)
         # Events that were sent or skipped, but are not stored yet, because no later batch has confirmed them.
@@ -183,10 +185,10 @@ class _DeliveryTurn:
         return self._goes_on and not is_last
 
     def _require_proof(self, held: DeliveryStep) -> None:
-        """Raise the last rejection if the receiver may reject everything.
+        """Raise the last rejection, if the receiver possibly rejects every event.
 
-        The receiver may reject everything if `held` has several rejected events. With one rejected event, the
-        receiver may reject everything if it accepted no other event in this turn.
+        The receiver possibly rejects every event if `held` has several rejected events. With one rejected event, the
+        receiver possibly rejects every event if it has accepted no other event in this run.
         """
         if held.refused and self._last_refusal and (len(held.refused) > 1 or not self._has_taken):
             raise self._last_refusal

@@ -1,7 +1,7 @@
 """Scheduling of feeds. On each machine, one process delivers feeds, and only one machine delivers each feed.
 
-PostgreSQL advisory locks ensure this. The locks belong to the transaction of a turn, so the locks end with the
-transaction, or if the process or machine fails.
+PostgreSQL advisory locks ensure these limits. The locks belong to the transaction of a delivery run, so they end with
+the transaction. If the process or machine fails, its locks end, too.
 
 A mark is a range of a tenant's new events (`batch_reader`). A note stores an event that no log table contains.
 """
@@ -96,8 +96,9 @@ _FAILING_LIMITS = ConcurrencyLimits(8, 2)
 async def deliver_due(session: Session, deliver: DeliverFeed, *, seconds: float) -> None:
     """Deliver due feeds, including feeds that become due meanwhile, until no feed is due.
 
-    After `seconds`, no failing or slow feed starts. Other feeds still start while an earlier feed runs, for at most
-    _GRACE_SECONDS. `session`, in PlatformScope, holds the locks.
+    After `seconds`, starts no failing or slow feed. If an earlier feed still runs after `seconds`, other feeds can
+    start for at most _GRACE_SECONDS more. `session` has PlatformScope, and its transaction holds the locks of the
+    feeds.
     """
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "feeds"))
     await _DeliveryLoop(session, deliver).run(time.monotonic() + seconds)
@@ -177,7 +178,10 @@ def fold_marks(session: Session) -> None:
 
 
 def prune_marks(session: Session) -> None:
-    """Delete delivered marks, old undelivered marks, and old notes. Reports the number of undelivered events."""
+    """Delete delivered marks, old undelivered marks, and old notes.
+
+    For each feed, records the number of deleted undelivered events in the audit log.
+    """
     restart_restored_feeds(session)
     session.execute(_PRUNE_NOTES_SQL, {"days": NOTE_RETENTION_DAYS, "most": _NOTES_PER_PRUNE})
     for tenant_id, slug, dropped in session.execute(_PRUNE_SQL, {"days": RETENTION_DAYS}).all():

@@ -1,4 +1,4 @@
-"""Sources of feeds: log tables and notes, with the functions that convert their rows to events."""
+"""Sources of feeds: log tables and the table `event_notes`, with the functions that convert their rows to events."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
 
 
 class PartlyReadMark(NamedTuple):
-    """A mark that the feed has read partly, and the last row that it has read."""
+    """A mark that the feed has partly read, and the last row that the feed has read."""
 
     mark: int
     at: datetime
@@ -50,7 +50,7 @@ class EventSource:
     ) -> Iterator[tuple[int, datetime, int, Any]]:
         """Yield the rows of `marks` in order as (id of the mark, time, id of the row, row).
 
-        Starts after the row of `begun`, if the feed has read a mark partly.
+        If the feed has partly read a mark, starts after the row of `begun`.
         """
         behind = [_start_after(mark, begun) for mark in marks]
         mark = (
@@ -134,7 +134,10 @@ EVENT_KINDS = tuple(source.kind for source in EVENT_SOURCES.values())
 
 
 def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the names of the sources of these kinds and outcomes. Without outcomes, all sources of the kinds match."""
+    """Return the names of the sources that have events of these kinds and outcomes.
+
+    Without outcomes, all sources of the kinds match.
+    """
     return [
         name
         for name, source in EVENT_SOURCES.items()

@@ -71,7 +71,8 @@ def store_delivery(
 ) -> bool:
     """Store a delivery. Returns False if a user paused or deleted the feed meanwhile.
 
-    `refusal` is the receiver's rejection of a single event in this turn. Also stores `feed.at_once`.
+    `refusal` is the receiver's rejection of a single event in this run of the feed. Also stores `feed.at_once`, the
+    limit of events per batch.
     """
     position = step.position
     status = session.scalar(
@@ -140,7 +141,9 @@ def _report_feed(session: Session, feed: Feed, verb: str, after: dict[str, objec
 
 
 def report_event(session: Session, tenant_id: TenantId, slug: str, verb: str, after: dict[str, object]) -> None:
-    """Record an event of a feed in the audit log, and in the worker's log. All feeds
-    except this feed can deliver the audit log entry."""
+    """Record an event of a feed in the audit log, and in the worker's log.
+
+    All other feeds of the tenant can deliver the entry of the audit log.
+    """
     audit.append(session, actor=WORKER_ACTOR, action=f"feed.{verb}", target=slug, tenant_id=tenant_id, after=after)
     _log.warning("feed %s of tenant %s: %s %s", slug, tenant_id, verb, after)

@@ -7,7 +7,10 @@ from nac.logs.events.document import Event
 
 
 class SendFailed(Exception):
-    """The receiver may not have received the batch. The message is for administrators and contains no secrets."""
+    """Sending failed: it is unknown whether the receiver got the batch.
+
+    The message is for administrators and contains no secrets.
+    """
 
     def __init__(
         self,
@@ -33,7 +36,7 @@ class SendFailed(Exception):
 
 
 class FeedSender(Protocol):
-    """A connection to a feed's destination, for one turn of the feed."""
+    """A connection to a feed's destination, for one run of the feed."""
 
     # Maximum number of events per batch.
     most_events: int
@@ -45,11 +48,13 @@ class FeedSender(Protocol):
         """Return the number of leading events that fit into one batch, at least 1."""
 
     async def send(self, events: Sequence[Event]) -> None:
-        """Send a batch. Raises SendFailed. After this error, the feed repeats the batch, so events may arrive
-        twice."""
+        """Send a batch. Raises SendFailed.
+
+        After SendFailed, the feed sends the batch again, so events may arrive twice.
+        """
 
     async def close(self) -> None:
-        """Close the connection. Raises SendFailed if the last batch may not have arrived."""
+        """Close the connection. Raises SendFailed if it is unknown whether the last batch arrived."""
 
     async def drop(self) -> None:
-        """Close the connection at once, without checks. Raises no errors."""
+        """Close the connection immediately, without checks. Raises no errors."""

@@ -112,7 +112,7 @@ def require_valid_feed(feed: Feed, sealer: Sealer) -> None:
     _collect_mistakes(mistakes, settings, _open_client_key(feed, sealer))
     mistakes.refuse()
     if feed.sources != list_source_names(settings.kinds, settings.outcomes):
-        raise InvalidFeed("The sources do not match the kinds and outcomes.", place="sources")
+        raise InvalidFeed("The log sources of the feed do not match its kinds and outcomes.", place="sources")
 
 
 def _open_client_key(feed: Feed, sealer: Sealer) -> str:
@@ -128,8 +128,10 @@ def _collect_mistakes(mistakes: MistakeCollector, settings: AnyFeedSettings, cli
 
 
 def _require_reach(settings: AnyFeedSettings, reach: OutboundReach, tenant_id: TenantId) -> None:
-    """Check that the feed may connect to its host, if the host is an address. Names of hosts are resolved only by
-    the sender."""
+    """Check that the feed may connect to its host, if the host is an IP address.
+
+    For a host name, the sender makes this check after it has resolved the name.
+    """
     refusal = build_reach(settings, reach=reach, tenant_id=tenant_id).find_literal_refusal(get_host(settings))
     if refusal is not None:
         place = "url" if isinstance(settings, WebhookSettings) else "host"
@@ -155,8 +157,8 @@ def update_feed(
 ) -> Feed:
     """Change settings by name, and reset the settings in `reset` to their defaults.
 
-    The feed sends waiting events with the new settings at once. A URL of another server requires new headers, so that
-    no header reaches the wrong server. Raises InvalidFeed or SeveralMistakes.
+    The feed immediately sends waiting events with the new settings. A URL of another server requires new headers, so
+    that no header reaches the wrong server. Raises InvalidFeed or SeveralMistakes.
     """
     if not (changes or reset):
         raise InvalidFeed(
@@ -178,7 +180,11 @@ def update_feed(
         )
         if moves and settings.headers and "headers" not in changes:
             with mistakes.noted():
-                raise InvalidFeed("The headers are for the previous server.", place="headers", remedy=_HEADERS_REMEDY)
+                raise InvalidFeed(
+                    "The URL has a new server, but the headers are for the previous server.",
+                    place="headers",
+                    remedy=_HEADERS_REMEDY,
+                )
     mistakes.refuse()
     if settings == before:
         return feed
@@ -200,7 +206,7 @@ def update_feed(
 
 
 def rename_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str, new_slug: str) -> Feed:
-    """Rename a feed. Waiting events stay. Raises InvalidFeed or FeedExists."""
+    """Rename a feed. The renamed feed still sends its waiting events. Raises InvalidFeed or FeedExists."""
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     if new_slug == slug:
         return feed
@@ -264,7 +270,7 @@ def get_state(feed: Feed, waiting: FeedBacklog, *, now: datetime) -> FeedState:
 
 
 def send_test_event(feed: Feed, *, tenant_slug: str, reach: OutboundReach, sealer: Sealer, now: datetime) -> str:
-    """Send a test event to the feed's destination at once. Returns the id of the event. Raises FeedUnreachable."""
+    """Send a test event to the feed's destination immediately. Returns the id of the event. Raises FeedUnreachable."""
     event = build_feed_tested(feed.slug, now=now, tenant=EventTenant(str(feed.tenant_id), tenant_slug))
 
     async def send() -> None:
@@ -292,7 +298,7 @@ def pause_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str, 
 
 
 def resume_feed(session: Session, *, actor: str, tenant_id: TenantId, slug: str, now: datetime) -> Feed:
-    """Resume a paused feed, or retry a failing feed at once."""
+    """Resume a paused feed, or retry a failing feed immediately."""
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     feed.status, feed.paused_because, feed.attempts, feed.next_attempt_at = "active", "", 0, now
     session.flush()
@@ -314,7 +320,7 @@ def replay_feed(
         )
     if repository.get_backlog(session, feed).replays:
         raise ReplayUnderWay(
-            "A replay is already running.", place=slug, remedy="Wait until `feed show` has none (`replays`)."
+            "A replay is already running.", place=slug, remedy="Wait until `feed show` reports no replay (`replays`)."
         )
     session.execute(insert(FeedMark), list(_iter_mark_ranges(feed, since, until)))
     _record(session, actor, feed, "replay", after={"from": since.isoformat(), "until": until.isoformat()})
@@ -344,7 +350,7 @@ def rotate_secret(
 ) -> str:
     """Create a new secret for a webhook. Returns the secret, which cannot be read later.
 
-    For the time `keep`, Admit also signs with the old secret.
+    During the time `keep`, Admit signs each request with the old secret, too.
     """
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     if feed.kind != "webhook":
@@ -364,7 +370,9 @@ def update_client_certificate(
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     settings = parse_settings(feed.kind, feed.settings)
     if not isinstance(settings, SyslogSettings):
-        raise InvalidFeed("A webhook has no client certificate.", place="name", remedy="Leave out certificate and key.")
+        raise InvalidFeed(
+            "A webhook has no client certificate.", place="name", remedy="Omit the certificate and the key."
+        )
     settings = msgspec.structs.replace(settings, client_certificate=certificate)
     mistakes = MistakeCollector()
     _collect_mistakes(mistakes, settings, key)

@@ -28,9 +28,9 @@ _MIN_CHARACTERS = 64
 
 
 def shorten_event(event: Event, *, most: int, encoded: Callable[[bytes], bytes] = bytes) -> bytes:
-    """Encode the event in at most `most` octets, counted after the function `encoded`.
+    """Encode the event in at most `most` octets, counted after `encoded` has converted the event.
 
-    Removes optional members one by one. If that is not enough, keeps only required members.
+    Removes optional members one by one. If the event is still too long, keeps only required members.
     """
     whole = to_json(event)
     if len(text := encoded(whole)) <= most:

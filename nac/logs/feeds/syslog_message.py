@@ -85,7 +85,10 @@ def get_kind(event: Event) -> str:
 
 
 def _escape_json(found: re.Match[str]) -> str:
-    """Escape a non-ASCII character as in JSON strings (RFC 8259 7). In JSON, such characters occur only in strings."""
+    """Escape a non-ASCII character as in JSON strings (RFC 8259 7).
+
+    In JSON, non-ASCII characters occur only in strings.
+    """
     return re.sub("....", r"\\u\g<0>", found[0].encode("utf-16-be").hex())
 
 

@@ -106,7 +106,7 @@ class _SyslogConnection:
         )
 
     async def send(self, data: bytes) -> None:
-        """Send `data`. Returns when the receiver's TCP has acknowledged all of it."""
+        """Send `data`. Returns when the receiver's TCP has acknowledged all octets."""
         try:
             await self._require_open()
             self._writer.write(data)
@@ -130,7 +130,10 @@ class _SyslogConnection:
         return transport.get_write_buffer_size() + waiting[0]
 
     async def close(self) -> None:
-        """Close the connection. Raises SendFailed after a reset or TLS alert, not if the receiver is silent."""
+        """Close the connection. Raises SendFailed after a reset or TLS alert.
+
+        If the receiver is silent, raises no error.
+        """
         self._writer.close()
         try:
             async with asyncio.timeout(2 * _CLOSE_SECONDS):

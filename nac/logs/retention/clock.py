@@ -1,4 +1,7 @@
-"""The clock for deletions: the database's clock. If the clock jumps, Admit does not trust it and deletes nothing."""
+"""The clock for deletions: the database's clock.
+
+If the clock jumps, Admit does not trust the clock and deletes nothing.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,7 +31,7 @@ class ClockReading:
 
 
 def read_clock(*, engine: Engine | None = None) -> ClockReading:
-    """Read and check the database's clock, at each turn of retention.
+    """Read and check the database's clock. Each run of retention calls this function.
 
     If the clock is not trusted, raises an alarm with the reason. Requires the database role admit_worker.
     """
@@ -61,7 +64,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
 
 
 def is_clock_trusted(session: Session) -> bool:
-    """Return whether the last turn of retention trusted the clock, and the clock has not jumped since then."""
+    """Return whether the last run of retention trusted the clock, and the clock has not jumped since then."""
     now = _database_now(session)
     row = session.scalar(select(RetentionClock))
     return row is None or (

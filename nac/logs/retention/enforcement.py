@@ -1,7 +1,7 @@
-"""One turn of retention: measure logs, warn users, create exports, drop partitions and delete rows.
+"""One run of retention: measure logs, warn users, create exports, drop partitions and delete rows.
 
-Requires the database role admit_worker. A turn can be repeated, run concurrently, and stopped at any point, because
-the next turn finds the remaining expired rows.
+Requires the database role admit_worker. Runs can be repeated and can overlap. A run can stop at any point, because the
+next run finds the remaining expired rows.
 """
 
 import logging
@@ -56,10 +56,10 @@ def enforce_retention(
     measure_every: timedelta = measurement.MEASURE_INTERVAL,
     engine: Engine | None = None,
 ) -> EnforcementResult:
-    """Run one turn of retention for about `seconds`.
+    """Run retention once, for about `seconds`.
 
     `folder` contains the exports. `database_max_bytes` is the maximum size of the database; 0 for no limit. `most_days`
-    limits the deleted days per log and tenant. If the clock is not trusted, the turn deletes nothing, and announced
+    limits the deleted days per log and tenant. If the clock is not trusted, the run deletes nothing, and announced
     reductions do not take effect.
     """
     now, deadline = at.now, time.monotonic() + seconds
@@ -86,7 +86,7 @@ def enforce_retention(
 
 
 def _is_in_danger(now: datetime, most: int, engine: Engine | None) -> bool:
-    """Return whether the database is nearly full. Raises or clears the alarm about this."""
+    """Return whether the database is nearly full. Raises or clears the alarm NEARLY_FULL."""
     with session_scope(PlatformScope(), engine=engine) as session:
         size: int = session.scalars(select(func.pg_database_size(func.current_database()))).one() if most else 0
         if size <= DANGER_SHARE * most:
@@ -103,7 +103,7 @@ def _is_in_danger(now: datetime, most: int, engine: Engine | None) -> bool:
 
 
 def _load_plans(now: datetime, danger: bool, engine: Engine | None) -> list[TenantPlan]:
-    """Return the retention plans of all tenants. With `danger`, budgets apply without a notice period."""
+    """Return the retention plans of all tenants. If `danger` is true, budgets apply without a notice period."""
     with session_scope(PlatformScope(), engine=engine) as session:
         limits = plan.load_limits(session)
         tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()

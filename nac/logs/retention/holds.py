@@ -1,4 +1,7 @@
-"""Legal holds: Admit does not delete the held days of a tenant's logs, whatever the settings and budget are."""
+"""Legal holds: Admit does not delete the days of a tenant's logs that a hold covers.
+
+A hold overrides the retention settings and the budget.
+"""
 
 from collections.abc import Sequence
 from datetime import date
@@ -35,9 +38,9 @@ def create_hold(
     first_day: date | None = None,
     last_day: date | None = None,
 ) -> RetentionHold:
-    """Hold the days (UTC) from `first_day` to `last_day` of one log or, without `log`, of all logs.
+    """Create a hold on the days (UTC) from `first_day` to `last_day` of one log or, without `log`, of all logs.
 
-    None as a day means that the hold has no limit on that side. After the commit, Admit deletes no rows of the days
+    None as a day means that the hold has no first or no last day. After the commit, Admit deletes no rows of the days
     in the hold. Raises InvalidInput.
     """
     mistakes = MistakeCollector()
@@ -48,7 +51,9 @@ def create_hold(
             raise InvalidInput(f"Unknown log {log!r}.", place="log", remedy=f"Use one of: {', '.join(LOG_NAMES)}.")
     with mistakes.noted():
         if first_day is not None and last_day is not None and last_day < first_day:
-            raise InvalidInput("The hold ends before its first day.", place="until", remedy="Use a later last day.")
+            raise InvalidInput(
+                "The last day of the hold is before its first day.", place="until", remedy="Use a later last day."
+            )
     mistakes.refuse()
     repository.lock_holds_exclusive(session)
     hold = RetentionHold(
@@ -122,7 +127,7 @@ def require_no_hold(session: Session, *, tenant_id: TenantId) -> None:
 def _require_none_in_force(session: Session, tenant_id: TenantId) -> None:
     if in_force := repository.list_holds_in_force(session, tenant_id):
         raise HoldInForce(
-            f"Hold {in_force[0].id} keeps the tenant's logs ({in_force[0].reason}).",
+            f"Hold {in_force[0].id} prevents the deletion of the tenant's logs ({in_force[0].reason}).",
             place="tenant",
             remedy=Advice("Clear the hold first", "deleteRetentionHold"),
         )

@@ -56,7 +56,7 @@ def measure_logs(
     """Measure changed partitions for about `seconds`. Returns the number of measured partitions.
 
     Requires the database role admit_worker. Each measurement is one transaction. If the time is not sufficient, the
-    next turn continues. Retention deletes nothing from partitions that were never measured.
+    next run continues. Retention deletes nothing from partitions that were never measured.
     """
     deadline = time.monotonic() + seconds
     with session_scope(PlatformScope(), engine=engine) as session:

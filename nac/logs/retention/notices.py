@@ -1,5 +1,5 @@
-"""Notices to tenants about days that retention deletes because the log exceeds its budget, about shorter retention,
-and about days that wait for an export."""
+"""Notices to tenants about early deletions because of the budget, about shorter retention, and about days that wait
+for an export."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -90,7 +90,7 @@ def _drop_partition(
 
 
 def _iter_given_up(plans: Sequence[TenantPlan], engine: Engine | None) -> Iterator[tuple[LogName, date]]:
-    """Yield the partitions that every tenant with measured rows must delete."""
+    """Yield the partitions whose rows all tenants must delete. Ignores tenants without measured rows on the day."""
     last = {log: max((plan.logs[log].keep_from for plan in plans), default=None) for log in PARTITIONED_LOGS}
     for log, day in measurement.list_partitions(PARTITIONED_LOGS, engine=engine):
         until = last[log]

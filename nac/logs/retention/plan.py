@@ -1,7 +1,7 @@
 """The effective retention of a tenant's logs: settings within the platform's limits, budget, holds and exports.
 
-Days are UTC days. With N days, retention deletes rows from before the UTC midnight N days ago. So every row is kept
-for at least N times 24 hours.
+Days are UTC days. With N days, retention deletes rows from before the UTC midnight N days ago. So retention keeps every
+row for at least N times 24 hours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class LogPlan:
         return self.chosen.export_format if self.chosen else None
 
     def gives_up(self, day: date) -> bool:
-        """Return whether retention must delete the rows of the day now."""
+        """Return whether retention must now delete the day's rows."""
         return (
             day < self.keep_from
             and not any(hold_covers_day(hold, self.log, day) for hold in self.holds)
@@ -99,8 +99,8 @@ def load_plan(
 ) -> TenantPlan:
     """Return the tenant's retention plan at `now` (aware).
 
-    `danger` applies budgets without a notice period. `instead` has settings that override the stored settings, by log.
-    Requires the tenant's scope.
+    If `danger` is true, budgets apply without a notice period. `instead` has settings that override the stored
+    settings, by log. Requires the tenant's scope.
     """
     today = now.astimezone(UTC).date()
     stored = {setting.log: setting for setting in repository.list_settings(session, tenant_id)}
@@ -222,7 +222,7 @@ def midnight(day: date) -> datetime:
 def first_kept_day(sizes: Mapping[date, int], *, since: date, budget: int) -> date:
     """Return the first day to keep, so that this day and all newer days fit into `budget` (bytes).
 
-    Returns `since` if all days fit. If even the newest day does not fit, returns the day after it.
+    Returns `since` if all days fit. If even the newest day does not fit, returns the day after the newest day.
     """
     room = budget
     first = since

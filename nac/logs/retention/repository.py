@@ -41,7 +41,7 @@ def get_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSet
 
 
 def lock_limits(session: Session, log: str) -> None:
-    """Lock the platform's limits of a log, even if the database has no row for them."""
+    """Lock the platform's limits of a log, even if the database has no row for these limits."""
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"retention limits {log}", 0))))
 
 
@@ -53,7 +53,7 @@ def lock_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSe
 
 
 def get_terms(session: Session, tenant_id: TenantId) -> dict[LogName, LogTerms]:
-    """Return the tenant's stored terms by log."""
+    """Return the stored retention values of each log of the tenant."""
     parts: dict[LogName, dict[PartName, TermPart]] = {}
     for row in session.scalars(select(RetentionTerm).where(RetentionTerm.tenant_id == tenant_id)):
         of_log = parts.setdefault(cast("LogName", row.log), {})
@@ -62,7 +62,7 @@ def get_terms(session: Session, tenant_id: TenantId) -> dict[LogName, LogTerms]:
 
 
 def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: LogTerms) -> None:
-    """Store the parts in `stored`. Parts of the log's terms that are not in `stored` stay unchanged."""
+    """Store the values in `stored`. Values of the log's retention that are not in `stored` stay unchanged."""
     rows = _term_rows(tenant_id, log, stored)
     if not rows:
         return
@@ -72,7 +72,7 @@ def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: Log
 
 
 def create_terms(session: Session, tenant_id: TenantId, log: LogName, found: LogTerms) -> None:
-    """Store the first terms of a log, if the log has no stored terms."""
+    """Store the first retention values of a log, if the log has no stored values."""
     if rows := _term_rows(tenant_id, log, found):
         session.execute(insert(RetentionTerm).values(rows).on_conflict_do_nothing())
 
@@ -99,13 +99,13 @@ def add_early_deletion(session: Session, tenant_id: TenantId, log: str, day: dat
 
 
 def take_early_deletions(session: Session, tenant_id: TenantId, log: str, day: date) -> int:
-    """Return the day's number of early deleted rows, and reset it."""
+    """Return the day's number of early deleted rows, and reset the number to 0."""
     matches = (EarlyDeletion.tenant_id == tenant_id, EarlyDeletion.log == log, EarlyDeletion.day == day)
     return session.scalar(delete(EarlyDeletion).where(*matches).returning(EarlyDeletion.rows)) or 0
 
 
 def lock_holds_shared(session: Session) -> None:
-    """Prevent new holds until the transaction ends. The next statement sees all holds."""
+    """Prevent new holds until the transaction ends. Statements after the lock see all committed holds."""
     session.execute(select(func.pg_advisory_xact_lock_shared(_HOLDS_LOCK)))
 
 
@@ -120,7 +120,7 @@ def list_holds_in_force(session: Session, tenant_id: TenantId) -> Sequence[Reten
 
 
 def list_holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[RetentionHold]:
-    """Return active holds. Also return cleared holds whose days must be kept until the notice period ends."""
+    """Return active holds. Also returns cleared holds whose days must be kept until the notice period ends."""
     query = select(RetentionHold).where(
         RetentionHold.tenant_id == tenant_id,
         or_(RetentionHold.cleared_at.is_(None), RetentionHold.cleared_at > now - NOTICE_PERIOD),

@@ -80,7 +80,7 @@ class DeletionBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeletionWindow:
-    """The hours of the day, in the tenant's time zone, when retention may delete rows. Can include midnight."""
+    """The hours of the day, in the tenant's time zone, at which retention may delete rows. Can include midnight."""
 
     begins: time
     ends: time
@@ -104,8 +104,8 @@ def delete_rows(
 ) -> int:
     """Delete expired rows of these tenants for about `seconds`. Returns the number of deleted rows.
 
-    Each batch of rows is a transaction, and tenants take turns. Skips `busy` days, because their partitions will be
-    dropped. Deletes from at most `most_days` days per tenant and log. `folder` contains the required exports.
+    Each batch of rows is a transaction, and tenants take turns. Skips the days in `busy`, because retention will drop
+    their partitions. Deletes from at most `most_days` days per tenant and log. `folder` contains the required exports.
     """
     deadline = clock.monotonic() + seconds
     deleted = 0
@@ -192,7 +192,7 @@ def delete_batch(
 ) -> DeletionBatch:
     """Delete up to BATCH_ROWS rows of the day, from the time `first` on.
 
-    With `before`, deletes only rows that transactions before this id wrote.
+    If `before` is set, deletes only rows that transactions with a lower id wrote.
     """
     parameters: dict[str, object] = {
         "tenant": tenant_id,

@@ -118,7 +118,7 @@ def _require_days(days: int | DefaultChoice | None, limits: LogLimits) -> None:
         raise InvalidInput(
             f"{days} days are outside of the platform's limits.",
             place="days",
-            remedy=f"Use {limits.floor_days} to {limits.ceiling_days}.",
+            remedy=f"Use {limits.floor_days} to {limits.ceiling_days} days.",
         )
 
 
@@ -127,7 +127,9 @@ def _require_bytes(chosen: int | DefaultChoice | None, limits: LogLimits) -> Non
         return
     if chosen < MIN_BYTES or chosen > (limits.ceiling_bytes or 1 << 60):
         most = f" to {limits.ceiling_bytes}" if limits.ceiling_bytes else " or more"
-        raise InvalidInput(f"Invalid budget: {chosen} bytes.", place="bytes", remedy=f"Use {MIN_BYTES}{most}, or none.")
+        raise InvalidInput(
+            f"Invalid budget: {chosen} bytes.", place="bytes", remedy=f"Use {MIN_BYTES}{most} bytes, or none."
+        )
 
 
 def _require_export(chosen: str | None, log: LogName) -> None:

@@ -60,7 +60,7 @@ class WantedTerms:
 
 @dataclass(frozen=True, slots=True)
 class LogTerms:
-    """The retention of a log that applies now, by part (days, floor, bytes, export)."""
+    """The retention values of a log that apply now. The parts are days, floor, bytes and export."""
 
     parts: Mapping[PartName, TermPart]
 
@@ -80,7 +80,7 @@ class LogTerms:
         )
 
     def settled(self) -> "LogTerms":
-        """Return only the parts without an announced reduction."""
+        """Return only the values of the retention without an announced reduction."""
         return LogTerms({name: part for name, part in self.parts.items() if part.announced is None})
 
     @property

@@ -111,7 +111,9 @@ def _split_groups(values: dict[str, Any]) -> None:
 
 
 def _parse_boolean(values: dict[str, Any], name: str) -> None:
-    """Convert "yes" and "no" to booleans. All other values stay text, which the plan of the import reports as
-    mistakes."""
+    """Convert "yes" and "no" to booleans. All other values stay text.
+
+    The plan of the import reports such values as mistakes.
+    """
     if name in values:
         values[name] = _BOOLEANS.get(values[name].casefold(), values[name])

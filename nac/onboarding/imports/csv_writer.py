@@ -1,7 +1,7 @@
 """Exports endpoints, NASes (without secrets) and users (without passwords) as CSV, which `admit_csv` imports.
 
-Spreadsheets evaluate cells that begin with = + - @, a tab or a carriage return. The export adds a leading apostrophe
-to such cells (OWASP: CSV injection), and the import removes it.
+Spreadsheets evaluate cells that begin with = + - @, a tab or a carriage return. The export adds a leading apostrophe to
+such cells, and the import removes it (protection against CSV injection, OWASP).
 """
 
 import csv
@@ -36,7 +36,7 @@ _NAS_COLUMNS = tuple(name for name in nas_rows.COLUMNS if name not in nas_rows.S
 
 
 def endpoints_csv(read: OpenSession, *, tenant_id: TenantId) -> Iterator[str]:
-    """Yield the CSV of the tenant's active and blocked endpoints, in parts."""
+    """Yield the CSV of the tenant's active and blocked endpoints in parts."""
     with read() as session:
         keys = _attribute_keys(session, tenant_id)
     names = (*endpoint_rows.COLUMNS, *(f"attribute.{key}" for key in keys))

@@ -54,8 +54,10 @@ class ImportDocument:
             self.notes.append(ImportNote(line, text))
 
     def without(self, mistakes: Sequence[RowMistake]) -> "ImportDocument":
-        """Return a copy without the lines of these mistakes. The mistakes become notes, except mistakes without a
-        line."""
+        """Return a copy of the document without the lines in which these mistakes are. Each mistake becomes a note.
+
+        Mistakes without a line stay mistakes.
+        """
         gone = {each.number for each in mistakes if each.number}
         left = ImportDocument(mistakes=[each for each in mistakes if not each.number])
         for name in ("endpoints", "nases", "users"):
@@ -78,14 +80,17 @@ class ImportDocument:
 
 
 def unreadable_at(line: int, detail: str, remedy: str = "") -> Unreadable:
-    """Return an Unreadable error to raise, for a mistake after which the next lines cannot be parsed reliably."""
+    """Return an Unreadable error for the caller to raise.
+
+    Use this function for a mistake after which a parser cannot read the next lines reliably.
+    """
     refused = Unreadable(detail, place=f"line {line}" if line else "file", remedy=remedy)
     refused.line = line
     return refused
 
 
 def too_many_values_at(line: int) -> Unreadable:
-    """Return an Unreadable error to raise, for a file with more than MAX_VALUES values."""
+    """Return an Unreadable error for the caller to raise, if the file has more than MAX_VALUES values."""
     return unreadable_at(line, f"The file has more than {MAX_VALUES} values.", "Split the file into several files.")
 
 

@@ -130,7 +130,7 @@ def _secret_problem(secret: str | None) -> str:
 def _parse_address(
     section: _Section, name: str, items: dict[str, str]
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address | str:
-    """Return the client's address, or the reason why the client has no address of a single host."""
+    """Return the client's address, or the reason why the section has no address of a single host."""
     text = next((items[key] for key in _ADDRESSES if key in items), name)
     if "netmask" in items and "/" not in text:
         text = f"{text}/{items['netmask']}"
@@ -191,7 +191,7 @@ def _parse(text: str) -> _Section:
 
 
 def _add_items(section: _Section, words: list[_Token]) -> None:
-    """Parse a line of one or several `name = value` into the section."""
+    """Parse a line with one or several `name = value` pairs into the section."""
     at = 0
     while at < len(words):
         if at + 2 < len(words) and words[at + 1].kind == "operator" and words[at + 2].kind != "operator":

@@ -144,8 +144,10 @@ def _invalid_date_text(pair: _Pair) -> str:
 
 
 def _note_replies(entry: _Entry, document: ImportDocument, attributes: dict[str, str]) -> None:
-    """Add notes about reply attributes. For an endpoint, also store the reply attributes as endpoint attributes,
-    which rules can read."""
+    """Add notes about reply attributes to the document.
+
+    For an endpoint, also store the reply attributes as endpoint attributes, which rules can read.
+    """
     for pair in entry.replies:
         # Remove the tag (RFC 2868), such as in Tunnel-Private-Group-Id:0.
         plain = pair.name.partition(":")[0].lower()

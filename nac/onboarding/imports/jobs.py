@@ -1,7 +1,7 @@
-"""Bulk changes and imports. The API runs a small change or import directly, and a large one as a job (nac.core.jobs).
+"""Bulk changes and imports.
 
-The input of a job is the original request. One transaction checks the request and stores all rows, as for small
-requests.
+The API runs a small change or import directly, and a large change or import as a job (nac.core.jobs). The input of a
+job is the original request. One transaction checks the request and stores all rows, as for small requests.
 """
 
 from base64 import b64decode, b64encode
@@ -64,7 +64,10 @@ def run_import(
 
 
 def is_large(document: ImportDocument, *, dry_run: bool = False) -> bool:
-    """Return whether the import must be a job. For a preview, only the rows count, because it hashes no passwords."""
+    """Return whether the import must be a job.
+
+    For a preview, counts only the rows, because a preview hashes no passwords.
+    """
     groups = count_groups(line.values for line in chain(document.endpoints, document.users))
     return len(document) + groups > MAX_INLINE_ROWS or (not dry_run and len(document.users) > MAX_INLINE_USERS)
 
@@ -86,8 +89,8 @@ def run_bulk(
 ) -> dict[str, int]:
     """Run the bulk operation `<noun>.<verb>`.
 
-    `given` is the JSON of the request: `items` and options, or `macs` and `groups`. Returns the number of rows by
-    outcome. Raises RowsRefused, UnknownGroup or GroupByRule.
+    `given` is the JSON of the request, with `items` and options, or with `macs` and `groups`. Returns the number of
+    rows by outcome. Raises RowsRefused, UnknownGroup or GroupByRule.
     """
     owner: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
     match operation.partition(".")[::2]:

@@ -69,7 +69,10 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """The planned changes of an import. The objects are locked until the transaction ends."""
+    """The changes that an import would store.
+
+    Other transactions cannot change the objects of the plan until the transaction ends.
+    """
 
     document: ImportDocument
     endpoints: endpoints.EndpointBulkPlan
@@ -98,7 +101,10 @@ def _rows_without_mistakes(
 
 
 def read_document(form: str, content: bytes) -> ImportDocument:
-    """Parse a file of the format `form`. Reads neither other files nor the database. Raises Unreadable."""
+    """Parse the content of a file in the format `form`. Reads no other files, and reads nothing from the database.
+
+    Raises Unreadable.
+    """
     document = ImportDocument()
     text = decode_text(content, document)
     if text.strip():
@@ -126,8 +132,8 @@ def plan_import(
 def _mistakes_to_leave_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
     """Return the mistakes whose lines the import skips.
 
-    A line that conflicts only with a skipped line is valid, so its mistake is not returned. If a mistake concerns the
-    whole file, returns an empty list.
+    A line that conflicts only with a skipped line is valid, so the result does not contain its mistake. If a mistake
+    concerns the whole file, returns an empty list.
     """
     alone = {each.number for each in mistakes if each.number and not each.beside}
     found = [each for each in mistakes if each.beside not in alone]
@@ -169,7 +175,10 @@ def store_plan(
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Store the planned changes. Calls `tell` with the number of stored rows. Raises RowsRefused with every mistake."""
+    """Store the planned changes. During the work, calls `tell` with the number of stored rows.
+
+    Raises RowsRefused with every mistake.
+    """
     if plan.mistakes:
         raise RowsRefused(plan.mistakes, place=lambda mistake: mistake.in_line)
     owner: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
@@ -194,7 +203,7 @@ def count_rows(plan: ImportPlan) -> dict[str, Any]:
 
 
 def describe_plan(plan: ImportPlan) -> dict[str, Any]:
-    """Return the planned change of each line as JSON, without secrets, for up to `MAX_REPORTED_ROWS` lines."""
+    """Return the planned change of each line as JSON without secrets, for at most `MAX_REPORTED_ROWS` lines."""
     rows = sorted(
         (each.number, noun, each.name, each.action) for noun, planned in plan.planned().items() for each in planned
     )

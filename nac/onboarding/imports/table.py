@@ -124,7 +124,7 @@ def _has_header_mistakes(header: Sequence[str], number: int, columns: TableColum
 
 
 def _detect_delimiter(text: str, columns: TableColumns) -> str:
-    """Return the delimiter with which the first line has the most known columns."""
+    """Return the delimiter with which the first line has the most columns of the format."""
     first = next((line for line in text[:_MAX_CELL_LENGTH].splitlines() if line.strip()), "").lower()
 
     def named(delimiter: str) -> int:

@@ -1,4 +1,4 @@
-"""Performs the checks of a self-test like a NAS: sends packets to the tenant's ports, and receives the responses."""
+"""Performs the checks of a self-test. Like a NAS, sends packets to the tenant's ports and receives the responses."""
 
 import time
 from collections.abc import Callable

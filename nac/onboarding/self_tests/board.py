@@ -65,7 +65,7 @@ def compare_reply(
 ) -> BoardRow:
     """Compare an observation with the expected response.
 
-    `reasons` are the allowed reason codes; if empty, all codes are allowed. If `is_logged` is true, the cell must have
+    `reasons` are the allowed reason codes; an empty set allows all codes. If `is_logged` is true, the cell must have
     logged a decision.
     """
     got = describe_reply(seen.reply)

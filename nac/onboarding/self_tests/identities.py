@@ -81,7 +81,8 @@ def revoke_leftovers(session: Session, *, actor: str, tenant_id: TenantId, runs:
 def build_foreign_identity(name: str, *, now: datetime, imitated: x509.Certificate | None = None) -> DeviceIdentity:
     """Create a device certificate below authorities that are not the tenant's.
 
-    With `imitated` (an issuing authority), the new authorities have the names of it and its root, but other keys.
+    With `imitated` (an issuing authority), the new authorities have the names of `imitated` and its root, but other
+    keys.
     """
     organisation = read_organisation(imitated.subject) if imitated else "Another tenant"
     root_key, issuing_key, key = generate_key(), generate_key(), generate_key()

@@ -60,7 +60,7 @@ def list_valid_certificates(session: Session, tenant_id: TenantId, names: Sequen
 
 
 def list_decisions(session: Session, tenant_id: TenantId, run: str, since: datetime) -> dict[str, AuthLog]:
-    """Return the cell's logged decisions of the run, by id (mark) of the check."""
+    """Return the decisions that the cell logged during the run, by the id (mark) of the check."""
     rows = session.scalars(
         select(AuthLog).where(
             AuthLog.tenant_id == tenant_id,

@@ -86,7 +86,10 @@ def run_one(platform: SelfTestPlatform, tenant_id: TenantId, test_id: UUID, *, e
 
 
 def _run_name(test_id: UUID, attempt: int) -> str:
-    """Return the name of a run in logs and certificates. By this name, a later worker finds certificates to revoke."""
+    """Return the name of a run in logs and certificates.
+
+    With this name, a later worker finds the certificates of the run and revokes them.
+    """
     return sha256(f"{test_id} {attempt}".encode()).hexdigest()[:8]
 
 
@@ -211,7 +214,10 @@ class _SelfTestRun:
         ]
 
     def _logged(self, marks: list[str]) -> dict[str, AuthLog]:
-        """Return the cell's decisions by mark, as far as they arrive in the database within _LOGGED_SECONDS."""
+        """Return the logged decisions by the id (mark) of the check.
+
+        Waits up to _LOGGED_SECONDS until all decisions are in the database.
+        """
         deadline = time.monotonic() + _LOGGED_SECONDS
         while True:
             with self._scope() as session:

@@ -26,7 +26,7 @@ class SelfTestNotFound(NotFound):
 
 
 def start_self_test(session: Session, *, actor: str, tenant_id: TenantId) -> SelfTest:
-    """Start a self-test. Raises Conflict if the tenant is not active or too many are in progress."""
+    """Start a self-test. Raises Conflict if the tenant is not active, or if too many self-tests are in progress."""
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     if tenant.status != "active":
         raise Conflict(

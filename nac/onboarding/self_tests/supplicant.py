@@ -1,5 +1,6 @@
-"""A simulated device with a certificate: EAP-TLS by OpenSSL over memory buffers (RFC 3748, RFC 5216, RFC 9190).
+"""A simulated device with a certificate.
 
+The device uses EAP-TLS with OpenSSL over memory buffers (RFC 3748, RFC 5216, RFC 9190).
 OpenSSL reads the private key from an anonymous file in memory, so the key is never on disk.
 """
 
@@ -82,7 +83,7 @@ class Supplicant:
         return _encode_eap(0, _IDENTITY, self._name)
 
     def answer(self, eap: bytes) -> bytes:
-        """Return the device's response to an EAP request."""
+        """Return the response of the device to an EAP request."""
         identifier, kind = eap[1], eap[4]
         if kind != _TLS or len(eap) < 6:
             return _encode_eap(identifier, _NAK, bytes((_TLS,)))

@@ -25,7 +25,7 @@ FEATURES: tuple[Feature, ...] = get_args(Feature)
 
 
 class TemplatesDamaged(Exception):
-    """Template files have mistakes. `mistakes` has a text with file name for each."""
+    """Template files have mistakes. Each of the `mistakes` is a text that begins with the name of the file."""
 
     def __init__(self, mistakes: list[str]) -> None:
         self.mistakes = tuple(mistakes)

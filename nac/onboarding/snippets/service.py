@@ -78,10 +78,10 @@ def render_snippet(
     nas: str = "",
     secret: str = "",
 ) -> str:
-    """Return the snippet `name` as text. `site` is a slug, `nas` a name, address or identifier.
+    """Return the snippet `name` as text. `site` is a slug. `nas` is a name, address or identifier.
 
-    `usual_host` is the address of cells without a separate address. `secret` comes from `reveal_secret`; without
-    `secret`, the text contains a placeholder. Raises NotFound and SecretNotWritable.
+    If the tenant's cell has no address of its own, the snippet contains `usual_host`. `secret` comes from
+    `reveal_secret`; without `secret`, the text contains a placeholder. Raises NotFound and SecretNotWritable.
     """
     template = require_template(name)
     slot = cells.require_slot(session, tenant_id=tenant_id)
@@ -104,7 +104,7 @@ def reveal_secret(
 ) -> str:
     """Return the shared secret of the NAS, or of the tenant if the NAS has no secret. Audits the access.
 
-    `following` returns the next secret of a running rotation instead.
+    With `following`, returns the next secret of a running rotation instead.
     """
     device: Nas | None = nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
     target = device.name if device else tenants.require_tenant(session, tenant_id=tenant_id).slug
@@ -127,7 +127,8 @@ def reveal_secret(
 def render(template: SnippetTemplate, values: SnippetValues) -> str:
     """Render a template. Raises SecretNotWritable.
 
-    Checks that no name or secret ends a word, line or quotation of the configuration, so that none can add commands.
+    Checks that names and secrets cannot end a word, line or quotation, because they could then add commands to the
+    configuration.
     """
     if not _HOST.fullmatch(values.host):
         raise InvalidInput(f"Invalid address of a RADIUS server: {values.host!r}.", place="radius_host")

@@ -137,7 +137,7 @@ def _require_list(name: str, entries: list[str]) -> None:
 
 @contextmanager
 def _prefix_place(place: str) -> Iterator[None]:
-    """Put `place` before the field paths of errors in the context."""
+    """Put `place` in front of the field path of each error that the `with` block raises."""
     try:
         yield
     except SeveralMistakes as several:
@@ -213,7 +213,7 @@ _SETTINGS_CHECKS = (read_method_offer, _require_replay, _require_nat_session, _r
 
 
 def list_parts(parsed: TemplateDocument) -> dict[str, Any]:
-    """Return the desired value of each part. True means that the object must exist."""
+    """Return the desired value of each part. The value True means that the object must exist."""
     wanted: dict[str, Any] = {f"group:endpoint/{name}": True for name in parsed.endpoint_groups}
     wanted |= {f"group:user/{name}": True for name in parsed.user_groups}
     wanted |= {f"site:{site.slug}": True for site in parsed.sites}

@@ -29,7 +29,7 @@ CHANGE_ALL_PARTS: Final = frozenset(
 
 
 def permissions_for(parts: Iterable[str]) -> frozenset[Permission]:
-    """Return the permissions for changing `parts` (names as in `document.list_parts`)."""
+    """Return the permissions that a caller needs to change `parts` (names as in `document.list_parts`)."""
     return frozenset[Permission]().union(*map(_permissions_for_part, parts))
 
 

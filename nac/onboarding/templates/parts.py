@@ -82,9 +82,9 @@ def apply_parts(
 ) -> dict[str, Any]:
     """Change the tenant's parts to the values in `wanted`. Returns the previous values of the changed parts.
 
-    Does not delete objects, even if their previous value is ABSENT, because other objects may use such objects
-    meanwhile. `names` has the names for new sites. Raises the errors of the services, with the name of the part in
-    `place`.
+    Does not delete an object whose value in `wanted` is ABSENT, because other objects may already use the object.
+    `names` has the display names for new sites, by slug. Raises the errors of the services. The `place` of each error
+    contains the name of the part.
     """
     had = read_parts(session, tenant_id, wanted)
     changed = {

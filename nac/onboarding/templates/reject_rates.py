@@ -20,10 +20,11 @@ class DeviceCounts(NamedTuple):
 
 
 def has_share_moved(before: DeviceCounts, since: DeviceCounts, *, most: float) -> bool:
-    """Return whether the share of rejected devices changed significantly, and by more than `most` (0.05: 5 of 100).
+    """Return whether the share of rejected devices changed significantly, and by more than `most` (0.05 for 5 of 100).
 
-    A decrease also counts, because a wrong policy may admit all devices. Few devices are not significant: 1 rejected of
-    1 is not, but 5 of 5 after 0 of 20 is. A period without devices is no change, because it may be night.
+    A decrease also counts, because a wrong policy may admit all devices. The test ignores differences between few
+    devices. For example, 1 rejected device of 1 is not significant, but 5 of 5 after 0 of 20 is significant. A period
+    without devices counts as no change, because devices may be off at night.
     """
     if not before.all or not since.all:
         return False

@@ -73,7 +73,7 @@ def list_followers(
     span: PageSpan | None = None,
     only: Collection[TenantId] | None = None,
 ) -> Sequence[Row[TemplateTenant, Tenant]]:
-    """Return the tenants that follow the template; without `span`, all of them by slug.
+    """Return the tenants that follow the template. Without `span`, returns all followers, ordered by slug.
 
     `only` limits the result to these tenants.
     """
@@ -127,7 +127,7 @@ def list_rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[Rol
 
 
 def count_devices(session: Session, tenant_id: TenantId, since: datetime, until: datetime) -> DeviceCounts:
-    """Count the tenant's rejected devices and all devices from `since` to before `until`.
+    """Count the tenant's rejected devices and all devices from `since` (included) to `until` (excluded).
 
     Ignores self-tests, and rejections because the tenant was suspended. Requires a scope that sees the tenant's rows.
     """

@@ -43,7 +43,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """A stage of `tenants` (slugs), or of a cumulative `share` (percent) of tenants; watched for `minutes`."""
+    """A stage of `tenants` (slugs), or of a cumulative `share` (percent) of all tenants, watched for `minutes`."""
 
     minutes: int
     tenants: Sequence[str] | None = None
@@ -69,9 +69,9 @@ def start_rollout(
 ) -> Rollout:
     """Start a roll-out. The last stage contains all remaining tenants.
 
-    If the share of rejections at a tenant changes by more than `most_moved`, the roll-out stops or, with
-    `back_when_moved`, rolls back. Raises Conflict if a roll-out is running or all tenants have the version.
-    Raises PermissionMissing if the caller cannot change the parts at one of the tenants.
+    If the share of rejections at a tenant changes by more than `most_moved`, the roll-out stops. With
+    `back_when_moved`, the roll-out then rolls back. Raises Conflict if a roll-out is running or all tenants have the
+    version. Raises PermissionMissing if the caller cannot change the parts at one of the tenants.
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     version = require_version(session, template=template, number=number)
@@ -116,7 +116,7 @@ def start_rollout(
 def _list_parts_at(
     version: TemplateVersion, followers: Iterable[tuple[TemplateTenant, Tenant]], held: HeldPermissions
 ) -> set[str]:
-    """Return the parts that change at least at one of the tenants. Raises PermissionMissing."""
+    """Return the parts that change at one or more of the tenants. Raises PermissionMissing."""
     wanted = list_parts(read_template(version.document))
     parts: set[str] = set()
     for row, tenant in followers:
@@ -146,7 +146,7 @@ def _start_job(
 def _plan_stages(
     template: Template, behind: Mapping[str, TemplateTenant], stages: Sequence[RolloutStage]
 ) -> dict[str, int]:
-    """Return the stage of each tenant by slug. A share always selects the same tenants for a template."""
+    """Return the stage of each tenant by slug. For the same template, a share always selects the same tenants."""
     if not 1 <= len(stages) <= MAX_STAGES:
         raise InvalidInput(f"A roll-out must have 1 to {MAX_STAGES} stages.", place="stages")
     order = sorted(behind, key=lambda slug: hashlib.sha256(f"{template.id} {slug}".encode()).digest())
@@ -308,7 +308,7 @@ def advance_rollout(work: JobRun) -> Mapping[str, Any] | JobContinuation:
 
 
 def _is_run_by_job(rollout: Rollout, work: JobRun) -> bool:
-    """Return whether this job runs the roll-out. False after a stop, or if a new job has resumed the roll-out."""
+    """Return whether this job still runs the roll-out: no user stopped it, and no other job resumed it."""
     return rollout.state in ("running", "rolling-back") and rollout.job_id == work.id
 
 
@@ -318,8 +318,7 @@ def _can_roll_back(row: RolloutTenant) -> bool:
 
 
 def _lock_both(session: Session, work: JobRun, row: RolloutTenant, state: str) -> tuple[Rollout, RolloutTenant] | None:
-    """Return and lock the roll-out and the tenant's row; None if another process changed the roll-out or the
-    tenant's row."""
+    """Return and lock the roll-out and the tenant's row; None if another process changed the roll-out or the row."""
     rollout = repository.get_rollout(session, row.msp_id, row.rollout_id, lock=True)
     fresh = session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
     if rollout is None or fresh is None or fresh.state != state or not _is_run_by_job(rollout, work):
@@ -328,7 +327,7 @@ def _lock_both(session: Session, work: JobRun, row: RolloutTenant, state: str) -
 
 
 def _leave_out_reason(follower: TemplateTenant | None, rollout: Rollout, tenant: Tenant) -> str:
-    """Return the reason why the roll-out must leave the tenant out; "" without a reason."""
+    """Return the reason why the roll-out must omit the tenant; "" if there is no reason."""
     if follower is None or follower.template_id != rollout.template_id:
         return "The tenant no longer follows the template."
     return "The tenant is being deleted." if tenant.status == "deleting" else ""
@@ -406,7 +405,7 @@ def _roll_back_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
 
 
 def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> dict[str, Any]:
-    """Return the previous values of the parts that nobody changed after the roll-out."""
+    """Return the values before the roll-out, for the parts that nobody changed after the roll-out."""
     template = session.get_one(Template, rollout.template_id)
     version = require_version(session, template=template, number=rollout.version)
     made = list_parts(read_template(version.document))
@@ -416,7 +415,7 @@ def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> 
 
 
 def _finish_stage(work: JobRun, rollout_id: UUID, msp_id: MspId) -> timedelta:
-    """Check the current stage. After its watch time, begin the next stage. Returns the delay until the next check."""
+    """Check the current stage, and begin the next stage when it is due. Returns the delay until the next check."""
     with work.transaction() as session:
         rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
         if not _is_run_by_job(rollout, work):
@@ -482,7 +481,7 @@ def _stop_for_moved_tenant(session: Session, rollout: Rollout, row: RolloutTenan
 
 
 def _has_tenant_moved(session: Session, rollout: Rollout, row: RolloutTenant) -> bool:
-    """Return whether the share of rejections changed too much within the watch time of the tenant's stage."""
+    """Return whether the share of rejections changed too much while the tenant's stage was watched."""
     assert row.applied_at is not None
     until = min(utc_now(), row.applied_at + timedelta(minutes=rollout.stages[row.stage]))
     enter_tenant(session, row.tenant_id)

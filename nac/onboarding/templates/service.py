@@ -167,7 +167,7 @@ def follow_template(
 
     The tenant's configuration changes with the next roll-out. `overrides` are parts that the template does not change.
     Raises Conflict if the tenant follows another template. Raises PermissionMissing if the caller cannot change all
-    other parts of the newest version and of versions that are being rolled out.
+    other parts. This applies to the newest version and to versions that are being rolled out.
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     own = _require_tenant(session, msp_id, tenant)
@@ -214,8 +214,9 @@ def list_followers(
 ) -> Sequence[TemplateFollower]:
     """List the followers of a template. `only` limits the list to the tenants in `only`.
 
-    `with_drift` compares each tenant with its version of the template. A tenant without a version has no drift. Raises
-    PermissionMissing if the caller's permissions (`held`; None for all) do not allow reading the parts.
+    `with_drift` compares each tenant with its version of the template. A tenant without a version has no drift. `held`
+    are the caller's permissions; None means all permissions. Raises PermissionMissing if the caller cannot read the
+    parts.
     """
     rows = repository.list_followers(session, template, span=span or FOLLOWER_ORDERS.first(), only=only)
     if not with_drift:
@@ -244,7 +245,7 @@ def find_drift(session: Session, row: TemplateTenant, wanted: Mapping[str, Any])
 
 
 def exclude_overrides(wanted: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Return the parts of `wanted` without overridden parts. An override of a site covers all its settings."""
+    """Return the parts of `wanted` without overridden parts. An override of a site covers all settings of the site."""
     return {
         name: value
         for name, value in wanted.items()

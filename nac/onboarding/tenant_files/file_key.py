@@ -59,7 +59,10 @@ class FileKey:
         return base64.b64encode(nonce + AESGCM(self._sealing).encrypt(nonce, plaintext, place.encode())).decode()
 
     def open(self, sealed: Any, place: str) -> bytes:  # noqa: ANN401 -- whatever a file holds
-        """Decrypt the secret of `place` (`secret_place`). Raises ValueError with a message for users."""
+        """Decrypt a secret. `place` identifies the row and column of the secret, as `secret_place` returns it.
+
+        Raises ValueError with a message for users.
+        """
         try:
             raw = base64.b64decode(sealed, validate=True)
             return AESGCM(self._sealing).decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], place.encode())

@@ -1,8 +1,8 @@
 """Creates a tenant from a file, completely or not at all. Requires a session in PlatformScope.
 
 The import replaces each id in the file by a new id, derived from the id of the new tenant. So no row of the file can
-replace another tenant's row or refer to it. With `keeps_authorities`, authorities keep their ids, because URLs in
-certificates contain them. Then the database rejects the import if an authority with the same id exists.
+replace a row of another tenant, or refer to such a row. With `keeps_authorities`, authorities keep their ids, because
+URLs in certificates contain them. Then the database rejects the import if an authority with the same id exists.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -74,9 +74,10 @@ def import_tenant(
 ) -> TenantImportResult:
     """Create a tenant from the file `source`, and change the session to the tenant's scope.
 
-    Calls `tell` with the numbers of imported and of all rows. An error in `tell` stops the import. If the file has no
-    authorities, commits and signs new authorities at the end (`create_tenant_authorities`); if that fails, the worker
-    does it. Calls `note` before this commit. Raises TenantFileRefused, PassphraseRefused, NoFreeSlot or AlreadyExists.
+    During the import, calls `tell` with the number of imported rows and the number of all rows. An error in `tell`
+    stops the import. If the file has no authorities, commits the tenant and creates new authorities at the end
+    (`create_tenant_authorities`). If this step fails, the worker completes the authorities. Calls `note` before the
+    commit. Raises TenantFileRefused, PassphraseRefused, NoFreeSlot or AlreadyExists.
     """
     file = TenantFile(source, passphrase=passphrase)
     # PostgreSQL would cache query plans of foreign keys and triggers that are made for empty tables. Later, they would
@@ -265,9 +266,10 @@ def _check_values(shape: _TableShape, row: TableRow) -> None:
 
 
 def _check_authority(row: TableRow) -> None:
-    """Check that the key of an authority matches its certificate.
+    """Check that the private key of an authority matches the certificate of the authority.
 
-    A reference to a key in the platform's PKCS#11 token is not accepted. Raises ValueError or PkiError.
+    Imports every key as a sealed key, so that a file cannot refer to a key in the platform's PKCS#11 token. Raises
+    ValueError or PkiError.
     """
     plain = row.secrets.get("key_sealed")
     row.values["key_store"] = "sealed"

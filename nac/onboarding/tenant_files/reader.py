@@ -59,7 +59,7 @@ class TableRow:
 class _BoundedFile:
     """A file that limits the size of reads.
 
-    Without the limit, zipfile would read as many bytes as the archive claims, and need several times as much
+    Without the limit, zipfile would read as many bytes as the archive claims, and would need several times as much
     memory.
     """
 
@@ -108,7 +108,7 @@ class TenantFile:
 
     @property
     def count(self) -> int:
-        """Number of rows in all tables, as `rows` returns them."""
+        """Number of rows in all tables of the tenant, without logs."""
         files: Mapping[str, Any] = self.manifest["files"]
         return sum(listed["rows"] for name, listed in files.items() if name.startswith("tables/"))
 

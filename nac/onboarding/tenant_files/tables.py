@@ -22,7 +22,10 @@ _Role = TypeVar("_Role", FileContent, FileLog, FileExclusion)
 
 
 def _collect(kind: type[_Role]) -> dict[str, _Role]:
-    """Return the tables with a role, by name. References always precede the rows that use them."""
+    """Return the role in tenant files (`kind`) of each table that has such a role, by table name.
+
+    A table comes after the tables to which its rows refer.
+    """
     return {
         table.name: role
         for table in Base.metadata.sorted_tables
@@ -45,12 +48,12 @@ IMPORT_PERMISSIONS: Final = frozenset({Permission.TENANT_CREATE, Permission.TENA
 
 
 def content_tables() -> list[Table]:
-    """Return tables in an order in which references always precede the rows that use them."""
+    """Return tables in an order in which each table comes after the tables to which its rows refer."""
     return [Base.metadata.tables[name] for name in CONTENT_TABLES]
 
 
 def stored_columns(table: Table) -> list[Column[Any]]:
-    """Return all columns except tenant_id and generated ones."""
+    """Return all columns except tenant_id and generated columns."""
     return [column for column in table.columns if column.name != "tenant_id" and column.computed is None]
 
 
@@ -63,7 +66,7 @@ def hashed_columns(table: Table) -> dict[str, HashColumn]:
 
 
 def export_permissions(*, logs: bool, secrets: bool) -> frozenset[Permission]:
-    """Return the permissions that reading the parts one by one requires."""
+    """Return the permissions that a caller would need to read the parts of the file separately."""
     read = {each.read for each in (*CONTENT_TABLES.values(), *(LOG_TABLES.values() if logs else ()))}
     return frozenset(
         {Permission.TENANT_DELETE, Permission.TENANT_READ, *read, *(_SECRET_PERMISSIONS if secrets else ())}

@@ -60,10 +60,10 @@ def write_tenant(
     logs: bool = False,
     tell: Callable[[int], None] = lambda done: None,
 ) -> TenantExportResult:
-    """Write the tenant to the file `target`. Without a passphrase, the file contains no secrets and keys.
+    """Write the tenant to the file `target`. Without a passphrase, the file contains neither secrets nor keys.
 
-    For consistency, use a session with a snapshot. Calls `tell` with the number of written rows; an error in `tell`
-    stops the export. Raises PassphraseRefused.
+    To export a consistent state, use a session with a snapshot. Calls `tell` with the number of written rows; an error
+    in `tell` stops the export. Raises PassphraseRefused.
     """
     key = FileKey.make(passphrase) if passphrase else None
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)

@@ -42,7 +42,7 @@ class TrialEnvironment:
 
 
 def process_trials(environment: TrialEnvironment, *, now: datetime | None = None, engine: Engine | None = None) -> None:
-    """Create tenants of confirmed sign-ups, and process all trials. The worker calls this regularly."""
+    """Create tenants of confirmed sign-ups, and process all trials. The worker calls this function regularly."""
     now = now or utc_now()
     with session_scope(PlatformScope(), engine=engine) as session:
         repository.delete_sign_ups(session, before=now - SIGN_UP_RETENTION)
@@ -192,7 +192,9 @@ def convert_trial(session: Session, context: SignUpContext, *, actor: str, tenan
 def extend_trial(session: Session, *, actor: str, tenant_id: TenantId, days: int) -> Trial:
     """Extend a trial by `days`, from its end, or from now if it has ended. Requires a session in PlatformScope."""
     if not 1 <= days <= MAX_EXTENSION_DAYS:
-        raise InvalidInput(f"Invalid number of days {days}.", place="days", remedy=f"Use 1 to {MAX_EXTENSION_DAYS}.")
+        raise InvalidInput(
+            f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_EXTENSION_DAYS} days."
+        )
     trial = require_trial(session, tenant_id=tenant_id, lock=True)
     if trial.state == "converted":
         raise Conflict("The trial is already converted.", place="tenant")

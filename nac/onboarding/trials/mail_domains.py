@@ -1,6 +1,6 @@
 """Domains of public mail providers.
 
-The limit of sign-ups per domain does not apply to them, because their users are unrelated.
+The limit of sign-ups per mail domain does not apply to these domains, because their users are unrelated.
 """
 
 PUBLIC_DOMAINS = frozenset(

@@ -49,7 +49,7 @@ def lock_sign_up(session: Session, sign_up_id: UUID) -> SignUp | None:
 
 
 def take_unfinished(session: Session, *, now: datetime, lease: timedelta, most: int) -> list[UUID]:
-    """Lease confirmed sign-ups without a tenant to the caller. Returns the ids of the leased sign-ups."""
+    """Lease to the caller the confirmed sign-ups that have no tenant yet. Returns the ids of the leased sign-ups."""
     rows = session.scalars(
         select(SignUp)
         .where(SignUp.state == "provisioning", SignUp.due_at <= now)

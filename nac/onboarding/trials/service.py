@@ -1,8 +1,8 @@
-"""Sign-up for a trial: a request, and the confirmation by a mailed link. Requires a session in PlatformScope.
+"""Sign-up for a trial: a user requests a trial, and confirms the request by a mailed link.
 
-Responses do not reveal whether an address has an account. Users choose the password after they open the link. If
-users chose the password before, an attacker could choose the password of an account that the owner of the address
-confirms.
+Requires a session in PlatformScope. Responses do not reveal whether an address has an account. Users choose the
+password after they open the link. If people chose the password before, an attacker could sign up with another person's
+address and a password. The owner of the address would then confirm an account whose password the attacker knows.
 """
 
 import hashlib
@@ -94,7 +94,7 @@ class SignUpContext:
 def request_sign_up(
     session: Session, context: SignUpContext, *, email: str, organisation: str, address: str | None
 ) -> None:
-    """Mail a link for the confirmation or, if the address has an account, a notice about this.
+    """Mail a link that confirms the sign-up. If the address has an account, mail a notice that the account exists.
 
     Raises InvalidInput, TooManySignUps and TrialsNotOffered.
     """
@@ -143,9 +143,10 @@ def require_open_sign_up(session: Session, context: SignUpContext, *, token: str
 
 
 def confirm_sign_up(session: Session, context: SignUpContext, *, token: str, password: str, name: str = "") -> SignUp:
-    """Use the link and set the password. Then `nac.onboarding.trials.provisioning` creates the tenant.
+    """Use the link and set the password.
 
-    Raises LinkRefused and InvalidInput. Raises NoTrialLeft if no trial is available; the link remains valid.
+    After the confirmation, `nac.onboarding.trials.provisioning` creates the tenant. Raises LinkRefused and
+    InvalidInput. Raises NoTrialLeft if no trial is available; the link remains valid.
     """
     context.require_offered()
     row = _require_sign_up(session, token, lock=True)
@@ -185,7 +186,7 @@ def require_trial(session: Session, *, tenant_id: TenantId, lock: bool = False) 
 def list_trials(
     session: Session, *, span: PageSpan | None = None, text: str = "", states: Collection[TrialState] = ()
 ) -> Sequence[Trial]:
-    """List trials. `text` filters by a part of the organisation or mail address."""
+    """List trials. `text` filters by a part of the organisation's name or of the mail address."""
     return repository.list_page(session, span=span or ORDERS.first(), text=text, states=states)
 
 
@@ -218,7 +219,7 @@ def _require_room(session: Session, terms: TrialSettings, domain: str, source: s
 
 
 def _require_room_to_confirm(session: Session, terms: TrialSettings, domain: str) -> None:
-    """Check the limits of confirmed sign-ups. Raises TooManySignUps."""
+    """Check the limits for the confirmation of a sign-up. Raises TooManySignUps."""
     since = utc_now() - _DAY
     of_domain = (
         repository.count_confirmed(session, since, SignUp.domain == domain) if _is_organisation_domain(domain) else 0
@@ -228,7 +229,7 @@ def _require_room_to_confirm(session: Session, terms: TrialSettings, domain: str
 
 
 def _is_organisation_domain(domain: str) -> bool:
-    """Whether the mail domain belongs to an organisation. False for public mail domains."""
+    """Whether the mail domain belongs to an organisation. Returns False for domains of public mail providers."""
     return domain not in PUBLIC_DOMAINS
 
 

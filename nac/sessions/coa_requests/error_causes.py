@@ -23,7 +23,7 @@ SESSION_NOT_FOUND = 503
 
 
 def explain_error_cause(code: int) -> str:
-    """Return an explanation of an Error-Cause. `code` is 0 if the NAS sent none."""
+    """Return an explanation of an Error-Cause. `code` is 0 if the NAS sent no Error-Cause."""
     if not code:
         return "The NAS sent no Error-Cause."
     return (

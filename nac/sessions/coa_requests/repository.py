@@ -27,7 +27,10 @@ def search_requests(
     span: PageSpan,
     in_full: bool = False,
 ) -> BoundedPage[CoaRequest]:
-    """Search requests. `equal` has required values by column. `nas_said` is the identifier of an unregistered NAS."""
+    """Search requests. `equal` has the required value of each column in the filter.
+
+    `nas_said` is the identifier that an unregistered NAS sends.
+    """
 
     def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- requests, or an alias of them
         conditions = [getattr(each, name) == value for name, value in equal.items() if name != "nas_id"]

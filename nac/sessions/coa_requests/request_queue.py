@@ -113,8 +113,8 @@ def queue_disconnects(
     """Queue Disconnect-Requests for live sessions of devices that used these certificates. Returns the number of
     requests.
 
-    `reason` is a code of `REASONS`. Devices without an accounting Start have no session here; Admit rejects them when
-    they next authenticate. The agent sends the requests after the cell has applied this transaction.
+    `reason` is a code of `REASONS`. Admit has no session for a device whose NAS sent no accounting Start; Admit rejects
+    such a device when it next authenticates. The agent sends the requests after the cell has applied this transaction.
     """
     parameters = {"tenant": tenant_id, "serials": [serial.hex() for serial in serials]}
     return len(
@@ -140,12 +140,12 @@ def queue_session_requests(
     redecision: int | None = None,
     after: str | None = None,
 ) -> Sequence[int]:
-    """Queue a request for each session in `rows` that is live, to send at once. Returns the ids of the requests.
+    """Queue a request for each session in `rows` that is live, for immediate sending. Returns the ids of the requests.
 
-    If a request with the same `reason` already waits for the session, Admit renews that request. Change requests
-    are never merged: the agent sends one change request after the other. `redecision` is the re-decision that
-    causes the requests (nac.redecisions). `after` is a transaction that the cell must apply before the agent sends
-    them. Raises Conflict if the queue is full.
+    If a request with the same `reason` already waits for the session, Admit renews that request. Admit never merges
+    change requests: the agent sends one change request after the other. `redecision` is the re-decision that causes the
+    requests (nac.redecisions). `after` is a transaction that the cell must apply before the agent sends the requests.
+    Raises Conflict if the queue is full.
     """
     waiting = session.scalar(
         select(func.count()).where(
@@ -170,7 +170,10 @@ def _insert_requests(session: Session, statement: TextClause, parameters: Mappin
 
 
 def withdraw_redecision(session: Session, *, tenant_id: TenantId, redecision: int, detail: str) -> int:
-    """Withdraw all requests of a re-decision that have no answer yet. Returns the number of withdrawn requests."""
+    """Withdraw all queued or sent requests of a re-decision that have no response yet.
+
+    Returns the number of withdrawn requests.
+    """
     result = session.execute(
         update(CoaRequest)
         .where(
@@ -185,10 +188,10 @@ def withdraw_redecision(session: Session, *, tenant_id: TenantId, redecision: in
 
 
 def withdraw_outdated(session: Session, *, tenant_id: TenantId, wanted: Mapping[int, str]) -> None:
-    """Withdraw queued requests of re-decisions that have a kind other than the new kind.
+    """Withdraw queued requests of re-decisions whose kind differs from the new kind.
 
-    `wanted` has the new kind by `sessions.id`; "" withdraws all queued requests of re-decisions for the session. Manual
-    requests, and requests after a block or revocation, stay.
+    `wanted` has the new kind of request by `sessions.id`; "" withdraws all queued requests of re-decisions
+    about the session. Keeps manual requests, and requests after a block or revocation.
     """
     parameters = {"tenant": tenant_id, "rows": list(wanted), "kinds": list(wanted.values())}
     if wanted:
@@ -196,13 +199,16 @@ def withdraw_outdated(session: Session, *, tenant_id: TenantId, wanted: Mapping[
 
 
 def withdraw_for_certificates(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes]) -> None:
-    """Withdraw requests without an answer, because their certificates are valid again."""
+    """Withdraw requests that have no response yet, because their certificates are valid again."""
     recorded = cast([serial.hex() for serial in serials], ARRAY(Text))
     _withdraw_where(session, tenant_id, CoaRequest.certificate_serial == any_(recorded))
 
 
 def withdraw_block_disconnects(session: Session, *, tenant_id: TenantId, macs: Sequence[str]) -> None:
-    """Withdraw requests without an answer, because their devices are unblocked. `macs` have 12 hexadecimal digits."""
+    """Withdraw requests that have no response yet, because their devices are unblocked.
+
+    `macs` have 12 hexadecimal digits.
+    """
     _withdraw_where(
         session, tenant_id, (CoaRequest.mac == any_(cast(macs, ARRAY(MACADDR)))) & (CoaRequest.reason == BLOCKED_REASON)
     )

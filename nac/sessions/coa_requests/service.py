@@ -50,10 +50,11 @@ def create_requests(
     nas: str = "",
     attributes: Sequence[Mapping[str, Any]] = (),
 ) -> Sequence[CoaRequest]:
-    """Queue a request for each matching live session. Returns the requests, including requests that already waited.
+    """Queue a request for each matching live session.
 
-    `row` is the id of a session, `mac` is in any notation, and `nas` is the name of a registered NAS. `attributes` are
-    for a change; each is a mapping with `attribute`, `value` and an optional `tag`.
+    Returns the requests, including matching requests that were already waiting. `row` is the id of a session. `mac` is
+    in any notation. `nas` is the name of a registered NAS. `attributes` are for a change; each is a mapping with
+    `attribute`, `value` and an optional `tag`.
 
     Raises InvalidInput without a filter, or if the cell's dictionaries do not contain an attribute. Raises
     NoLiveSession if no session matches. Raises Conflict if the queue is full, or if more than MAX_SESSIONS sessions
@@ -196,8 +197,8 @@ def require_request(session: Session, *, tenant_id: TenantId, request_id: int) -
 def retry_request(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
     """Queue a copy of a request, and return the copy.
 
-    Raises CoaRequestNotFound. Raises NoLiveSession if the session has ended. Raises Conflict if the request still waits
-    or succeeded.
+    Raises CoaRequestNotFound. Raises NoLiveSession if the session has ended. Raises Conflict if the request still
+    waits, or if it succeeded.
     """
     request = require_request(session, tenant_id=tenant_id, request_id=request_id)
     if request.state in (*WAITING_STATES, "acknowledged"):

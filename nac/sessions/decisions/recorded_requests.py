@@ -1,7 +1,7 @@
 """Recorded requests of a tenant, for replays. A tenant can have millions of recorded requests.
 
-PostgreSQL returns only the attributes that the replay needs. Equal requests then have equal bytes. Readers cache
-results by the bytes of the request, and therefore decode JSON only a few thousand times.
+PostgreSQL returns only the attributes that the replay needs. As a result, equal requests have equal bytes. Readers
+cache results by these bytes, and therefore decode JSON for only a few thousand different requests.
 """
 
 import re
@@ -80,13 +80,16 @@ class RecordedOutcome(NamedTuple):
 
 
 def count_rows_up_to(session: Session, *, tenant_id: TenantId, since: datetime, most: int) -> int:
-    """Count decisions of the tenant since this time, up to `most`."""
+    """Count decisions of the tenant since `since`, up to `most`."""
     some = select(AuthLog.id).where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since).limit(most).subquery()
     return session.scalars(select(func.count()).select_from(some)).one()
 
 
 class RecordedRequests:
-    """Requests of a tenant at some sites, in any order, from `since` to before `until`. Times have time zones."""
+    """Requests of a tenant at some sites, in any order, from `since` (included) to `until` (excluded).
+
+    Times have time zones.
+    """
 
     def __init__(
         self, *, tenant_id: TenantId, since: datetime, until: datetime, site_ids: Iterable[UUID], names: Iterable[str]
@@ -104,7 +107,7 @@ class RecordedRequests:
         self._recorded = lru_cache(maxsize=10_000)(_parse_outcome)
 
     def rows(self, session: Session) -> Iterator[RecordedRow]:
-        """Yield the rows. Only a few rows are in memory at a time."""
+        """Yield the rows of the recorded requests. Only a few rows are in memory at a time."""
         cursor = driver_connection(session).cursor()
         before = cursor.execute("SHOW statement_timeout").fetchone()
         assert before is not None
@@ -157,7 +160,7 @@ def _unescape_part(part: str) -> str:
 
 
 def from_microseconds(at: int) -> datetime:
-    """Convert epoch microseconds to a time. The result is exact, because no float is involved."""
+    """Convert epoch microseconds to a time. The conversion is exact, because it uses no floating-point numbers."""
     return _EPOCH + timedelta(microseconds=at)
 
 

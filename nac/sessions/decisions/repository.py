@@ -47,14 +47,15 @@ class DecisionFilter:
 
     @property
     def reads_rows(self) -> bool:
-        """Whether the search must read rows from the newest until enough match, because no index fits."""
+        """Whether no index fits the filter. The search must then read rows from the newest row until enough rows
+        match."""
         return bool(self.nas or self.site_id or self.reason or self.method or self.verdict) and not (
             self.mac or self.user or self.is_refusals_only
         )
 
     @property
     def is_refusals_only(self) -> bool:
-        """Whether no ordinary admission matches the filter."""
+        """Whether the filter excludes all ordinary admissions, like a filter for rejects or for quarantine."""
         return (
             self.rejects
             or self.monitored
@@ -104,7 +105,8 @@ _SELECT_LISTED = _join_nas_and_site(
 def list_stretch(
     session: Session, tenant_id: TenantId, wanted: DecisionFilter, stretch: LogStretch, limit: int
 ) -> Sequence[Row[*tuple[Any, ...]]]:
-    """List decisions of a stretch in its order, with the columns of lists: `request`, `nas_name` and `site_slug`."""
+    """List decisions of a range of log rows in its order, with the columns that lists show (`request`, `nas_name`,
+    `site_slug`)."""
     query = restrict_to_stretch(_apply_filter(session, _SELECT_LISTED, tenant_id, wanted), AuthLog, stretch).limit(
         limit
     )
@@ -141,7 +143,7 @@ def _apply_filter(session: Session, query: Query, tenant_id: TenantId, wanted: D
 def list_by_keys(
     session: Session, tenant_id: TenantId, keys: Collection[tuple[datetime, int]]
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
-    """Return the decisions with these keys, with the columns of `list_page`."""
+    """Return the decisions with these keys, with the names of NAS and site."""
     moments = [at for at, _ in keys]
     # PostgreSQL uses only the conditions on `at` to exclude partitions.
     within = AuthLog.at.between(min(moments), max(moments)), tuple_(AuthLog.at, AuthLog.id).in_(keys)
@@ -164,8 +166,10 @@ def _user_clause(session: Session, tenant_id: TenantId, name: str) -> ColumnElem
 
 
 def _verdict_expression() -> ColumnElement[str]:
-    """Return the SQL expression for the verdict. Old rows store no verdict, so the expression uses other columns
-    for old rows."""
+    """Return the SQL expression for the verdict.
+
+    Old rows have no verdict, so the expression computes their verdict from other columns.
+    """
     return case((AuthLog.verdict != "", AuthLog.verdict), (AuthLog.permitted, "permit"), else_="deny")
 
 

@@ -31,7 +31,7 @@ DecisionLogRow = AuthLog | Row[*tuple[Any, ...]]
 
 
 class _RequestFacts(msgspec.Struct):
-    """The attributes of a stored request that lists show."""
+    """The attributes of a stored request that lists of decisions show."""
 
     users: list[Any] = msgspec.field(name="radius.User-Name", default_factory=list)
     common_names: list[Any] = msgspec.field(name="certificate.common_name", default_factory=list)
@@ -91,8 +91,10 @@ class _CommonFilterOptions(TypedDict, total=False):
 
 
 class DecisionFilterOptions(_CommonFilterOptions, total=False):
-    """Filters of `search_decisions`: `mac` in any notation, `site` a slug, all other filters as in
-    `DecisionFilter`."""
+    """Filters of `search_decisions`.
+
+    `mac` is in any notation, `site` is a slug, and all other filters are as in `DecisionFilter`.
+    """
 
     mac: str
     site: str
@@ -108,9 +110,10 @@ def search_decisions(
     oldest_first: bool = False,
     **given: Unpack[DecisionFilterOptions],
 ) -> LogSearchResult[LoggedDecision]:
-    """Search decisions, newest first by default, from `before` to `until`, within the time of one response.
+    """Search decisions from `before` to `until`; by default, newest first.
 
-    A page with fewer decisions than requested may have a next page.
+    The search stops early when the time for one response is over. So a page with fewer decisions than requested may
+    have a next page.
     """
     wanted = _build_filter(session, tenant_id, **given)
     found = search_log(

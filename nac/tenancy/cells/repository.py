@@ -12,9 +12,10 @@ from nac.models import Cell, Slot
 def lock_free_slot(
     session: Session, *, label: str = "", cell_id: CellId | None = None, seen_since: datetime
 ) -> Slot | None:
-    """Lock a free slot in the active cell with the most free slots. Concurrent callers get different slots.
+    """Lock a free slot (port pair of a cell) in the active cell with the most free slots.
 
-    `label` and `cell_id` select cells. A cell whose agent has not reported since `seen_since` comes last.
+    Concurrent callers get different slots (port pairs of cells). `label` and `cell_id` limit the choice to matching
+    cells. A cell whose agent has not reported since `seen_since` comes last.
     """
     other = aliased(Slot)
     free_slots = (
@@ -37,7 +38,7 @@ def lock_free_slot(
 
 
 def count_retired(session: Session) -> int:
-    """Count slots of active cells that wait for a new RADIUS secret."""
+    """Count the slots (port pairs) of active cells that wait for a new RADIUS secret."""
     query = select(func.count()).join_from(Slot, Cell).where(Slot.status == "retired", Cell.status == "active")
     return session.scalars(query).one()
 
@@ -47,7 +48,10 @@ def get_slot_of_tenant(session: Session, tenant_id: TenantId) -> Slot | None:
 
 
 def list_slots_held_for(session: Session, tenant_id: TenantId) -> Sequence[Slot]:
-    """Return the slot of the tenant. During a move, also return the tenant's slot in the second cell."""
+    """Return the tenant's slot (port pair in its cell).
+
+    During a move, also returns the tenant's slot (port pair) in the second cell.
+    """
     return session.scalars(select(Slot).where(or_(Slot.tenant_id == tenant_id, Slot.reserved_for == tenant_id))).all()
 
 
@@ -74,7 +78,10 @@ def notify_cells(session: Session) -> None:
 
 
 def is_visible_in_cell(session: Session, tenant_id: TenantId, xact: str) -> bool | None:
-    """Return whether the tenant's cell has applied transaction `xact`. Returns None if the tenant has no slot."""
+    """Return whether the tenant's cell has applied transaction `xact`.
+
+    Returns None if the tenant has no slot (port pair) in a cell.
+    """
     row = session.execute(
         select(
             func.coalesce(func.pg_visible_in_snapshot(cast(xact, Xid8), cast(Cell.replica_position, PgSnapshot)), False)

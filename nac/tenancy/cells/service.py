@@ -1,4 +1,7 @@
-"""Cells and their slots. This module also checks whether a cell has applied a change."""
+"""Cells and their slots. A slot is a pair of UDP ports of a cell with a RADIUS secret, for one tenant.
+
+This module also checks whether a cell has applied a change.
+"""
 
 import hashlib
 import secrets
@@ -64,8 +67,8 @@ def report_cell(
 ) -> None:
     """Store a report of the cell's agent on `host`. Needs database role admit_cell.
 
-    All journal records from before `shipped_until` are in the database. None as `shipped_until` means that the
-    agent does not know the time. Raises CellTaken if an agent on another host now serves the cell.
+    All journal records from before `shipped_until` are in the database. If the agent does not know the time,
+    `shipped_until` is None. Raises CellTaken if an agent on another host now serves the cell.
     """
     reported = session.execute(
         update(Cell)
@@ -132,9 +135,10 @@ def generate_secret() -> str:
 
 
 def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: int, seal: Seal) -> None:
-    """Create slots 0 to `count` - 1, each with two ports from `first_port`. Retire all other slots.
+    """Create the slots (port pairs) 0 to `count` - 1 of a cell; the ports begin with `first_port`.
 
-    Needs database role admit_cell. Raises Conflict if a slot with number `count` or higher has a tenant.
+    Retire the slots (port pairs) from number `count` on. Needs database role admit_cell. Raises Conflict if a slot
+    (port pair) with number `count` or higher has a tenant.
     """
     slots = {slot.number: slot for slot in repository.list_slots_of_cell(session, cell_id)}
     for number in range(count):
@@ -157,10 +161,10 @@ def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: i
 
 
 def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: Seal) -> list[SlotNumber]:
-    """Generate new secrets for retired slots with numbers below `count`. Needs database role admit_cell.
+    """Generate new RADIUS secrets for retired slots (port pairs) with numbers below `count`.
 
-    Call this function before radiusd starts with the new secrets. The slots stay retired until `mark_slots_free`,
-    because radiusd does not use the new secrets yet.
+    Needs database role admit_cell. Call this function before radiusd starts with the new secrets. The slots (port
+    pairs) stay retired until `mark_slots_free`, because radiusd does not use the new secrets yet.
     """
     retired = [
         slot
@@ -174,7 +178,10 @@ def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: 
 
 
 def mark_slots_free(session: Session, *, cell_id: CellId, numbers: Collection[SlotNumber]) -> None:
-    """Mark retired slots as free after radiusd started with their new secrets. Needs database role admit_cell."""
+    """Mark retired slots (port pairs) as free after radiusd started with their new secrets.
+
+    Needs database role admit_cell.
+    """
     for slot in repository.list_slots_of_cell(session, cell_id):
         if slot.number in numbers and slot.status == "retired":
             slot.status = "free"
@@ -182,9 +189,10 @@ def mark_slots_free(session: Session, *, cell_id: CellId, numbers: Collection[Sl
 
 
 def mark_slots_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) -> None:
-    """Mark reserved slots as ready after radiusd started with their secrets. Needs database role admit_cell.
+    """Mark reserved slots (port pairs) as ready after radiusd started with their secrets.
 
-    `sealed` are the encrypted secrets that identify the slots.
+    Needs database role admit_cell. `sealed` has the encrypted RADIUS secret of each slot; the secret identifies the
+    slot.
     """
     session.execute(
         update(Slot)
@@ -194,9 +202,9 @@ def mark_slots_ready(session: Session, *, cell_id: CellId, sealed: Collection[by
 
 
 def mark_slot_not_ready(session: Session, *, tenant_id: TenantId) -> None:
-    """Mark a slot that is reserved for the tenant as not ready.
+    """Mark a slot (port pair) that is reserved for the tenant as not ready.
 
-    A move then waits until radiusd has a new configuration.
+    A move of the tenant then waits until radiusd has a new configuration.
     """
     session.execute(
         update(Slot).where(Slot.reserved_for == tenant_id, Slot.status == "ready").values(status="reserved")
@@ -204,7 +212,7 @@ def mark_slot_not_ready(session: Session, *, tenant_id: TenantId) -> None:
 
 
 def mark_rotations_open(session: Session, *, tenant_ids: Collection[TenantId | None]) -> None:
-    """Mark rotations of these tenants as open after radiusd started with both secrets.
+    """Mark secret rotations of these tenants as open, after radiusd started with the old and the new secret.
 
     Needs database role admit_cell.
     """
@@ -224,7 +232,7 @@ def _renew_secret(slot: Slot, seal: Seal) -> None:
 
 
 def slot_secret_context(slot: Slot) -> str:
-    """Return the encryption context of the slot's secret."""
+    """Return the encryption context for the RADIUS secret of the slot (port pair)."""
     return f"slot:{slot.id}"
 
 
@@ -235,7 +243,10 @@ def is_reporting(cell: Cell) -> bool:
 
 
 def assign_slot(session: Session, *, tenant_id: TenantId, label: str = "") -> Slot:
-    """Assign a free slot to the tenant. A `label` selects cells. Needs PlatformScope."""
+    """Assign a free slot (port pair of a cell) to the tenant. `label` limits the choice to cells with this label.
+
+    Needs PlatformScope.
+    """
     slot = require_free_slot(session, label=label)
     slot.tenant_id = tenant_id
     slot.status = "assigned"
@@ -244,7 +255,7 @@ def assign_slot(session: Session, *, tenant_id: TenantId, label: str = "") -> Sl
 
 
 def require_free_slot(session: Session, *, label: str = "", cell_id: CellId | None = None) -> Slot:
-    """Return a free slot and lock it. Raises NoFreeSlot."""
+    """Return a free slot (port pair of a cell), and lock its row. Raises NoFreeSlot."""
     seen_since = utc_now() - timedelta(seconds=SILENT_SECONDS)
     slot = repository.lock_free_slot(session, label=label, cell_id=cell_id, seen_since=seen_since)
     if slot is None:
@@ -266,9 +277,9 @@ def _no_free_slot_error(session: Session, label: str, cell_id: CellId | None) ->
 
 
 def release_slot(session: Session, *, tenant_id: TenantId) -> None:
-    """Release the slot of the tenant, and a slot that is reserved for its move.
+    """Release the slot (port pair) of the tenant, and the slot that is reserved for a move of the tenant.
 
-    The slots get a new secret before their next use, because the tenant knows the current secret.
+    Each slot gets a new secret before its next use, because the tenant knows the current secret.
     """
     for slot in repository.list_slots_held_for(session, tenant_id):
         slot.tenant_id = slot.reserved_for = None
@@ -284,7 +295,7 @@ def require_slot(session: Session, *, tenant_id: TenantId) -> Slot:
 
 
 def advertised_address(session: Session, *, slot: Slot, usual: str) -> str:
-    """Return the cell's address for NASes of the tenant. The default is `usual`."""
+    """Return the cell's address for NASes of the tenant. If the cell has no address for NASes, returns `usual`."""
     return require_cell(session, cell_id=slot.cell_id).address or usual
 
 
