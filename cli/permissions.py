@@ -63,7 +63,7 @@ separately.
 _SEVERAL = """
 ## Operations with several permissions
 The description of an operation in `/openapi.json` lists the requests that need more permissions. To
-roll out a template, you need at each tenant the permissions for its parts.
+roll out a template, you need the permissions for the parts of the template at each tenant.
 
 | operation | every request needs | some requests also need |
 |---|---|---|"""

@@ -14,9 +14,9 @@ class Effect(StrEnum):
     """An effect; the value is its sentence in docs/reference/permissions.md."""
 
     RECORDS = "Changes records on which no decision depends."
-    RULES = "Changes or suspends the rules in force. Devices that are now rejected can be admitted."
+    RULES = "Changes or suspends the rules that decide now. Admit can then admit devices that it now rejects."
     DRAFT = "Writes rules that have no effect until they are published or rolled out."
-    FACTS = "Changes facts that rules use: groups, names, sites, time zones, vendors, posture, pools."
+    FACTS = "Changes data that rules use: groups, names, sites, time zones, vendors, posture, pools."
     CREDENTIALS = "Gives a device or user a valid credential, or unblocks the device or user."
     TRUST = "Changes the trust of a tenant: authorities, identity sources, methods, limits, shared secrets."
     SECRETS = "Reveals or exports an existing secret, password or private key."

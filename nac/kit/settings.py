@@ -145,8 +145,8 @@ def _read(reader: EnvironmentReader) -> Settings:
         cell_dir=reader.folder(
             "CELL_DIR",
             var_dir / "cells" / cell_name,
-            about="Folder for the cell's replica, journal and radiusd configuration. The last part of the default"
-            " is `ADMIT_CELL_NAME`.",
+            about="Folder for the cell's replica, journal and radiusd configuration. In the default,"
+            " `cell-1` stands for `ADMIT_CELL_NAME`.",
         ),
         cell_memory_bytes=reader.number(
             "CELL_MEMORY_BYTES",
@@ -328,7 +328,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             0,
             1 << 50,
             about="Size limit of the database. If the database reaches 95 % of the limit, Admit enforces the size"
-            " limits of tenants' logs without the notice of a week. 0: no limit.",
+            " limits of tenants' logs immediately, instead of a week after a warning. 0: no limit.",
         ),
         retention_window=reader.window(
             "RETENTION_WINDOW",
@@ -351,7 +351,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             20 << 30,
             0,
             1 << 50,
-            about="Size limit of all exports of one tenant, except exports before deletion. 0: no limit.",
+            about="Size limit of all exports of one tenant. 0: no limit. The limit does not stop the exports"
+            " that retention requires before it deletes a log.",
         ),
         mail_server=reader.text(
             "MAIL_HOST",
