@@ -152,7 +152,7 @@ def start_contenders(
 ) -> Iterator[list[ShippingContender]]:
     """Create a contender for each (name, live sessions, stream) in a private cluster.
 
-    The cluster has the settings of `./admit up`, but no fsync.
+    The cluster has the memory settings of `./admit up`, but no fsync.
     """
     with ExitStack() as stack:
         cluster = Cluster(**compute_server_settings(available_bytes()), full_page_writes="on")
