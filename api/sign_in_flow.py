@@ -392,7 +392,7 @@ def _find_password_account(email: str) -> _PasswordAccount:
 def _parse_link(token: str) -> LinkText:
     text = LinkText.parse(token)
     if text is None:
-        raise LinkRefused(remedy="Request a new one.")
+        raise LinkRefused(remedy="Request a new link.")
     return text
 
 

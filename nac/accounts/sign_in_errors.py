@@ -42,8 +42,8 @@ class PlaceNotKnown(TooManyAttempts):
         super().__init__(
             seconds,
             remedy="Use a browser in which you signed in before, or a passkey. Otherwise request a link by mail."
-            " The link"
-            " makes this a known browser.",
+            " If you open"
+            " the link in this browser, Admit accepts the browser.",
         )
 
 
@@ -54,7 +54,7 @@ class TooManySignIns(Unavailable):
 
 
 class AnotherIsSignedIn(Conflict):
-    """Another person is signed in in this browser."""
+    """This browser already has a sign-in of another person."""
 
 
 class SecondFactorNeeded(Forbidden):
@@ -66,11 +66,11 @@ class SignOnNeeded(Forbidden):
 
 
 class SignOnNotProven(Conflict):
-    """No manager of members has signed in with the provider's current settings."""
+    """No member who can manage members has signed in with the provider's current settings."""
 
 
 class ConfirmationNeeded(Forbidden):
-    """Confirm that it is you."""
+    """You must confirm your identity first."""
 
 
 class AccountOfAnother(Forbidden):

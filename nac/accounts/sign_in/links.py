@@ -52,10 +52,10 @@ def create_link(session: Session, *, actor: str, person: Person, ends_earlier: b
 
 
 def require_valid_link(session: Session, *, text: LinkText) -> PasswordLink:
-    """Check a link without using it up. Use in CredentialScope of the link's public id. Raises LinkRefused."""
+    """Check a link. The link stays valid. Use in CredentialScope of the link's public id. Raises LinkRefused."""
     found = repository.get_link(session, text.public_id)
     if found is None or not text.is_of(found.secret_sha256) or not _is_valid(found):
-        raise LinkRefused(remedy="Request a new one.")
+        raise LinkRefused(remedy="Request a new link.")
     return found
 
 
@@ -73,10 +73,10 @@ def set_password(session: Session, *, text: LinkText, password: str) -> Person:
     # Read the link again with a lock. If another request has used the link, this read shows it.
     row = repository.get_link(session, text.public_id, lock=True)
     if row is None or not _is_valid(row):
-        raise LinkRefused(remedy="Request a new one.")
+        raise LinkRefused(remedy="Request a new link.")
     person = people.require_person(session, person_id=row.person_id)
     if person.status != "active":
-        raise LinkRefused(remedy="Request a new one.")
+        raise LinkRefused(remedy="Request a new link.")
     actor = sign_ins.name_actor(person.email, None)
     people.set_password(session, actor=actor, person_id=person.id, password=password)
     repository.spend_links(session, person.id, utc_now())
