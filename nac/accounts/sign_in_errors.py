@@ -42,8 +42,7 @@ class PlaceNotKnown(TooManyAttempts):
         super().__init__(
             seconds,
             remedy="Use a browser in which you signed in before, or a passkey. Otherwise request a link by mail."
-            " If you open"
-            " the link in this browser, Admit accepts the browser.",
+            " After you use the link, Admit knows this browser.",
         )
 
 

@@ -6,7 +6,7 @@ delay from another address. Attempts from a known browser (in which the person s
 of a second factor count by person over all addresses, because only someone who knows the password can try a code.
 
 If attempts for one person fail from very many addresses, Admit delays all unknown browsers. The person then needs a
-known browser, a passkey, or a link by mail. A browser that opens the link becomes a known browser.
+known browser, a passkey, or a link by mail. A browser in which the person uses the link becomes a known browser.
 """
 
 import hashlib
