@@ -96,7 +96,7 @@ Edit `var/admit.env`, then run `./admit up`:
 * `./admit up` always sets `ADMIT_MASTER_KEY_FILE`, `ADMIT_REDIS_URL` and the database URLs.
 * Each process checks all settings when it starts, and reports every invalid value at once.
 * If you set an unknown variable `ADMIT_...`, Admit reports an error with the closest known name.
-* In a default, `var/` stands for the folder `ADMIT_VAR_DIR`.
+* In the column `default`, `var/` stands for the folder `ADMIT_VAR_DIR`.
 * Two variables apply only to `./admit api`: `ADMIT_API_URL` and `ADMIT_API_TOKEN`
   ([the API](api.md)).
 
