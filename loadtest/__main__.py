@@ -1,4 +1,7 @@
-"""Benchmarks. `quick` compares Admit with FreeRADIUS. `cell` and `peers` each measure only one side.
+"""Benchmarks.
+
+`quick` compares Admit with FreeRADIUS. `cell` measures radiusd without the rest of Admit. `peers` measures only
+FreeRADIUS.
 
 The exit status is 0 after a complete measurement, even if the product missed targets, and 1 if a measurement failed.
 """
@@ -76,7 +79,10 @@ def _quick(options: argparse.Namespace) -> None:
 
 
 def _moj(options: argparse.Namespace) -> None:
-    """Measure the data set of NACS (British Ministry of Justice) in a private installation."""
+    """Measure the data set of NACS (British Ministry of Justice) in a private installation.
+
+    PostgreSQL is stopped while the devices of the measurement authenticate.
+    """
     results, findings = run_moj(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_log)
     _show(options, results, findings)
 

@@ -123,9 +123,10 @@ class BenchTenants:
         )
 
     def bake(self, made: Sequence[ProvisionedTenant]) -> None:
-        """Wait until radiusd has loaded the tenants' server certificates at its start, as for all except new tenants.
+        """Make the agent replace radiusd, and wait until the new radiusd has loaded the tenants' certificates.
 
-        The function adds a NAS with its own secret. The agent therefore replaces radiusd.
+        radiusd loads the server certificates of all tenants when it starts, and of new tenants later. To make the agent
+        replace radiusd, the function adds a NAS with its own secret.
         """
         with session_scope(TenantScope(made[0].tenant_id), engine=self._engine) as session:
             site = sites.require_by_slug(session, tenant_id=made[0].tenant_id, slug=_SITE)

@@ -199,7 +199,10 @@ def _open_client(each: ApiBench) -> Iterator[tuple[FastAPI, httpx.Client]]:
 
 
 def _listener(port: int) -> int:
-    """Return the process that listens on the port: of several, the one with the lowest id (/proc/net/tcp, proc(5))."""
+    """Return the process that listens on the port (/proc/net/tcp, proc(5)).
+
+    If several processes listen, returns the parent, which has the lowest id.
+    """
     inodes = {
         fields[9]
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]

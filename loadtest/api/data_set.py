@@ -276,7 +276,7 @@ def fill_lists(
 ) -> None:
     """Write rows for every list. `share` scales the numbers of rows in lists.sql, such as 300,000 endpoints.
 
-    Logs have a partition for each day, unless they have few rows.
+    A log has one partition for each day, unless the log has few rows.
     """
     script = files("loadtest.api").joinpath("lists.sql").read_text(encoding="utf-8")
     with psycopg.connect(url, autocommit=True) as connection:

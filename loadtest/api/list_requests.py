@@ -109,7 +109,7 @@ def _values(description: Description, operation: str, parameter: Description) ->
 
 
 def _choices(description: Description, schema: Description) -> list[str]:
-    """Return the values of an enumeration. A list of enumeration members has the values of the enumeration."""
+    """Return the values of an enumeration, also for a parameter that is a list of its members."""
     while "$ref" in schema:
         schema = description["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     if schema.get("type") == "boolean":

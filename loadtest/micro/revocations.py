@@ -2,8 +2,8 @@
 
 Uses a private installation. In each round, a device authenticates and resumes its TLS session. Then a service of Admit
 revokes the device's certificate. The device resumes the session again and again until Admit rejects the device. The
-measured time begins with the call of the service and ends with the Access-Reject. radiusd does not delay rejects
-(default 1 s).
+measured time begins with the call of the service and ends with the Access-Reject. In this benchmark, radiusd does not
+delay rejects (default: 1 s).
 """
 
 import argparse

@@ -353,7 +353,8 @@ def _lock_managing(session: Session, owner: Owner) -> list[Membership]:
 def lock_managers(session: Session, *, owner: Owner) -> MemberManagers:
     """Lock all memberships of the owner, and return the memberships whose people can manage members.
 
-    The result is empty for a tenant. No tenant needs such a member, because the tenant's MSP always has such a member.
+    The result is empty for a tenant. A tenant needs no member who can manage members, because members of its MSP can
+    manage the tenant's members.
     """
     managing = _lock_managing(session, owner)
     if owner.level is PermissionLevel.TENANT:

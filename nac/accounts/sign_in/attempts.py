@@ -107,7 +107,7 @@ def address_attempt(*, address: str) -> CountedAttempt:
 
 
 def make_email_tag(email: str) -> bytes:
-    """Digest of an e-mail address as typed. The address need not have an account."""
+    """Digest of an e-mail address that someone typed, regardless of case. The address need not have an account."""
     return hashlib.sha256(b"admit email 1\0" + email.strip().lower().encode(errors="replace")).digest()
 
 

@@ -89,7 +89,10 @@ def _audit_values(session: Session, row: SignInRule) -> dict[str, Any]:
 
 
 def _require_local_account(session: Session, owner: Owner, email: str) -> UUID:
-    """Id of a member who has signed in and has two factors. Raises InvalidInput if there is no such member."""
+    """Id of a member who has signed in and has two factors.
+
+    Raises InvalidInput if no member with this address fulfils these conditions.
+    """
     found = members.get_by_email(session, owner=owner, email=email.strip().lower())
     if found is None or found.membership.accepted_at is None:
         raise InvalidInput("No member with this address has signed in.", place="local_account")

@@ -217,7 +217,7 @@ class SignOnProvider:
             keys = list(parse_public_keys(described.get("keys")))
             key = next((key for key in keys if key.key_id == kid or (kid is None and len(keys) == 1)), None)
             if key is None:
-                raise IdTokenNotValid("The id_token is signed with an unpublished key.")
+                raise IdTokenNotValid("The provider did not publish the key that signed the id_token.")
             return read_claims(token, key, client_id=self._settings.client_id, issuer=metadata.issuer)
         except IdTokenRefused as exc:
             raise IdTokenNotValid(f"{str(exc)[:1].upper()}{str(exc)[1:300]}.") from exc

@@ -180,7 +180,7 @@ def read_tail(directory: Path, *, max_bytes: int) -> list[bytes]:
 
 
 def _last_payloads(content: bytes, start: int) -> list[bytes]:
-    """Return payloads from the offset `start` on.
+    """Return the payloads of the records that begin at the offset `start` or later.
 
     The function reads all earlier frames, because each record begins where the previous record ends.
     """
