@@ -35,29 +35,29 @@ permission.
 _EFFECTS = """
 ## Effects of operations
 An effect is a kind of change or access that certain permissions guard
-(`nac/core/access/effects.py`). Each operation declares its effects in `api/v1`, and needs at least
-one permission that guards each effect. Tests fail if an operation needs no permission for an
-effect, or changes data outside of its declared effects.
+(`nac/core/access/effects.py`). Each operation declares its effects in `api/v1`. For each
+effect, an operation needs at least one of the permissions that guard this effect. Tests fail if an
+operation needs no permission for an effect, or if the operation has an effect that it does not
+declare.
 
 | effect | meaning | operations |
 |---|---|---|"""
 _ALONE = """
 ## Effects of one permission
-A token or role that has only the permission in the first column can have these effects.
+The table lists the effects that a token or role can have with only this permission.
 
 | permission | effects |
 |---|---|"""
 _PAIRS = """
 ## Effects of two permissions
-A token or role that has both permissions of a row can have effects that neither permission gives
-separately.
+The table lists the additional effects that a token or role can have with both permissions of a row.
 
 | permission | with | additional effects |
 |---|---|---|"""
 _SEVERAL = """
 ## Operations with several permissions
 The description of an operation in `/openapi.json` lists the requests that need more permissions. To
-roll out a template, you need at each tenant the permissions for its parts.
+roll out a template, you need the permissions for the parts of the template at each tenant.
 
 | operation | every request needs | some requests also need |
 |---|---|---|"""

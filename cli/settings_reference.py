@@ -89,13 +89,14 @@ Edit `var/admit.env`, then run `./admit up`:
     ADMIT_PUBLIC_URL=http://admit.example.com
     ADMIT_API_REQUESTS_PER_MINUTE=12000
 
-* `./admit up` restarts all processes if a value has changed. The old values apply until you run it.
+* `./admit up` restarts all processes if a value has changed. Until then, the old values apply.
 * `./admit up` rewrites `var/admit.env`. The file keeps your values, but not your comments.
-* Variables of your shell override `var/admit.env`. `./admit up` saves their values to this file.
+* Variables of your shell override `var/admit.env`. `./admit up` saves the values of these variables
+  to the file.
 * `./admit up` always sets `ADMIT_MASTER_KEY_FILE`, `ADMIT_REDIS_URL` and the database URLs.
 * Each process checks all settings when it starts, and reports every invalid value at once.
 * If you set an unknown variable `ADMIT_...`, Admit reports an error with the closest known name.
-* In a default, `var/` stands for the folder `ADMIT_VAR_DIR`.
+* In the column `default`, `var/` stands for the folder `ADMIT_VAR_DIR`.
 * Two variables apply only to `./admit api`: `ADMIT_API_URL` and `ADMIT_API_TOKEN`
   ([the API](api.md)).
 

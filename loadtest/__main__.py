@@ -1,4 +1,7 @@
-"""Benchmarks: `quick` compares the running product with its peers; `cell` and `peers` measure parts.
+"""Benchmarks.
+
+`quick` compares Admit with FreeRADIUS. `cell` measures radiusd without the rest of Admit. `peers` measures only
+FreeRADIUS.
 
 The exit status is 0 after a complete measurement, even if the product missed targets, and 1 if a measurement failed.
 """
@@ -42,9 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, (text, _) in _COMMANDS.items():
         command = commands.add_parser(name, help=text)
-        command.add_argument("--only", default="mab,acct,tls", help="works: mab, acct, tls (default all)")
+        command.add_argument("--only", default="mab,acct,tls", help="groups of work: mab, acct, tls (default all)")
         command.add_argument(
-            "--seconds", type=_positive_number, default=4.0, help="length of a round in seconds (default 4)"
+            "--seconds", type=_positive_number, default=4.0, help="length of a measurement in seconds (default 4)"
         )
         command.add_argument("--rounds", type=int, default=3, choices=range(1, 100), metavar="N", help="default: 3")
         command.add_argument("--json", action="store_true", help="print JSON")
@@ -76,13 +79,16 @@ def _quick(options: argparse.Namespace) -> None:
 
 
 def _moj(options: argparse.Namespace) -> None:
-    """Measure the data set of MoJ's NACS in a private installation with PostgreSQL stopped."""
+    """Measure the data set of NACS (British Ministry of Justice) in a private installation.
+
+    PostgreSQL is stopped while the devices of the measurement authenticate.
+    """
     results, findings = run_moj(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_log)
     _show(options, results, findings)
 
 
 def _peers(options: argparse.Namespace) -> None:
-    """Measure only the peers."""
+    """Measure only the peers: FreeRADIUS without and with PostgreSQL."""
     works = _works(options.only)
     with running_peers(_peer_names(works), list_known_devices(make_tenants())) as peers:
         plan = {work: [peers[name] for name in PEERS_OF[work]] for work in works}

@@ -1,8 +1,8 @@
 """A cell's radiusd without PostgreSQL and agent.
 
-The bench uses the module, a journal, and a replica that the bench writes.
+The bench writes the replica. radiusd runs Admit's module with a journal.
 
-The bench shows the cost of radiusd: the maximum rate of a cell, and the cost of the cell's slots.
+The bench shows the cost of radiusd: the maximum rate of a cell, and the cost of each slot (port pair for a tenant).
 """
 
 import json
@@ -48,7 +48,10 @@ _START_SECONDS = 20
 
 
 class BareCell:
-    """Runs radiusd during a `with`. Tenant number n has slot n - 1. All other slots are free."""
+    """Runs radiusd during a `with`.
+
+    Tenant number n uses slot n - 1 (port pair of the cell). No tenant uses the other slots.
+    """
 
     def __init__(
         self,

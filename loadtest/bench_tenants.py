@@ -1,4 +1,4 @@
-"""Tenants of the bench in the running installation. The services of Admit create them.
+"""Tenants of the bench in the running installation. Admit's services create these tenants.
 
 The bench deletes the tenants afterwards.
 """
@@ -98,9 +98,9 @@ class BenchTenants:
         return ProvisionedTenant(tenant, row.id, target, server, issued, int(slot.number), xact)
 
     def provision_when_free(self, tenant: BenchTenant, *, clients: int = 0) -> ProvisionedTenant:
-        """Create a tenant as soon as a slot is free.
+        """Create a tenant as soon as the cell has a free slot.
 
-        Slots of deleted tenants are free after the next exchange of radiusd.
+        The slot of a deleted tenant is free after the agent replaces radiusd.
         """
         deadline = time.monotonic() + _SLOT_SECONDS
         while True:
@@ -123,10 +123,10 @@ class BenchTenants:
         )
 
     def bake(self, made: Sequence[ProvisionedTenant]) -> None:
-        """Wait until radiusd has loaded the server certificates of the tenants, as for all tenants except new ones.
+        """Make the agent replace radiusd, and wait until the new radiusd has loaded the tenants' certificates.
 
-        radiusd loads them at its start. To start radiusd again, add a NAS with its own secret: the agent then exchanges
-        radiusd.
+        radiusd loads the server certificates of all tenants when it starts, and of new tenants later. To make the agent
+        replace radiusd, the function adds a NAS with its own secret.
         """
         with session_scope(TenantScope(made[0].tenant_id), engine=self._engine) as session:
             site = sites.require_by_slug(session, tenant_id=made[0].tenant_id, slug=_SITE)
@@ -220,7 +220,7 @@ def _server_certificate(session: Session, tenant_id: TenantId) -> bytes:
 def _insert_endpoints(
     session: Session, tenant_id: TenantId, endpoints: Sequence[BenchEndpoint], groups: Mapping[str, UUID]
 ) -> None:
-    """Insert endpoints in bulk. The service takes 3 ms for each device, which is minutes for all devices of a bench."""
+    """Insert endpoints in bulk. The endpoint service would take 3 ms for each device: minutes for a bench."""
     numbered = [(uuid4(), endpoint) for endpoint in endpoints]
     # PostgreSQL makes the plan for checks of foreign keys once. A plan made for an empty table later reads the whole
     # table for each row, which takes 54 s instead of 14 s.

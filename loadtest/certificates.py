@@ -1,7 +1,7 @@
-"""A certificate authority for the peers, like a tenant's in Admit: root, issuing CA, ECDSA P-256 throughout.
+"""A certificate authority for the peers, like the authority of a tenant: root, issuing CA, all keys ECDSA P-256.
 
-The certificates contain status URLs, although no server uses them. The URLs are a fifth of a device's certificates,
-and cost a handshake an extra packet.
+The certificates contain URLs of CRLs and OCSP, although no server uses these URLs. The URLs are a fifth of the size of
+a device's certificates. Therefore a handshake needs an extra packet.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class _Issuer:
 
 
 class BenchAuthority:
-    """Writes root.pem, server.pem and server.key into a folder, and files of clients on demand."""
+    """Writes root.pem, server.pem and server.key into a folder. `client` also writes the files of a client."""
 
     def __init__(self, folder: Path, name: str = "Bench") -> None:
         self._folder = folder

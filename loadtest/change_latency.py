@@ -22,7 +22,7 @@ _MAX_SECONDS = 10
 
 
 class _Probe:
-    """A request that accepts both verdicts. Reports the time of sending and the result."""
+    """A request that accepts Access-Accept and Access-Reject. Reports the time of sending and the response code."""
 
     kind = "probe"
     code = ACCESS_REQUEST
@@ -43,7 +43,7 @@ class _Probe:
 
 @dataclass(slots=True)
 class ChangeTimes:
-    """Seconds that each change took."""
+    """Seconds from each change until the cell used the change."""
 
     added: list[float]
     blocked: list[float]
@@ -57,7 +57,7 @@ class ChangeTimes:
 def seconds_until_decided(
     start: float, asked: PapRequest, wanted: int, others: Callable[[], Exchange], settle: Callable[[RunResult], None]
 ) -> float:
-    """Return the seconds from `start` to the first request with the response code `wanted`, under load from `others`.
+    """Return the seconds from `start` until a request gets the response code `wanted`, under load from `others`.
 
     Raises BenchError if the change takes too long or another request gets a wrong response.
     """
@@ -90,7 +90,7 @@ class ChangeBench:
     def __init__(
         self, installation: Installation, made: BenchTenants, others: ProvisionedTenant, rows: StoredRows
     ) -> None:
-        """`others` is a tenant whose devices authenticate all the time."""
+        """`others` is a tenant whose devices authenticate during the whole measurement."""
         self._installation = installation
         self._made = made
         self._others = others

@@ -26,7 +26,7 @@ def eap_packet(code: int, identifier: int, kind: int, data: bytes) -> bytes:
 
 
 def extract_eap(reply: bytes) -> tuple[bytes, bytes]:
-    """Return the EAP packet and the State of a reply; b"" without a packet or a State."""
+    """Return the EAP packet and the State attribute of a reply. A missing value is b""."""
     return join_values(reply, EAP_MESSAGE), join_values(reply, STATE)
 
 

@@ -1,8 +1,8 @@
 """EAP-TLS of a supplicant behind a NAS, without I/O: an `Exchange` that runs OpenSSL on memory buffers.
 
 Sources are RFC 3748 4 (EAP), RFC 5216 2.1 and 3 (EAP-TLS, fragments), and RFC 9190 2.1 and 2.5 (TLS 1.3). The client
-does not check the MS-MPPE keys of the Access-Accept, because Python's ssl has no exporter (RFC 5705). eapol_test
-checks them. A full handshake takes about 0.9 ms of CPU and a resumed one 0.5 ms, mostly in OpenSSL.
+does not check the MS-MPPE keys of the Access-Accept, because Python's ssl has no exporter (RFC 5705). eapol_test checks
+these keys. A full handshake takes about 0.9 ms of CPU and a resumed handshake 0.5 ms, mostly in OpenSSL.
 """
 
 import ssl
@@ -38,8 +38,8 @@ class Supplicant:
     ) -> None:
         """`attributes` are the attributes that the NAS adds to each request.
 
-        With `server_certificate` (DER), the server must present exactly this certificate. Then `context` need not
-        verify the chain.
+        With `server_certificate` (DER), the server must present exactly this certificate. In this case, `context` need
+        not verify the chain.
         """
         self.context = context
         self.identity = identity.encode()
@@ -55,7 +55,7 @@ def client_context(
     trusted: str | None = None,
     version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
 ) -> ssl.SSLContext:
-    """Return a context for `Supplicant`, with the certificate chain and key in these PEM files.
+    """Return a TLS context for `Supplicant`. `certificate` (with its chain) and `key` are PEM files.
 
     Without `trusted` (PEM text), the context does not verify the server's chain. TLS still verifies that the server has
     the key of the server's certificate.
@@ -72,7 +72,10 @@ def client_context(
 
 
 class EapTls:
-    """One EAP-TLS conversation. At the end, `kind` is full, resumed, or failed to resume."""
+    """One EAP-TLS conversation.
+
+    At the end, `kind` tells whether the handshake was full, was resumed, or failed to resume.
+    """
 
     code = ACCESS_REQUEST
 
@@ -205,7 +208,7 @@ class EapTlsSource:
     """
 
     def __init__(self, devices: Iterable[tuple[Target, Supplicant, str | None]], *, reconnects: int = 0) -> None:
-        """`devices` are targets with their supplicant and the expected VLAN."""
+        """Each item of `devices` is a target, a supplicant and the expected VLAN."""
         self._idle = deque((target, supplicant, vlan, 0) for target, supplicant, vlan in devices)
         self._reconnects = reconnects
 

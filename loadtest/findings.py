@@ -1,4 +1,4 @@
-"""Targets with measured values, including missed targets."""
+"""Comparison of performance targets with measured values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def judge_targets(
     changes: ChangeTimes | None,
     footprint: Footprint | None,
 ) -> list[Finding]:
-    """Return a finding for each measured target, in the order of the targets."""
+    """Return a finding for each measured target, in the order of the target numbers."""
     found = [*_mab(results), *_handshakes(results), *_reconnects(results), *_accounting(results, steady)]
     for stream, (rows, answered) in stored.items():
         if answered:

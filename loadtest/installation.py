@@ -73,7 +73,7 @@ class Installation:
         return int(self._radiusd()["pid"])
 
     def baked_slots(self) -> set[int]:
-        """Return the slots whose tenant's server certificate radiusd loaded at its start."""
+        """Return the slots (tenants of the cell) whose server certificate radiusd loaded at its start."""
         module = Path(str(self._radiusd()["config_directory"])) / "module.json"
         return {int(slot) for slot in json.loads(module.read_text())["baked_certificates"]}
 
@@ -93,7 +93,7 @@ class Installation:
         return int(stat.rpartition(")")[2].split()[1])
 
     def backlog_bytes(self) -> dict[str, int]:
-        """Return the number of bytes of each journal that are not in the database yet."""
+        """Return, for each journal, the number of bytes whose records are not in the database yet."""
         with session_scope(PlatformScope(), engine=self.owner) as session:
             rows = session.scalars(select(JournalPosition).where(JournalPosition.cell_id == self.cell_id)).all()
             positions = {row.stream: SegmentPosition(row.segment, row.offset) for row in rows}
@@ -110,13 +110,16 @@ class Installation:
             time.sleep(0.01)
 
     def accounting_rows_ever(self) -> int:
-        """Return the number of rows that accounting_log ever had, from its sequence. count(*) would take seconds."""
+        """Return the number of rows ever inserted into accounting_log.
+
+        The table's sequence has this number; count(*) would take seconds.
+        """
         with session_scope(PlatformScope(), engine=self.owner) as session:
             return session.scalars(select(func.pg_sequence_last_value(ACCOUNTING_LOG_ID.name))).one() or 0
 
 
 class StoredRows:
-    """Counts the answered requests of a bench, and checks that each answered request became one row."""
+    """Counts the requests of a bench that got a response, and checks that each of these requests became one row."""
 
     def __init__(self, installation: Installation, tenants: Collection[TenantId]) -> None:
         self._installation = installation
@@ -125,7 +128,7 @@ class StoredRows:
         self._unanswered = dict.fromkeys(STREAMS, 0)
 
     def settle(self, run: RunResult) -> None:
-        """Wait until the answered requests of `run` are stored."""
+        """Add the requests of `run` to the counts, and wait until the database has their rows."""
         for kind, tally in run.tallies.items():
             stream = "acct" if kind.startswith("acct") else "auth"
             self._answered[stream] += tally.finished - tally.unanswered
@@ -133,9 +136,9 @@ class StoredRows:
         self._installation.wait_until_shipped()
 
     def verify(self) -> dict[str, tuple[int, int]]:
-        """Return (rows, answered requests) by stream.
+        """Return (rows, requests with a response) by stream.
 
-        Raises BenchError if the numbers differ by more than the unanswered requests.
+        A request without a response may or may not have a row. Raises BenchError if other rows are missing or surplus.
         """
         found = {}
         with session_scope(PlatformScope(), engine=self._installation.owner) as session:
@@ -160,7 +163,7 @@ def delete_logs(owner: Engine, tenants: Collection[TenantId]) -> None:
 
 
 def _lock_holder(path: Path) -> int:
-    """Return the id of the process that has the flock on a file (/proc/locks, proc(5))."""
+    """Return the id of the process that holds the lock of a file (flock; /proc/locks, proc(5))."""
     inode = path.stat().st_ino
     for line in Path("/proc/locks").read_text().splitlines():
         fields = line.split()

@@ -17,7 +17,9 @@ _MEMBERS = "tables/endpoint_group_members.jsonl"
 
 
 def write_large(small: Path, large: Path, endpoints: int) -> None:
-    """Write a tenant file with copies of the first endpoint of `small`, with distinct addresses in one group.
+    """Write a tenant file with `endpoints` copies of the first endpoint of `small`.
+
+    The copies have distinct MAC addresses and are in the same group.
 
     `small` must have no secrets.
     """

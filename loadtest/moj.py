@@ -1,7 +1,8 @@
 """`./admit bench moj` (target P8): the data set of NACS' load test, in one tenant of a private installation.
 
-Measures when the cell uses the data set, when it uses a changed rule, and the authentications per core while
-PostgreSQL is stopped. NACS is the network access control service of the British Ministry of Justice.
+Measures the time until the cell uses the data set, and the time until the cell uses a changed rule. Then measures
+authentications per core while PostgreSQL is stopped. NACS is the network access control service of the British Ministry
+of Justice.
 """
 
 import copy
@@ -45,7 +46,7 @@ LogLine = Callable[[str], None]
 
 
 def run_moj(works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine) -> tuple[Results, list[Finding]]:
-    """Start the installation, measure, and remove the installation.
+    """Start the installation, run the measurements, and remove the installation.
 
     Raises BenchError if a result is missing or unreliable.
     """
@@ -94,9 +95,9 @@ def _system(
     devices: Sequence[BenchDevice],
     settle: Callable[[RunResult], None],
 ) -> SystemUnderTest:
-    """Return the system under test. Every NAS sends MAC addresses.
+    """Return the system under test.
 
-    The first NAS of each site also has a device with a certificate.
+    Every NAS sends MAC authentications. The first NAS of each site also has a device with a certificate.
     """
     trees = installation.processes()
     ours = {role: trees[role] for role in ("radiusd", "agent")}
@@ -141,7 +142,10 @@ def _change_rules(
     devices: Sequence[BenchDevice],
     rows: StoredRows,
 ) -> Iterator[float]:
-    """Change a rule of a site to deny, then to permit. Yields the seconds from each change until the cell uses it."""
+    """Change a rule of a site to deny, then to permit.
+
+    Yields the seconds from each change until the cell uses the change.
+    """
     changed = sites[:: len(sites) // _CHANGES][:_CHANGES]
     touched = {nas.nas for site in changed for nas in site.nases}
     turns = cycle([device for device in devices if device.nas not in touched])

@@ -3,10 +3,10 @@
 The data set has 1,750 sites with 10 NASes each, and 2,750 policies that sites share. A site has 5 policies in order of
 priority, and a fallback with one response. A policy has 5 rules, all of which must match, and 5 responses.
 
-A policy of NACS corresponds to a rule of Admit. So each site gets one policy of Admit with five rules and the
-fallback. A rule has five comparisons under `all`, and five reply attributes, three of which set the VLAN. Sites share
-no policies in Admit, because no two sites have the same five policies in NACS. The result is 1,750 policies with
-8,750 rules, 43,750 comparisons and 43,750 reply attributes.
+A policy of NACS corresponds to a rule of Admit. Therefore each site gets one Admit policy with five rules and the
+fallback. A rule has five comparisons under `all`, and five reply attributes. Three of the attributes set the VLAN.
+Sites share no policies in Admit, because no two sites have the same five policies in NACS. The result is 1,750 policies
+with 8,750 rules, 43,750 comparisons and 43,750 reply attributes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _MACS = 0x02_4D_00_00_00_00
 class MojNas:
     """A switch, and the known device at the switch.
 
-    The port of the switch determines which policy of the site matches.
+    The NAS-Port of the switch determines which NACS policy of the site matches.
     """
 
     identifier: str
@@ -80,7 +80,7 @@ class MojSite:
 
 
 def make_sites(sites: int = SITES) -> list[MojSite]:
-    """Return the sites, which are equal in each call. With enough sites, at least one site uses each policy."""
+    """Return the sites. Each call returns equal sites. With enough sites, each NACS policy has at least one site."""
     random = Random(2021)
     numbers = _shuffled_policies(random)
     return [MojSite(number, _pick_policies(numbers, random)) for number in range(sites)]
@@ -91,7 +91,7 @@ def vlan_of(policy: int) -> str:
 
 
 def _shuffled_policies(random: Random) -> Iterator[int]:
-    """Yield all policies in a random order, again and again in different orders."""
+    """Yield all policies in a random order, without end. Each pass has another order."""
     return chain.from_iterable(random.sample(range(POLICIES), POLICIES) for _ in count())
 
 
@@ -114,9 +114,9 @@ _UNKNOWN = {"all": [_is("method", "equals", "mab"), _is("endpoint.known", "equal
 
 
 def _rule(policy: int) -> dict[str, object]:
-    """Return a rule of Admit for the policy.
+    """Return the rule of Admit for a policy of NACS.
 
-    The distinct comparison of the rule comes last, which is the most expensive case.
+    Only the last comparison differs between rules, which is the most expensive case.
     """
     rules = [
         _is("method", "one_of", ["mab", "eap-tls"]),

@@ -1,4 +1,4 @@
-"""Stores the data set of the Ministry of Justice in a tenant, and measures the time until the cell uses it."""
+"""Stores the data set of the Ministry of Justice in a tenant, and measures the time until the cell uses the data."""
 
 import tempfile
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class LoadTimes:
 
 
 def load_data_set(installation: Installation, made: ProvisionedTenant, sites: Sequence[MojSite]) -> LoadTimes:
-    """Store the data set in one transaction, wait until the cell uses it, and measure each part."""
+    """Store the data set in one transaction, and wait until the cell uses the data. Returns the time of each part."""
     scope = TenantScope(made.tenant_id)
     with session_scope(scope, engine=installation.engine) as session:
         site_ids = insert_sites(session, made.tenant_id, sites)
@@ -62,7 +62,7 @@ def load_data_set(installation: Installation, made: ProvisionedTenant, sites: Se
 def insert_sites(session: Session, tenant_id: TenantId, sites: Sequence[MojSite]) -> list[UUID]:
     """Insert the sites in bulk and return their ids.
 
-    With the services, the insertion would take minutes, which this bench does not measure.
+    Admit's services would need minutes for these sites. This bench does not measure the services.
     """
     tenant = {"tenant_id": tenant_id}
     # A plan for empty tables would make checks of foreign keys slow, as in loadtest.bench_tenants.
@@ -108,7 +108,7 @@ def insert_sites(session: Session, tenant_id: TenantId, sites: Sequence[MojSite]
 
 
 def fill_replica(installation: Installation, made: ProvisionedTenant, directory: Path) -> tuple[float, int]:
-    """Load the tenant into a new replica as an agent does, with a check of every policy. Returns (seconds, rows)."""
+    """Load the tenant into a new replica as an agent does, and check every policy. Returns (seconds, rows)."""
     engine = make_engine(installation.settings.database_cell_url, application_name="admit-bench")
     writer = ReplicaWriter(directory, fresh=True)
     try:
@@ -131,7 +131,7 @@ def fill_replica(installation: Installation, made: ProvisionedTenant, directory:
 
 
 def compile_policies(replica: Path, slot_number: int, site_ids: Sequence[UUID]) -> list[float]:
-    """Return the seconds that the module needs for the first request of each site: to read and compile the policy."""
+    """Return the seconds that the module needs at each site's first request to read and compile the policy."""
     reader, policies, spent = ReplicaReader(replica), CompiledPolicies(), []
     with reader.begin() as view:
         slot = view.slot(slot_number)

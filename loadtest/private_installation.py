@@ -19,10 +19,10 @@ _PATIENCE_SECONDS = 300
 
 
 class PrivateInstallation:
-    """Runs during a `with`. At the end of the `with`, all processes end and all files are deleted."""
+    """Runs the installation during a `with`. At the end, all processes end and all files are deleted."""
 
     def __init__(self, *, slots: int = 8, **settings: str) -> None:
-        """`settings` are values by the names of their environment variables, without ADMIT_."""
+        """`settings` has the values of environment variables. The names omit the prefix ADMIT_."""
         self._slots = slots
         self._settings = {f"ADMIT_{name}": value for name, value in settings.items()}
 

@@ -22,11 +22,11 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class BenchError(Exception):
-    """The bench cannot run or is not reliable. The message has the cause and the remedy."""
+    """The bench cannot run, or its result is not reliable. The message has the cause and the remedy."""
 
 
 def find_account(name: str) -> str | None:
-    """Return the account `name` if this process is root and the account exists, otherwise None (this account)."""
+    """Return `name` if this process is root and that account exists. None means the account of this process."""
     if os.geteuid() != 0:
         return None
     try:
@@ -65,7 +65,7 @@ def start_process(
 def end_process(
     process: subprocess.Popen[bytes], *, request: signal.Signals = signal.SIGTERM, patience_seconds: float = 10
 ) -> None:
-    """Request that the process ends, and kill it after a timeout."""
+    """Send `request` to the process, so that it ends, and kill the process after a timeout."""
     if process.poll() is None:
         process.send_signal(request)
         try:
@@ -132,7 +132,7 @@ def _is_free(kind: socket.SocketKind, port: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTree:
-    """A process and all its descendants, except those below `without`."""
+    """A process and all its descendants, except the processes in `without` and their descendants."""
 
     root: int
     without: tuple[int, ...] = ()
@@ -141,8 +141,8 @@ class ProcessTree:
 def cpu_seconds(tree: ProcessTree) -> float:
     """Return user and system time of the tree, including children that have ended.
 
-    The source is /proc/<pid>/stat (proc(5)), fields 14 to 17. The ticks of this file are 10 ms, so measure over
-    seconds.
+    The source is /proc/<pid>/stat (proc(5)), fields 14 to 17. This file counts in ticks of 10 ms, so a measurement must
+    take seconds.
     """
     children: dict[int, list[int]] = {}
     times: dict[int, int] = {}
@@ -176,9 +176,12 @@ def resident_bytes(pid: int) -> int:
 
 
 def run_in_processes(works: Sequence[Callable[[], RunResult]]) -> RunResult:
-    """Run each work in another process at the same time, and add up the results. The first work runs in this process.
+    """Run the works at the same time, each in its own process, and add up the results.
 
-    One Python process would limit the rate of expensive work, such as TLS handshakes. Raises BenchError on failure.
+    A single work runs in this process.
+
+    One Python process cannot generate expensive requests, such as TLS handshakes, fast enough. Raises BenchError on
+    failure.
     """
     if len(works) == 1:
         return works[0]()

@@ -41,7 +41,10 @@ LogLine = Callable[[str], None]
 def run_quick(
     works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine
 ) -> tuple[Results, list[findings.Finding]]:
-    """Start the installation, measure, and remove it. Raises BenchError if a result is missing or unreliable."""
+    """Start the installation, run the measurements, and remove the installation.
+
+    Raises BenchError if a result is missing or unreliable.
+    """
     footprint: Footprint | None = None
     with ExitStack() as stack:
         tell("starting a private installation")
@@ -134,7 +137,10 @@ def _measure_footprint(default_slots: int) -> Footprint:
 
 
 def _start_cell(slots: int, *, tenants: int) -> tuple[float, int]:
-    """Return seconds until ready, and resident bytes after the same work, spread over the tenants."""
+    """Return the seconds until the cell responds, and radiusd's resident bytes after a fixed amount of work.
+
+    The work is spread over the tenants.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="admit-bench-") as folder,
         BareCell(Path(folder), make_tenants([_TENANT_ENDPOINTS] * tenants), slots=slots) as cell,

@@ -1,12 +1,13 @@
 """A RADIUS client that sends many requests and checks every response, in one epoll loop over a few UDP sockets.
 
     client = RadiusClient()
-    client.ask(Mab(target, "001122334455", vlan="20"))            # one exchange; raises Unexpected unless as expected
+    client.ask(Mab(target, "001122334455", vlan="20"))            # one exchange; raises UnexpectedReply
     run = client.run(source, seconds=5, window=64)                # many; counts in run.tallies, run.faults()
 
-An *exchange* is an object with the members of `Exchange`: in `loadtest/workloads.py` for MAB, PAP and accounting, and
-in `loadtest/eap_tls_client.py` for EAP-TLS. A *source* is a function that returns the next exchange, or None without a
-next exchange. Costs about 0.02 ms per MAB request: the server is the bottleneck, not the generator.
+An *exchange* is an object with the members of `Exchange`: `loadtest/workloads.py` has exchanges for MAB, PAP and
+accounting, and `loadtest/eap_tls_client.py` for EAP-TLS. A *source* is a function that returns the next exchange, or
+None if no exchange is left. The client needs about 0.02 ms per MAB request. So the server is the bottleneck, not the
+client.
 """
 
 import os
@@ -45,7 +46,7 @@ TRIES = 3
 
 
 class UnexpectedReply(Exception):
-    """An exchange ended in an unexpected way."""
+    """An exchange ended with another response than expected, or without a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +74,12 @@ class Exchange(Protocol):
     code: int
 
     def first(self) -> Request:
-        """Return the first request. Called when the request is sent."""
+        """Return the first request. The client calls this method when it sends the request."""
 
     def receive(self, reply: bytes) -> Request | str:
         """Process a verified reply.
 
-        Returns the next request, or the fault at the end of the exchange; "" without a fault.
+        Returns the next request. At the end of the exchange, returns the text of the fault, or "" without a fault.
         """
 
 
@@ -143,7 +144,7 @@ class RadiusClient:
         self._epoll.close()
 
     def ask(self, exchange: Exchange) -> RunResult:
-        """Run one exchange to the end. Raises UnexpectedReply with the difference from the expected result."""
+        """Run one exchange to the end. Raises UnexpectedReply if the result is not as expected."""
         run = self.run(_once(exchange), count=1, window=1)
         if run.faults():
             place = f"{exchange.target.host}, ports {exchange.target.auth_port} and {exchange.target.acct_port}"
@@ -161,8 +162,8 @@ class RadiusClient:
     ) -> RunResult:
         """Run exchanges of `source`, at most `window` at a time and `per_second` on average.
 
-        Ends after `seconds`, after `count` exchanges, or, without `seconds`, when the source returns None. Then waits
-        for running exchanges.
+        Ends after `seconds`, after `count` exchanges, or, without `seconds`, when the source returns None. The method
+        then waits for running exchanges.
         """
         if seconds is None and count is None:
             raise ValueError("a run needs a bound: seconds, count or both")

@@ -50,7 +50,7 @@ def _row(result: WorkResult) -> Sequence[str]:
 
 
 def details(results: Results) -> Iterable[str]:
-    """Yield lines about the kinds of exchanges of a work, if there are several, and about all faults."""
+    """Yield lines about kinds of exchanges (if a work has several), retransmissions, late replies and faults."""
     for result in results.values():
         total = result.total
         if len(total.tallies) > 1:

@@ -65,14 +65,17 @@ class SystemUnderTest:
 
     @cached_property
     def mab_exchanges(self) -> Sequence[PapRequest]:
-        """Exchanges of all devices, encoded once, which saves a third of the generator's time in each round."""
+        """Exchanges of all devices.
+
+        The bench encodes each exchange only once, which saves a third of the client's time.
+        """
         nases = {nas: nas.attributes() for nas in {device.nas for device in self.devices}}
         return [mab_request(device.target, device.mac, nases[device.nas], vlan=device.vlan) for device in self.devices]
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSample:
-    """Result of one round."""
+    """Result of one round: one measurement of a work on a system."""
 
     run: RunResult
     # Seconds until the last row was in the database. `run.seconds` ends with the last response.
@@ -89,7 +92,7 @@ class RoundSample:
         return self.run.right / self.stored_seconds
 
     def microseconds(self, role: str) -> float:
-        """Return the CPU time of a role for each correct response."""
+        """Return the CPU microseconds for each correct response, of processes with this role (such as "radiusd")."""
         return self.cpu.get(role, 0.0) / max(self.run.right, 1) * 1e6
 
 
@@ -135,8 +138,8 @@ def mab_work(system: SystemUnderTest, seconds: float) -> RunResult:
 def paced_mab_work(system: SystemUnderTest, seconds: float) -> RunResult:
     """Run MAB at the same rate on every system.
 
-    The cost of a packet depends on the load: a saturated system reads several packets per wake-up, and an idle system
-    wakes up for each packet.
+    The CPU time for a packet depends on the load. A saturated system reads several packets when it wakes up. An idle
+    system wakes up for each packet.
     """
     with RadiusClient() as client:
         requests = cycle(system.mab_exchanges).__next__
@@ -165,7 +168,7 @@ def tls_full_work(system: SystemUnderTest, seconds: float) -> RunResult:
 
 
 def tls_mix_work(system: SystemUnderTest, seconds: float) -> RunResult:
-    """Run nine reconnects for each full handshake, as in Radiator's benchmark."""
+    """Run nine TLS resumptions for each full handshake, as in Radiator's benchmark."""
     return _tls_work(system, seconds, reconnects=RECONNECTS)
 
 
@@ -189,7 +192,7 @@ WORKS: Mapping[str, WorkFunction] = {
 
 
 def measure_round(system: SystemUnderTest, work: str, seconds: float) -> RoundSample:
-    """Measure one round. Raises BenchError if no response was as expected."""
+    """Measure one round of a work on a system. Raises BenchError if no response was as expected."""
     before = _cpu(system)
     run = WORKS[work](system, seconds)
     answered = perf_counter()
@@ -207,9 +210,9 @@ def _cpu(system: SystemUnderTest) -> dict[str, float]:
 
 
 def rehearse(system: SystemUnderTest, works: Sequence[str]) -> None:
-    """Check the responses of a system before the measurement: correct VLANs, and a reject for an unknown device.
+    """Check a system's responses before the measurement: correct VLANs, and a reject for an unknown device.
 
-    The check also warms up the system. Raises BenchError with unexpected responses.
+    The check also warms up the system. Raises BenchError if a response is not as expected.
     """
     for run in _rehearsals(system, works):
         if run.faults():
@@ -240,7 +243,7 @@ def run_rounds(
 ) -> Results:
     """Run each work of `plan` on its systems in turns: A B C A B C.
 
-    Other load on the machine then affects all systems.
+    With turns, other load on the machine affects all systems alike.
     """
     for system, works in _works_by_system(plan):
         tell(f"rehearsing {system.name}: {', '.join(works)}")

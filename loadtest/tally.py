@@ -1,4 +1,4 @@
-"""Counters of a run for each class of work: right, wrong and missing responses, and latencies."""
+"""Counters of a run for each kind of exchange: right, wrong and missing responses, and latencies."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -106,7 +106,8 @@ class RunResult:
     def merge(self, other: "RunResult", *, parallel: bool = False) -> None:
         """Add the counts of another run.
 
-        With `parallel`, the other run was in another process at the same time; otherwise the other run was afterwards.
+        With `parallel`, the other run was in another process at the same time. Otherwise the two runs were one after
+        the other.
         """
         self.seconds = max(self.seconds, other.seconds) if parallel else self.seconds + other.seconds
         self.requests += other.requests

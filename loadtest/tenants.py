@@ -35,9 +35,9 @@ def _vlan(group: str) -> str:
 
 
 def make_tenants(sizes: Sequence[int] = TENANT_SIZES) -> list[BenchTenant]:
-    """Return the tenants, which are equal in each call so that runs are comparable.
+    """Return the tenants. Each call returns equal tenants, so that runs are comparable.
 
-    Groups have equal sizes, so on average, Admit evaluates half of the rules before a rule matches.
+    Groups have equal sizes. Therefore, on average, Admit evaluates half of the rules before a rule matches.
     """
     random = Random(20)
     numbers = iter(random.sample(range(1 << 32), sum(sizes)))
@@ -51,7 +51,7 @@ def make_tenants(sizes: Sequence[int] = TENANT_SIZES) -> list[BenchTenant]:
 
 
 def list_known_devices(tenants: Iterable[BenchTenant]) -> list[tuple[str, str]]:
-    """Return MAC address and VLAN of every device, for the peers."""
+    """Return MAC address and VLAN of every device, for the configuration of the peers."""
     return [(endpoint.mac, endpoint.vlan) for tenant in tenants for endpoint in tenant.endpoints]
 
 

@@ -17,16 +17,16 @@ _STATUS_NAMES = {START: "start", STOP: "stop", INTERIM: "interim"}
 
 
 class BenchNas(NamedTuple):
-    """A switch, with the attributes that describe the switch in requests."""
+    """A switch. `attributes` returns the attributes that describe the switch in requests."""
 
     identifier: str = "bench-switch"
     address: str = "10.0.0.1"
     port: int = 50101
 
     def attributes(self) -> bytes:
-        """Return 7 encoded attributes.
+        """Return 7 encoded attributes of the switch.
 
-        A request has 12 attributes, with the attributes of the device and Message-Authenticator.
+        Together with the device's attributes and Message-Authenticator, a request has 12 attributes.
         """
         return (
             encode_attribute(packet.FRAMED_MTU, 1500)
@@ -98,7 +98,7 @@ def mab_request(
     vlan: str | None = None,
     kind: str = "mab",
 ) -> PapRequest:
-    """Return a MAB request as switches send it by default: the MAC address (12 hex digits) is name and PAP password."""
+    """Return a MAB request with the default format of switches: name and PAP password are the MAC (12 hex digits)."""
     attributes = MAB_SERVICE + calling_station(mac) + nas_attributes
     return PapRequest(target, mac, mac, attributes, expected=expected, vlan=vlan, kind=kind)
 
@@ -129,7 +129,7 @@ class BenchDevice(NamedTuple):
 
 
 def mab_source(devices: Sequence[BenchDevice], nas: BenchNas = BENCH_NAS) -> Callable[[], PapRequest]:
-    """Return a source that repeats all devices in turn, without end."""
+    """Return a source of MAB requests: of all devices in turn, again and again."""
     nas_attributes = nas.attributes()
     turns = cycle(devices)
 
@@ -176,7 +176,10 @@ class AccountingRequest:
 
 
 class AcknowledgedRecord(NamedTuple):
-    """A record that the server acknowledged. `session_seconds` distinguishes the Interim-Updates of a session."""
+    """A record that the server acknowledged.
+
+    `session_seconds` (Acct-Session-Time) distinguishes the Interim-Updates of a session.
+    """
 
     session_id: str
     status: int
@@ -184,13 +187,13 @@ class AcknowledgedRecord(NamedTuple):
 
 
 class AccountingSource:
-    """Source of sessions with Start, Interim-Updates, Stop and rising counters.
+    """Source of sessions: Start, Interim-Updates and Stop, with rising counters.
 
-    A few hundred sessions are open at a time, as at a real NAS.
+    A few hundred sessions are open at the same time, as at a real NAS.
 
     `acknowledged` lists each acknowledged record, which must be in the database exactly once. A record without a
     response is not in the list and ends its session, because the server may or may not have stored the record. After
-    `close`, no session starts. When all open sessions have ended, the source returns None.
+    `close`, the source starts no session. When all open sessions have ended, the source returns None.
     """
 
     def __init__(
@@ -203,7 +206,7 @@ class AccountingSource:
         open_sessions: int = 500,
         interim_seconds: int = 600,
     ) -> None:
-        """`prefix` makes session ids unique in all runs."""
+        """`prefix` is the first part of each Acct-Session-Id, and makes the ids of all runs distinct."""
         self.acknowledged: list[AcknowledgedRecord] = []
         self._devices = cycle(devices)
         self._prefix = prefix

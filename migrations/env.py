@@ -1,4 +1,4 @@
-"""Alembic's environment, which migrates as admit_owner.
+"""Alembic's environment. Migrations run with the database role admit_owner.
 
 The database URL comes from `nac.kit.db.migration` or ADMIT_DATABASE_OWNER_URL.
 """
@@ -22,12 +22,15 @@ _TIMEOUTS = text("SELECT set_config('lock_timeout', '5s', false), set_config('st
 
 
 def _is_ours(name: str | None, type_: str, parents: object) -> bool:
-    """Whether Alembic compares the object. Daily partitions are excluded, because the models do not have them."""
+    """Whether Alembic compares the object with the models.
+
+    Daily partitions are not in the models, so Alembic skips them.
+    """
     return type_ != "table" or name in Base.metadata.tables
 
 
 def _require_known(revision: str | None) -> None:
-    """Raise SchemaTooNew or SchemaTooOld for a revision that this version does not have."""
+    """Raise SchemaTooNew or SchemaTooOld if this version of Admit does not have the revision."""
     if revision is None:
         return
     try:
@@ -37,17 +40,20 @@ def _require_known(revision: str | None) -> None:
 
 
 def _stamp_new_database() -> None:
-    """Store the last revision after the baseline, because the baseline created the schema from the current files."""
+    """Mark a database that has just run the baseline as fully migrated.
+
+    The baseline creates the schema from the current files, which include the changes of all later revisions.
+    """
     migrations = context.get_context()
     if migrations.get_current_revision() == BASELINE:
         migrations.stamp(context.script, "head")
 
 
 def _replace_files(*, ctx: MigrationContext, step: MigrationInfo, **_: object) -> None:
-    """Execute the files of all revisions, in the transaction of the last one.
+    """Execute the SQL files of all revisions, in the transaction of the last revision.
 
-    An earlier revision cannot execute a file, because the file may need columns of a later revision. An upgrade that
-    stopped between two revisions may have left out files of earlier ones.
+    An earlier revision cannot execute a file, because the file may need columns of a later revision. The files of all
+    revisions run, because an earlier upgrade may have stopped before its last revision.
     """
     if step.up_revision_id == context.script.get_current_head():
         assert ctx.connection is not None

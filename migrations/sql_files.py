@@ -1,7 +1,8 @@
 """The current SQL of the schema: `migrations/sql/<kind>/<noun>.sql`.
 
-The kinds are schema (tables, indexes, views, grants), functions, triggers and policies. An empty database gets all
-files. Later revisions change tables with their own statements, and name changed files of the other kinds in `replaced`.
+The kinds are schema (tables, indexes, views, grants), functions, triggers and policies. Admit executes all files in an
+empty database. A later revision changes tables with its own statements. In `replaced`, the revision names the changed
+files of functions, triggers and policies.
 """
 
 import re
@@ -22,7 +23,10 @@ def list_nouns(kind: str) -> list[str]:
 
 
 def order_by_reference() -> list[str]:
-    """Return the nouns with tables. The tables of a noun come after those that they refer to."""
+    """Return the nouns with tables, in the order of creation.
+
+    A noun comes after the nouns whose tables it refers to.
+    """
     created: dict[str, str] = {}
     named: dict[str, list[str]] = {}
     for noun in list_nouns("schema"):
@@ -37,7 +41,7 @@ def order_by_reference() -> list[str]:
 
 
 def create_schema(connection: Connection[Any]) -> None:
-    """Create everything in an empty database, in the transaction of the connection."""
+    """Create the whole schema in an empty database, in the transaction of the connection."""
     for noun in order_by_reference():
         connection.execute(_read("schema", noun))
     replace_functions(connection, *list_nouns("functions"))
@@ -46,7 +50,7 @@ def create_schema(connection: Connection[Any]) -> None:
 
 
 def replace_functions(connection: Connection[Any], *nouns: str) -> None:
-    """Create or replace the functions of the nouns. Only roles with a grant can execute them."""
+    """Create or replace the functions of the nouns. Only roles with a grant can execute these functions."""
     # A function can call another of a later file.
     connection.execute("SET LOCAL check_function_bodies = off")
     for noun in nouns:
@@ -61,7 +65,10 @@ def replace_triggers(connection: Connection[Any], *nouns: str) -> None:
 
 
 def replace_policies(connection: Connection[Any], *nouns: str) -> None:
-    """Replace all policies of the nouns' tables, so that policies removed from a file are dropped."""
+    """Replace all row-level security policies of the nouns' tables.
+
+    This also drops policies that a file no longer has.
+    """
     for noun in nouns:
         text = _read("policies", noun)
         tables = re.findall(rb"^ALTER TABLE (\w+) ENABLE ROW LEVEL SECURITY", text, re.MULTILINE)
@@ -70,7 +77,7 @@ def replace_policies(connection: Connection[Any], *nouns: str) -> None:
 
 
 def replace_files(connection: Connection[Any], replaced: Iterable[Mapping[str, Iterable[str]]]) -> None:
-    """Execute the files that revisions name by kind and noun."""
+    """Execute the files that revisions name in `replaced`, by kind and noun."""
     nouns: dict[str, set[str]] = {"functions": set(), "triggers": set(), "policies": set()}
     for files_of_revision in replaced:
         for kind, names in files_of_revision.items():

@@ -1,4 +1,4 @@
-"""Load tests of the API on a private installation, which is filled first. Usage: python -m loadtest.api COMMAND.
+"""Load tests of the API on a private installation with test data. Usage: python -m loadtest.api COMMAND.
 
 logs      lists and searches over an auth log of a year: p50, p95 and p99, the slowest, and whether PostgreSQL reads a
           whole partition
@@ -199,7 +199,10 @@ def _open_client(each: ApiBench) -> Iterator[tuple[FastAPI, httpx.Client]]:
 
 
 def _listener(port: int) -> int:
-    """Return the process that listens on the port; the parent if several processes listen (/proc/net/tcp, proc(5))."""
+    """Return the process that listens on the port (/proc/net/tcp, proc(5)).
+
+    If several processes listen, returns the parent, which has the lowest id.
+    """
     inodes = {
         fields[9]
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
@@ -232,15 +235,15 @@ _COMMANDS = {"logs": logs, "routes": routes, "sessions": sessions, "lists": list
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m loadtest.api", description=__doc__)
     parser.add_argument("command", choices=tuple(_COMMANDS))
-    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the auth log")
-    parser.add_argument("--days", type=int, default=365, help="days that the rows cover")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="number of rows of the auth log")
+    parser.add_argument("--days", type=int, default=365, help="number of days in the auth log")
     parser.add_argument("--tenants", type=int, default=200)
     parser.add_argument("--live", type=int, default=1_000_000, help="sessions")
     parser.add_argument("--share", type=float, default=1.0, help="share of 300,000 endpoints and related rows")
     parser.add_argument("--patience", type=float, default=0.0, help="minutes to wait for an idle machine")
-    parser.add_argument("--rounds", type=int, default=20, help="rounds of each search")
+    parser.add_argument("--rounds", type=int, default=20, help="number of repetitions of each search")
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=10.0, help="seconds of each route")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds of load on each route")
     options = parser.parse_args()
     try:
         _COMMANDS[options.command](options)

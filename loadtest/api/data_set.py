@@ -143,7 +143,7 @@ class TenantRows:
 
     @property
     def shares(self) -> list[float]:
-        """Return the upper bounds of the tenants' shares of all rows (0 to 1), without that of the last tenant."""
+        """Return the cumulative shares of the tenants in all rows (0 to 1). The list omits the last tenant."""
         weights = [1 / number**_STEEPNESS for number in range(1, len(self.ids) + 1)]
         return [share / sum(weights) for share in accumulate(weights)][:-1]
 
@@ -196,7 +196,7 @@ def fill_auth_log(
     different: int = _DIFFERENT_DAYS,
     has_requests: bool = True,
 ) -> None:
-    """Write rows of the last `days` days, a partition for each, in order of time.
+    """Write rows of the last `days` days in order of time, with one partition for each day.
 
     Without `has_requests`, the rows have no request and no reply.
     """
@@ -263,7 +263,7 @@ def _attach(connection: psycopg.Connection, partition: sql.Identifier, day: date
 
 
 def fill_sessions(url: str, tenants: TenantRows, *, rows: int) -> None:
-    """Write live sessions with distinct devices, users and addresses: the n-th has MAC address and IP address n."""
+    """Write live sessions with distinct devices, users and addresses. MAC and IP address follow from the row number."""
     with psycopg.connect(url, autocommit=True) as connection:
         for first in range(1, rows + 1, _SLICE):
             last = min(first + _SLICE - 1, rows)
@@ -274,9 +274,9 @@ def fill_sessions(url: str, tenants: TenantRows, *, rows: int) -> None:
 def fill_lists(
     url: str, tenants: TenantRows, *, share: float, tell: Callable[[str], None], has_days: bool = True
 ) -> None:
-    """Write rows for every list: `share` of 300,000 endpoints, as many live sessions, and so on (lists.sql).
+    """Write rows for every list. `share` scales the numbers of rows in lists.sql, such as 300,000 endpoints.
 
-    Logs have a partition for each day, unless they have few rows.
+    A log has one partition for each day, unless the log has few rows.
     """
     script = files("loadtest.api").joinpath("lists.sql").read_text(encoding="utf-8")
     with psycopg.connect(url, autocommit=True) as connection:
@@ -299,7 +299,7 @@ def fill_lists(
 
 
 def auth_log_sizes(url: str) -> dict[str, int]:
-    """Return the bytes of the rows and of the indexes of the auth log."""
+    """Return the size of the auth log in bytes: its rows, and its indexes."""
     query = """
         SELECT sum(pg_table_size(inhrelid))::bigint, sum(pg_indexes_size(inhrelid))::bigint
         FROM pg_inherits WHERE inhparent = 'auth_log'::regclass

@@ -1,6 +1,6 @@
 """Every list in the API description, with each filter and order.
 
-So a new list is tested automatically, or reported as missing.
+Therefore a new list is tested automatically, or reported as missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,7 @@ _PATH_VALUES = {"policy": "office", "slug": "template-1", "msp": "bench"}
 
 @dataclass(frozen=True)
 class ListRequest:
-    """One query of a list. In `path`, braces mark values."""
+    """One query of a list. Names in braces in `path` stand for values."""
 
     operation: str
     path: str
@@ -109,7 +109,7 @@ def _values(description: Description, operation: str, parameter: Description) ->
 
 
 def _choices(description: Description, schema: Description) -> list[str]:
-    """Return the values of an enumeration, or of a list with members of an enumeration."""
+    """Return the values of an enumeration, also for a parameter that is a list of its members."""
     while "$ref" in schema:
         schema = description["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     if schema.get("type") == "boolean":

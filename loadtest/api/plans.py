@@ -53,7 +53,10 @@ class RequestPlans:
 
 
 def explain_request(app: FastAPI, client: httpx.Client, path: str, tenant_id: TenantId) -> RequestPlans:
-    """Request `path` twice, to skip work that is done once a minute, then explain its statements."""
+    """Request `path` twice, and explain the second request's statements that read a log.
+
+    The first request does the work that is due once a minute.
+    """
     client.get(path).raise_for_status()
     engine: Engine = app.state.engine
     with _record_statements(engine) as noted:

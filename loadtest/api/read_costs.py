@@ -49,7 +49,7 @@ class ReadCost:
 
 
 def read_tenant_values(superuser_url: str, slug: str) -> Values:
-    """Sample values from rows of the tenant."""
+    """Read sample values for requests from the tenant's rows."""
     with psycopg.connect(superuser_url, row_factory=psycopg.rows.dict_row) as connection:
         connection.execute("SET TIME ZONE 'UTC'")
         row = connection.execute(_VALUES, {"slug": slug, "moment": _MOMENT}).fetchone()
@@ -63,7 +63,7 @@ def measure_read_costs(
     tenants: Sequence[Values],
     wanted: Callable[[ListRequest], bool] = lambda _: True,
 ) -> Iterator[ReadCost]:
-    """Query each list in `wanted` for each tenant; lists of MSP and platform once."""
+    """Query the lists that `wanted` selects: for each tenant, or once if the list belongs to an MSP or the platform."""
     engine: Engine = app.state.engine
     for asking in filter(wanted, iterate_list_requests(app.openapi())):
         for values in tenants if asking.is_tenants else tenants[:1]:
@@ -109,7 +109,10 @@ def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _record_plans(engine: Engine) -> Iterator[list[ExplainOutput]]:
-    """Plans of the block's queries, each with the settings and scope of its transaction."""
+    """Collect the plans of all queries in the `with` block.
+
+    PostgreSQL explains each query with the settings and scope of the query's transaction.
+    """
     plans: list[ExplainOutput] = []
 
     def note(connection: Any, cursor: object, statement: str, parameters: Any, *_: object) -> None:  # noqa: ANN401

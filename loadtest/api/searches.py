@@ -17,7 +17,7 @@ class Search:
 
 
 def mac_of(tenant: int, device: int) -> str:
-    """MAC address of a device of the n-th tenant, from 1."""
+    """MAC address of a device. The first tenant has the number 1."""
     return f"02{tenant:04x}{device:06x}"
 
 
@@ -54,7 +54,7 @@ def log_searches(slug: str, tenant: int, days: int) -> list[Search]:
 
 
 def other_lists(slug: str) -> list[Search]:
-    """Other lists of a tenant, by route."""
+    """Requests of a tenant's other lists; each has the name of its route."""
     paths = ("sessions", "sessions?ended=true", "accounting", "coa-requests", "redecisions", "exports", "feeds")
     more = ("usage", "retention", "endpoints", "sites", "members", "roles", "tokens")
     return [Search(path, f"/v1/tenants/{slug}/{path}") for path in (*paths, *more)]

@@ -1,5 +1,5 @@
 """Sessions at a carrier's scale: accounting (`preloaded`, `detail`), session queries (`queries`), and the worker's jobs
-during full load (`background`). Prints a markdown table or JSON. Exit status 1 if something could not be measured.
+during full load (`background`). Prints a markdown table or JSON. The exit status is 1 if a measurement failed.
 """
 
 import argparse
@@ -35,23 +35,36 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     preloaded = commands.add_parser("preloaded", help="P9: accounting by number of live sessions")
     preloaded.add_argument("--levels", type=_numbers, default=_numbers(_LEVELS), help=f"default: {_LEVELS}")
-    detail = commands.add_parser("detail", help="accounting by the amount that the log keeps")
+    detail = commands.add_parser("detail", help="accounting by the number of attributes that the log stores")
     detail.add_argument("--live", type=_number, default=0, help="existing live sessions (default none)")
     for command in (preloaded, detail):
-        command.add_argument("--works", default=",".join(WORKS), help=f"works: {', '.join(WORKS)} (default all)")
-        command.add_argument("--records", type=_number, default=100_000, help="records of a turn (default 100k)")
+        command.add_argument(
+            "--works", default=",".join(WORKS), help=f"kinds of work: {', '.join(WORKS)} (default all)"
+        )
+        command.add_argument(
+            "--records", type=_number, default=100_000, help="records in each measurement (default 100k)"
+        )
         command.add_argument("--rounds", type=int, default=3)
     queries = commands.add_parser("queries", help="P10: session queries by user, MAC address, NAS and address")
     queries.add_argument("--live", type=_number, default=1_000_000, help="live sessions (default: 1M)")
-    queries.add_argument("--seconds", type=float, default=10.0, help="seconds for each kind, and for all (default 10)")
+    queries.add_argument(
+        "--seconds",
+        type=float,
+        default=10.0,
+        help="seconds for each kind of query, and for all kinds together (default 10)",
+    )
     queries.add_argument("--processes", type=int, default=2)
     background = commands.add_parser("background", help="p99 of authentication while the worker is busy")
     background.add_argument("--jobs", default=",".join(DEFAULT_JOBS), help="jobs of the worker (default %(default)s)")
     background.add_argument("--tenants", type=int, default=100, help="tenants with data (default 100)")
-    background.add_argument("--live", type=_number, default=1_000_000, help="their live sessions (default 1M)")
-    background.add_argument("--seconds", type=float, default=10.0, help="seconds of a window (default 10)")
+    background.add_argument(
+        "--live", type=_number, default=1_000_000, help="live sessions of all these tenants (default 1M)"
+    )
+    background.add_argument(
+        "--seconds", type=float, default=10.0, help="length of each measurement in seconds (default 10)"
+    )
     background.add_argument("--rounds", type=int, default=4)
-    background.add_argument("--per-second", type=float, help="requests per second (default the maximum)")
+    background.add_argument("--per-second", type=float, help="authentication requests per second (default: no limit)")
     background.add_argument("--pause", type=float, default=0.0, help="seconds between two runs of a job (default: 0)")
     for command in commands.choices.values():
         command.add_argument("--json", action="store_true", help="print JSON")
@@ -59,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _number(text: str) -> int:
-    """4M, 250k or 100."""
+    """Parse a number such as 4M, 250k or 100."""
     scale = {"k": 1_000, "M": 1_000_000}.get(text[-1:], 1)
     return int(text[:-1] if scale > 1 else text) * scale
 

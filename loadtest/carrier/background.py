@@ -1,7 +1,7 @@
-"""Latency (p99) of authentication at full load, in turns without and with one of the worker's jobs.
+"""Latency (p99) of authentication at full load, alternately without and with one of the worker's jobs.
 
-Runs in a private installation with the data of `tenants`. A job runs repeatedly, by the worker's own function and in
-the worker's role (`job_loop.py`).
+Runs in a private installation with the data of `tenants` tenants. `job_loop.py` calls a job's function repeatedly, with
+the worker's database role.
 """
 
 import subprocess
@@ -95,7 +95,7 @@ def measure_background(
 ) -> list[Row]:
     """Measure each of `jobs`, with `pause` seconds between two runs.
 
-    `per_second` limits the rate of the load; None for the maximum.
+    `per_second` limits the rate of the authentication requests; None means no limit.
     """
     with ExitStack() as stack:
         tell("starting a private installation")
@@ -143,7 +143,7 @@ def _serving_tenants() -> list[BenchTenant]:
 
 
 def add_data(installation: Installation, tenants: int, live: int, tell: Callable[[str], None], *, policy: UUID) -> None:
-    """Add tenants without traffic: live sessions, a day's log and a copy of `policy` each."""
+    """Add tenants without traffic. Each tenant gets live sessions, one day of log rows and a copy of `policy`."""
     ids: list[UUID] = [uuid4() for _ in range(tenants)]
     url = installation.owner.url.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(url, autocommit=True) as connection:
@@ -166,7 +166,7 @@ def _count_judged_sessions(owner: Engine) -> int:
 
 
 def publish_policy(engine: Engine, tenant_id: TenantId) -> UUID:
-    """Publish a policy for `_POLICIES`: the usual rules, and a rule that decides as in `_DECISIONS`."""
+    """Publish the policy that `_POLICIES` copies: the usual rules, and the rule that the rows of `_DECISIONS` name."""
     document = policy_document()
     when = {"attribute": "method", "operator": "equals", "value": "mab"}
     document["rules"].append({"id": "r", "name": "r", "when": when, "then": {"verdict": "permit"}})
@@ -192,7 +192,7 @@ def _p99(run: RunResult) -> float:
 
 @dataclass(slots=True)
 class _LoadWindows:
-    """Turns without and with the job; compares the medians."""
+    """Measurements without and with the job. `row` compares their medians."""
 
     job: str
     without: list[RunResult] = field(default_factory=list)
@@ -216,15 +216,13 @@ class _LoadWindows:
 
 
 class RepeatedJob:
-    """Runs a job repeatedly in its own process during a `with`.
-
-    `runs` is the number of runs after the end of the `with`.
+    """Runs a job repeatedly in its own process during a `with`. After the `with`, `runs` is the number of runs.
 
     Raises BenchError at the end if the job failed.
     """
 
     def __init__(self, job: str, environment: Mapping[str, str], *, pause: float = 0.0) -> None:
-        """`environment` is the worker's."""
+        """`environment` is the environment of the worker process."""
         self.runs = 0
         self._command = [sys.executable, "-P", "-m", "loadtest.carrier.job_loop", job, str(pause)]
         self._environment = environment

@@ -1,4 +1,4 @@
-"""Variants of accounting_log that keep more or fewer attributes of a record."""
+"""Variants of accounting_log that store more or fewer attributes of a record."""
 
 from typing import Literal, get_args
 
@@ -33,7 +33,7 @@ _IN_COLUMNS = frozenset(
 
 
 class DetailStream(AccountingStream):
-    """The product's stream, except for the content of accounting_log."""
+    """Admit's accounting stream, with different content in accounting_log."""
 
     def __init__(self, detail: LogDetail) -> None:
         super().__init__()

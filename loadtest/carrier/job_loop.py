@@ -1,7 +1,7 @@
 """Repeats a job of the worker until standard input ends. Usage: python -m loadtest.carrier.job_loop <job> <pause>.
 
-Uses the worker's environment. Prints a line at the start, and at the end the number of runs, at least one. Accepts any
-job of `worker.app`; `PREPARE` creates work for jobs that would have none.
+Uses the worker's environment. Prints a line at the start. At the end, prints the number of runs, which is at least one.
+Accepts any job of `worker.app`. `PREPARE` creates work for jobs that otherwise have no work.
 """
 
 import os

@@ -1,6 +1,7 @@
 """Writes millions of live sessions to a database in seconds, with realistic tenants, NASes and users.
 
-The values of session `n` of a tenant follow from `n`, so that queries and reports can use them.
+The values of session `n` of a tenant are computed from `n`. Queries and accounting reports can thus compute the same
+values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,7 +61,7 @@ WHERE indrelid = 'sessions'::regclass AND NOT indisunique
 
 @dataclass(frozen=True, slots=True)
 class TenantSessions:
-    """The live sessions of one tenant, and the keys of the sessions."""
+    """The live sessions of one tenant, with methods that compute the values of a session."""
 
     tenant_id: UUID
     # Index of the tenant in the preload.
@@ -95,7 +96,7 @@ class TenantSessions:
         return f"sw-{n * n // self.sessions * self.nases // self.sessions}"
 
     def report(self, n: int, *, at: int) -> AccountingRecord:
-        """An Interim-Update of session `n`; `at` is epoch microseconds."""
+        """An Interim-Update of session `n` at the time `at` (epoch microseconds)."""
         seconds = at // 1_000_000 - self.base + n * 37 % MAX_AGE_SECONDS
         said = {
             "User-Name": self.user(n),
@@ -117,12 +118,12 @@ class TenantSessions:
 
 
 def _mac_prefix(number: int) -> int:
-    """Return the prefix of locally administered MAC addresses of the tenant."""
+    """Return the first three octets of the tenant's MAC addresses, which are locally administered."""
     return 0x020000 + number
 
 
 def split_sessions(tenants: int, sessions: int) -> list[int]:
-    """Split sessions among tenants. A few tenants are large: the k-th has 1/k of the sessions of the first."""
+    """Split sessions among tenants. The k-th tenant has 1/k of the sessions of the first tenant."""
     weights = [1 / (k + 1) for k in range(tenants)]
     whole = sum(weights)
     made = [int(sessions * weight / whole) for weight in weights]
@@ -131,7 +132,10 @@ def split_sessions(tenants: int, sessions: int) -> list[int]:
 
 
 def preload(connection: psycopg.Connection, tenants: Sequence[UUID], sessions: int) -> list[TenantSessions]:
-    """Write the sessions. `connection` is a superuser's in autocommit mode. Returns tenants with sessions."""
+    """Write the sessions.
+
+    `connection` is a connection of a superuser in autocommit mode. Returns the tenants that have sessions.
+    """
     base = epoch_seconds()
     crowds = [
         TenantSessions(tenant, number, share, base)
@@ -162,7 +166,7 @@ def preload(connection: psycopg.Connection, tenants: Sequence[UUID], sessions: i
 
 @contextmanager
 def _without_indexes(connection: psycopg.Connection) -> Iterator[None]:
-    """Drop the indexes and create them at the end, in a third of the time."""
+    """Drop the indexes, and create them again after the block. Writing then takes a third of the time."""
     indexes = connection.execute(_INDEXES).fetchall()
     for name, _ in indexes:
         connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(name)))

@@ -1,4 +1,4 @@
-"""P10: queries of live sessions, as from a help desk, through the service and in the service's scope."""
+"""Target P10: a help desk's queries of live sessions, through Admit's session service."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,7 +25,10 @@ PAGE = 100
 
 
 def measure_queries(live: int, *, seconds: float, processes: int, tell: Callable[[str], None]) -> list[Row]:
-    """Measure each kind, then all in turn: pages of at most 100, from tenants in proportion to their sessions."""
+    """Measure each kind of query, then all kinds together.
+
+    A query reads a page of at most 100 sessions. A tenant with more sessions gets more queries.
+    """
     cluster = Cluster(**compute_server_settings(available_bytes()), full_page_writes="on")
     try:
         cluster.start()
@@ -86,7 +89,7 @@ def _run_query(engine: object, crowd: TenantSessions, kind: str, n: int) -> None
 
 
 def _row(name: str, run: RunResult, processes: int) -> Row:
-    """Latencies of the slowest kind."""
+    """Table row with the rate of all queries, and the latencies of the slowest kind of query."""
     slowest = max((tally.latency for tally in run.tallies.values()), key=lambda latency: latency.percentile(0.99))
     return {
         "by": name,

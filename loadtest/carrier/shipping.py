@@ -1,4 +1,4 @@
-"""Shipping of accounting into PostgreSQL, with several databases in turns: the same work with different tables."""
+"""Speed of copying accounting records into PostgreSQL. Several databases do the same work in turns."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +57,7 @@ class DatabaseState:
     connections: int
 
     def hot_share_since(self, before: "DatabaseState") -> float | None:
-        """Share of HOT updates; None without updates."""
+        """Share of HOT updates (heap-only tuples, without a new index entry); None without updates."""
         updates = self.updates - before.updates
         return (self.hot_updates - before.hot_updates) / updates if updates else None
 
@@ -150,7 +150,10 @@ class ShippingContender:
 def start_contenders(
     plans: Sequence[tuple[str, int, AccountingStream]], *, tell: LogLine
 ) -> Iterator[list[ShippingContender]]:
-    """One for each of (name, live sessions, stream), in a private cluster sized as `./admit up` does (no fsync)."""
+    """Create a contender for each (name, live sessions, stream) in a private cluster.
+
+    The cluster has the memory settings of `./admit up`, but no fsync.
+    """
     with ExitStack() as stack:
         cluster = Cluster(**compute_server_settings(available_bytes()), full_page_writes="on")
         stack.callback(cluster.remove)
@@ -189,9 +192,11 @@ def _contender(
 def run_turns(
     made: Sequence[ShippingContender], works: Sequence[WorkKind], *, rounds: int, count: int, tell: LogLine
 ) -> list[Row]:
-    """Run A B C A B C, after a warm-up round. Returns rows in order of works and contenders.
+    """Run the contenders in the order A B C A B C, after a warm-up.
 
-    A turn has `count` records, a multiple of RECORDS_PER_SESSION: all records of its sessions.
+    Returns rows in the order of works and contenders.
+
+    Each turn ships `count` records. `count` is a multiple of RECORDS_PER_SESSION, so sessions are complete.
     """
     rows = []
     for work in works:
@@ -212,7 +217,7 @@ def run_turns(
 
 
 def _backend_seconds(database: Database) -> Callable[[], float]:
-    """CPU seconds of the shipper's backend."""
+    """Return a function that reads the CPU seconds of the PostgreSQL process that serves the shipper."""
     with psycopg.connect(database.superuser_url) as connection:
         row = connection.execute(
             "SELECT pid FROM pg_stat_activity "
@@ -230,7 +235,7 @@ def _backend_seconds(database: Database) -> Callable[[], float]:
 
 
 def _read_state(url: str) -> DatabaseState:
-    """Read the state; `url` must be a superuser's."""
+    """Read the state. `url` must be the URL of a superuser."""
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute(_STATE).fetchone()
     assert row is not None

@@ -7,7 +7,7 @@ Row = Mapping[str, str | int | float | None]
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table with the names of the first row at the head; None is a dash."""
+    """Return a markdown table. The keys of the first row are the column names; None becomes a dash."""
     names = list(rows[0]) if rows else []
     lines = [names, ["---"] * len(names), *([_cell(row[name]) for name in names] for row in rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

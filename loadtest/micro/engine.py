@@ -1,8 +1,8 @@
 """Nanoseconds per decision of the policy engine: `python -m loadtest.micro.engine`.
 
-The policy has 20 rules with two or three comparisons, as is typical of a site. The request matches the first rule,
-the last rule, or none. The result is the best of several rounds, because other work on the machine only slows down a
-round.
+The policy has 20 rules with two or three comparisons each, which is typical of a site. The request matches the first
+rule, the last rule, or none. The result is the best of several rounds, because other work on the machine only slows
+down a round.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Speed of feeds. Usage: python -m loadtest.micro.feeds [events].
 
-The benchmark writes decisions of one tenant to a private PostgreSQL cluster, and delivers them as the worker does, by
-syslog and by a webhook. The receivers are separate processes on loopback. Prints events per second, and the CPU time
-of the worker and of PostgreSQL per event.
+The benchmark writes decisions of one tenant to a private PostgreSQL cluster, and delivers the decisions as the worker
+does, by syslog and by a webhook. The receivers are separate processes on loopback. Prints events per second, and the
+CPU time of the worker and of PostgreSQL per event.
 """
 
 import asyncio
@@ -40,7 +40,10 @@ _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 def run_receiver(told: Connection, pair: Pair, kind: str) -> None:
-    """Send the port of the receiver, then the number of octets of each connection when it ends."""
+    """Receive connections in a process.
+
+    Sends the port to the parent, then the number of octets of each connection at its end.
+    """
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         context = server_context(Path(folder), pair)
         told.send(listener.getsockname()[1])

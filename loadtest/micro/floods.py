@@ -1,4 +1,6 @@
-"""Effect of a flood at one tenant on another, and the cost of repeated responses: `python -m loadtest.micro.floods`.
+"""Effect of a flood at one tenant on another tenant, and the memory that radiusd needs to store responses.
+
+Usage: `python -m loadtest.micro.floods`.
 
 Uses a cell without PostgreSQL and agent. First, another process floods one tenant with Access-Requests of unknown MAC
 addresses, at up to --rate. Devices of a second tenant authenticate at 200/s. The measurement repeats with the default
@@ -34,7 +36,7 @@ _SETTLE_SECONDS = 1.0
 
 
 def _flood(target: Target, rate: int, seconds: float) -> None:
-    """Send requests without reading responses. The kernel drops responses when the buffer is full."""
+    """Send requests without reading responses. The kernel drops responses when the socket's buffer is full."""
     macs = [f"02{number:010x}" for number in range(_PREPARED)]
     packets = [
         make_access_request(
@@ -96,7 +98,10 @@ def _show_flood(limit: int | None, rate: int, seconds: float) -> None:
 
 
 def _show_kept_answers() -> None:
-    """Print the memory of stored responses. The requests use so many ports that each has a distinct identifier."""
+    """Print the memory that radiusd needs for stored responses.
+
+    New source ports ensure that radiusd treats no request as a repetition.
+    """
     with _cell(0) as (cell, system):
         source = mab_source(system.devices)
         before = resident_bytes(cell.pid)
@@ -110,8 +115,8 @@ def _show_kept_answers() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rate", type=int, default=40_000, help="packets a second of the flood (default 40,000)")
-    parser.add_argument("--seconds", type=float, default=5, help="length of each part (default 5)")
+    parser.add_argument("--rate", type=int, default=40_000, help="packets per second of the flood (default 40,000)")
+    parser.add_argument("--seconds", type=float, default=5, help="length of each part in seconds (default 5)")
     arguments = parser.parse_args()
     for limit in (None, 4_000, 0):
         _show_flood(limit, arguments.rate, arguments.seconds)

@@ -3,8 +3,8 @@
     python -m loadtest.micro.journal_shipping [records [live sessions [listened tenants [fed tenants]]]]
 
 Writes a journal of each stream, copies it to a private cluster, and prints records per second and CPU times. There
-are ten tenants. `listened tenants` have a listener for live events; without this number, or with -, there are no live
-events. `fed tenants` have a feed of sessions.
+are ten tenants. `listened tenants` is the number of tenants with a listener for live events. Without this number, or
+with -, there are no live events. `fed tenants` is the number of tenants with a feed of sessions.
 """
 
 import os
@@ -119,7 +119,7 @@ def ship(stream: Stream, database: Database, cell_id: CellId, journal: Path) -> 
 
 
 def find_backend(database: Database, application: str) -> int:
-    """Return the PostgreSQL process of the newest connection whose application name has this prefix."""
+    """Return the PostgreSQL process of the newest connection whose application name begins with `application`."""
     with psycopg.connect(database.superuser_url) as connection:
         row = connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE starts_with(application_name, %s) "

@@ -3,7 +3,7 @@
 Usage: python -m loadtest.micro.live_events [seconds of each part].
 
 Uses a private installation. Devices authenticate occasionally, then 1,000 per second, while another process listens.
-Then measures the cost of Redis to transmit entries by a stream, and by publish and subscribe.
+Then measures what it costs Redis to transmit entries by a stream, and by publish and subscribe.
 """
 
 import multiprocessing
@@ -46,9 +46,10 @@ _EVENT_BYTES = 900
 
 
 def listen_for_events(url: str, tenant_id: TenantId, line: Connection) -> None:
-    """Listen for events. Sends True when an agent has reported.
+    """Listen for live events in a process.
 
-    Then answers each message with latencies in microseconds and the number of omitted events.
+    Sends True to the parent when an agent sends events. Then responds to each message of the parent: with the latencies
+    of new events in microseconds, and the number of omitted events.
     """
     latencies: list[int] = []
     left_out = 0
@@ -118,7 +119,7 @@ def _load(made: ProvisionedTenant, pace: int, seconds: float, agent: ProcessTree
 
 
 def compare_transports() -> None:
-    """Measure entries of one event and of many events, without a reader and with one reader."""
+    """Measure Redis entries with one event and with many events, without a reader and with a stuck reader."""
     server = RedisServer()
     server.start()
     try:

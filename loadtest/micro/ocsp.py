@@ -1,7 +1,7 @@
 """OCSP responses per second of one core. Usage: python -m loadtest.micro.ocsp [seconds of each run].
 
-The public application runs in one uvicorn process on one core, with TCP keep-alive. The generator uses the other
-cores. It checks status and length of every response, and parses a sample.
+The public application runs in one uvicorn process on one core, with TCP keep-alive. The load generator uses the other
+cores. The generator checks status and length of every response, and parses a sample.
 """
 
 import asyncio
@@ -146,7 +146,7 @@ def measure(name: str, server: subprocess.Popen[bytes], port: int, ask: RequestF
 def measure_revocations(database: Database, tenant: Certified, port: int, questions: OcspRequests) -> None:
     """Measure the time from the commit of a revocation to the first response that reports the revocation.
 
-    The responder had cached the response.
+    The responder has cached a response for the certificate before the revocation.
     """
     engine = make_engine(database.app_url)
     took = []

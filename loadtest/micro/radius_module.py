@@ -1,8 +1,8 @@
-"""Cost of the module for a MAC authentication, without radiusd: `python -m loadtest.micro.radius_module`.
+"""Cost of Admit's Python module for a MAC authentication, without radiusd: `python -m loadtest.micro.radius_module`.
 
-Prints microseconds of CPU per decision over a replica of 50,000 endpoints and a policy of 20 rules, journal included.
-With --pool, each device also gets an address. The first 4,096 devices get a new address; all later devices have an
-address already.
+Prints microseconds of CPU per decision, including the journal. The replica has 50,000 endpoints and a policy of 20
+rules. With --pool, each device also gets an address. The first 4,096 devices get a new address; all later devices have
+an address already.
 """
 
 import argparse
@@ -42,7 +42,7 @@ _POOL = "00000000-0000-0000-0000-000000000004"
 
 
 def policy_document(rules: int) -> dict[str, object]:
-    """Return a policy whose rules all compare the device. The last rule matches printers."""
+    """Return a policy in which all rules compare attributes of the device. The last rule matches printers."""
     tried: list[dict[str, object]] = [
         {
             "id": f"r{number}",

@@ -1,6 +1,6 @@
 """Replacement of the Python module `radiusd`, with the constants that radius.module imports.
 
-So benchmarks can call functions of radius.module directly.
+With this replacement, benchmarks can call functions of radius.module directly.
 """
 
 import sys
@@ -14,7 +14,7 @@ CODES = {"REJECT": 0, "FAIL": 1, "OK": 2, "HANDLED": 3, "NOOP": 7, "UPDATED": 8}
 def install(log: Callable[[str], object]) -> None:
     """Install the replacement. Call the function before the import of radius.module.
 
-    `log` gets each line for radiusd's log.
+    The function `log` is called with each line for radiusd's log.
     """
     module = types.ModuleType("radiusd")
     for name, code in CODES.items():

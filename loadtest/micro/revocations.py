@@ -2,7 +2,8 @@
 
 Uses a private installation. In each round, a device authenticates and resumes its TLS session. Then a service of Admit
 revokes the device's certificate. The device resumes the session again and again until Admit rejects the device. The
-time is from the call of the service to the Access-Reject. radiusd's delay of rejects (default 1 s) is off.
+measured time begins with the call of the service and ends with the Access-Reject. In this benchmark, radiusd does not
+delay rejects (default: 1 s).
 """
 
 import argparse
@@ -40,9 +41,9 @@ class _Device:
         self._supplicant = Supplicant(context, files.identity, attributes)
 
     def is_refused(self, *, resume: bool = True) -> bool:
-        """Whether a resumed authentication is rejected. Keeps the TLS session.
+        """Whether Admit rejects the device. The device stores the TLS session for the next attempt.
 
-        Raises BenchError after a full handshake.
+        With `resume`, raises BenchError if the handshake was full instead of resumed.
         """
         conversation = EapTls(self._target, self._supplicant, resume=resume, keep_session=True)
         run = self._client.run(_once(conversation), count=1, window=1)
@@ -62,7 +63,7 @@ def _once(conversation: EapTls) -> Source:
 
 
 def measure(rounds: int) -> dict[str, list[float]]:
-    """Return the sorted seconds of the rounds, by TLS version."""
+    """Return the times of the rounds in seconds, sorted, for each TLS version."""
     with ExitStack() as stack:
         private = stack.enter_context(PrivateInstallation(REJECT_DELAY_SECONDS="0"))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))

@@ -158,7 +158,7 @@ def slow_backends() -> Iterator[tuple[int, int]]:
 def running_radiusd(threads: int) -> Iterator[dict[str, int]]:
     """Run radiusd.
 
-    Yields the ports of its two virtual servers, by the way in which each virtual server queries the backend.
+    Yields the port of each virtual server by the method that it uses for the backend: `rlm_rest` or `proxying`.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-slow-")))
@@ -186,7 +186,7 @@ def running_radiusd(threads: int) -> Iterator[dict[str, int]]:
 
 
 def ask(port: int, name: str, *, seconds: float) -> bool:
-    """Whether a response arrives in time."""
+    """Send a request. Return whether a response arrives within `seconds`."""
     with _asking(port, name) as sock:
         sock.settimeout(seconds)
         try:

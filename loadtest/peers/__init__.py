@@ -1,5 +1,5 @@
 """Peers of Admit: FreeRADIUS from the distribution, without and with PostgreSQL.
 
-The configurations are small files and links into the distribution's tree, rendered into a temporary folder. The peers
-do not change the system's FreeRADIUS or PostgreSQL.
+The configuration of a peer is in a temporary folder: small files, and links to files of the distribution. The peers do
+not change the system's FreeRADIUS or PostgreSQL.
 """

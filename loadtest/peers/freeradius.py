@@ -1,4 +1,4 @@
-"""FreeRADIUS of the distribution in a private folder: links to its configuration, files of the bench, free ports."""
+"""FreeRADIUS of the distribution with a private configuration folder and free ports."""
 
 import os
 import re
@@ -53,9 +53,10 @@ class FreeRadius:
     def __init__(
         self, folder: Path, overlay: str, *, authorize: Iterable[str] = (), values: Mapping[str, str] | None = None
     ) -> None:
-        """`folder` must be private to this account. `authorize` are lines of the `files` module.
+        """`folder` must be private to this account.
 
-        `values` replace the @names@ in the configuration files.
+        `authorize` contains lines for the `files` module. `values` has the values of the placeholders @name@ in the
+        configuration files.
         """
         self._folder = folder
         # The configuration rlm_sql is `stock` with the sql module.
@@ -124,7 +125,7 @@ class FreeRadius:
         self._render_files(raddb / "mods-config/files")
 
     def _site(self, text: str) -> str:
-        """Return the site of the distribution with the bench's ports.
+        """Return the distribution's virtual server (site) with the ports of the bench.
 
         With the options -i and -p, radiusd 3.2.7 does not respond to accounting, because the listener has no virtual
         server.
@@ -152,7 +153,7 @@ class FreeRadius:
 
 
 def authorize_lines(known: Iterable[tuple[str, str]], clients: Iterable[tuple[str, str]]) -> Iterable[str]:
-    """Return lines of the `files` module: MAC addresses and EAP-TLS identities with their VLANs (RFC 3580 3.31)."""
+    """Return lines for FreeRADIUS' `files` module: MAC addresses and EAP-TLS identities with VLANs (RFC 3580 3.31)."""
     reply = '\tTunnel-Type = VLAN, Tunnel-Medium-Type = IEEE-802, Tunnel-Private-Group-Id = "{}"\n'
     for mac, vlan in known:
         yield f'{mac} Cleartext-Password := "{mac}"\n' + reply.format(vlan)

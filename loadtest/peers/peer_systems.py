@@ -28,7 +28,7 @@ _CLIENT_VLAN = "30"
 
 @contextmanager
 def running_peers(names: Sequence[str], known: Sequence[tuple[str, str]]) -> Iterator[dict[str, SystemUnderTest]]:
-    """Run the named peers. Each peer knows the MAC addresses and VLANs of `known`."""
+    """Run the named peers. Each peer accepts the MAC addresses in `known`, with their VLANs."""
     with ExitStack() as stack:
         # Session files are on a tmpfs for all systems.
         shared_memory = Path("/dev/shm")  # noqa: S108 -- mkdtemp's name is ours alone

@@ -26,7 +26,7 @@ def _binaries() -> Path:
 
 
 class Postgres:
-    """Runs during a `with`. All accounts of this machine can connect by the unix socket in `socket`."""
+    """Runs PostgreSQL during a `with`. All accounts of this machine can connect by the unix socket in `socket`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -77,7 +77,7 @@ class Postgres:
         return True
 
     def load(self, known: Sequence[tuple[str, str]]) -> None:
-        """Create the database `radius` with a password and a VLAN for each (MAC address, VLAN)."""
+        """Create the database `radius`. Each (MAC address, VLAN) gets a password and a VLAN."""
         with self.connect("postgres") as connection:
             connection.execute("CREATE DATABASE radius")
         with self.connect() as connection:

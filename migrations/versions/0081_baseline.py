@@ -1,7 +1,8 @@
 """The baseline: the whole schema, from the current files in `migrations/sql`.
 
-The files have the changes of later revisions too. So `migrations/env.py` stamps a new database with the last revision.
-The id is that of the last revision before the baseline, because such a database has the same schema.
+The files have the changes of later revisions too. Therefore `migrations/env.py` marks a new database with the last
+revision. The baseline has the id of the last revision that it replaces, because a database at that revision has the
+same schema.
 """
 
 from alembic import op

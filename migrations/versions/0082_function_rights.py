@@ -1,4 +1,4 @@
-"""Only roles with a grant execute functions. Before, nine functions were open to all roles."""
+"""Only roles with a grant can execute functions. Before this revision, all roles could execute nine functions."""
 
 from migrations.sql_files import list_nouns
 
@@ -8,7 +8,7 @@ replaced = {"functions": list_nouns("functions")}
 
 
 def upgrade() -> None:
-    """The files suffice."""
+    """Execute no statement here: the replacement of the functions (`replaced`) also sets their grants."""
 
 
 def downgrade() -> None:

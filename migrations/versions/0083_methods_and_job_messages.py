@@ -1,4 +1,4 @@
-"""MS-CHAPv1 is no method any more, and each job has a Celery message of its own."""
+"""Remove the authentication method MS-CHAPv1, and give each job its own Celery message."""
 
 from alembic import op
 

@@ -6,7 +6,7 @@ replaced = {"functions": ["coa_request", "feed", "job", "pool", "secret_rotation
 
 
 def upgrade() -> None:
-    """Replace the functions of the named files."""
+    """Replace the functions of the files that `replaced` names."""
 
 
 def downgrade() -> None:

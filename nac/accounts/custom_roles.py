@@ -74,8 +74,10 @@ def update_role(
     name: str | None = None,
     permissions: Iterable[str] | None = None,
 ) -> CustomRole:
-    """Change a role. The members with this role get the new permissions immediately. None keeps the name or the
-    permissions.
+    """Change a role.
+
+    The members with this role get the new permissions immediately. A `name` of None keeps the name, and `permissions`
+    of None keeps the permissions.
 
     Raises LastManager.
     """
@@ -101,7 +103,7 @@ def update_role(
 
 
 def delete_role(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, slug: str) -> None:
-    """Delete a role. Raises InUse if a member has the role or the single sign-on assigns it."""
+    """Delete a role. Raises InUse if a member has the role, or if the single sign-on assigns the role."""
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
     require_may_grant(held, parse_permissions(role.permissions))
     if sign_ons.gives_role(session, owner, slug):
@@ -111,7 +113,7 @@ def delete_role(session: Session, *, actor: str, held: Collection[Permission], o
             remedy="Remove the role from `joins` of the single sign-on first.",
         )
     if repository.has_role_members(session, role):
-        raise InUse(f"Members have the role {slug!r}.", remedy="Assign another role to these members first.")
+        raise InUse(f"Some members have the role {slug!r}.", remedy="Assign another role to these members first.")
     session.delete(role)
     session.flush()
     audit.append(session, actor=actor, action="role.remove", target=slug, before=_audit_values(role), **owner.columns())
@@ -133,7 +135,7 @@ def list_page(
 ) -> Sequence[AssignableRole]:
     """List roles that can be assigned. `text` is a part of slug or name.
 
-    `own` true lists only custom roles, false only built-in roles, None lists all.
+    `own` selects custom roles (true), built-in roles (false) or all roles (None).
     """
     theirs = [_from_custom_role(row) for row in repository.list_custom_roles(session, owner)]
     wanted = text.casefold()
@@ -169,7 +171,7 @@ def _require_permissions(owner: Owner, held: Collection[Permission], names: Iter
     above = sorted(wanted - permissions_at(owner.level))
     if above:
         raise InvalidInput(
-            f"Permissions of a higher level: {', '.join(above)}.",
+            f"A role at this level cannot have these permissions: {', '.join(above)}.",
             place="permissions",
             remedy="Remove these permissions.",
         )

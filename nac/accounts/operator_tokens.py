@@ -62,7 +62,10 @@ class OperatorToken:
 
 
 def read_key(file: Path) -> bytes:
-    """Key for `OperatorToken`. Raises OSError if the file is not readable, ValueError if it has no valid key."""
+    """Read the key that signs operator tokens.
+
+    Raises OSError if the file is not readable, and ValueError if the file has no valid key.
+    """
     key = bytes.fromhex(file.read_text("ascii"))
     if len(key) != _KEY_OCTETS:
         raise ValueError(f"{file} is not an operator key")

@@ -42,8 +42,7 @@ class PlaceNotKnown(TooManyAttempts):
         super().__init__(
             seconds,
             remedy="Use a browser in which you signed in before, or a passkey. Otherwise request a link by mail."
-            " The link"
-            " makes this a known browser.",
+            " After you use the link, Admit knows this browser.",
         )
 
 
@@ -54,7 +53,7 @@ class TooManySignIns(Unavailable):
 
 
 class AnotherIsSignedIn(Conflict):
-    """Another person is signed in in this browser."""
+    """This browser already has a sign-in of another person."""
 
 
 class SecondFactorNeeded(Forbidden):
@@ -66,11 +65,11 @@ class SignOnNeeded(Forbidden):
 
 
 class SignOnNotProven(Conflict):
-    """No manager of members has signed in with the provider's current settings."""
+    """No member who can manage members has signed in with the provider's current settings."""
 
 
 class ConfirmationNeeded(Forbidden):
-    """Confirm that it is you."""
+    """You must confirm your identity first."""
 
 
 class AccountOfAnother(Forbidden):

@@ -1,1 +1,1 @@
-"""Formats that the cell and the domain share: replica, journal, values of a packet, the Class attribute."""
+"""Formats that cells share with the rest of Admit: replica, journal, values of a packet, the Class attribute."""

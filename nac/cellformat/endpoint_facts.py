@@ -1,7 +1,7 @@
-"""Attributes of conditions that describe an approved or unapproved device: vendor, profile, posture.
+"""Policy attributes that describe an approved or unapproved device: vendor, profile, posture.
 
-The module reads only the attributes that a policy uses. The worker uses the functions of this module for groups by
-rule.
+radiusd's module reads only the attributes that a policy uses. The worker uses these functions for endpoint groups whose
+members a rule selects.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,12 +33,12 @@ TIME_DEPENDENT_FACTS = frozenset(("endpoint.first_seen_age",))
 
 
 def is_endpoint_attribute(name: str) -> bool:
-    """Return whether this module provides the engine's attribute `name`."""
+    """Return whether this file provides the policy attribute `name`."""
     return name in _FACT_READERS or name.startswith(POSTURE_PREFIXES)
 
 
 def get_endpoint_value(endpoint: EndpointRecord, name: str, now_seconds: int) -> Values:
-    """Return the values of the engine's attribute `name`; () if unknown or expired."""
+    """Return the values of the policy attribute `name`; () if the value is unknown or expired."""
     find = _FACT_READERS.get(name)
     if find is not None:
         found = find(endpoint, now_seconds)
@@ -51,7 +51,7 @@ def get_endpoint_value(endpoint: EndpointRecord, name: str, now_seconds: int) ->
 
 
 def build_device_facts(endpoint: EndpointRecord, now_seconds: int, *, known: bool) -> dict[str, Values]:
-    """Return all attributes of a device from its record. `known`: the device is approved."""
+    """Return all policy attributes of a device from its record. `known` means that the device is approved."""
     facts = {
         name: found
         for name in (*FACT_NAMES, *endpoint.posture)

@@ -30,7 +30,7 @@ def split_name(name: str) -> tuple[str, str]:
 def strip_realm(name: str, realms: Collection[str]) -> str:
     r"""Return `name` without its realm if the realm is in `realms` (lower case).
 
-    CORP\anna@corp.example loses both realms, so that all spellings of a user have one name.
+    The function removes both realms of CORP\anna@corp.example. Therefore all spellings of a user have the same name.
     """
     if not realms:
         return name
@@ -44,7 +44,8 @@ def strip_realm(name: str, realms: Collection[str]) -> str:
 def name_for_realms(name: str, realms: Collection[str], own_realms: Collection[str] = ()) -> UserName | None:
     """Return the name for an identity source with these `realms`; None if the source does not handle the name.
 
-    A source without realms handles all names. Then the tenant's `own_realms` (lower case) are removed.
+    A source without realms handles all names. For such a source, the function removes the tenant's `own_realms` (lower
+    case).
     """
     if not realms:
         return UserName(name, strip_realm(name, own_realms))
@@ -54,5 +55,5 @@ def name_for_realms(name: str, realms: Collection[str], own_realms: Collection[s
 
 
 def fill_placeholders(template: str, values: Mapping[str, str]) -> str:
-    """Replace {name} and {user} by their values. Placeholders within the values are not replaced."""
+    """Replace {name} and {user} by their values. The function does not replace placeholders within these values."""
     return _PLACEHOLDER.sub(lambda found: values[found[1]], template)

@@ -20,16 +20,16 @@ _METHOD_FAMILIES = {"eap-ttls": ("eap-ttls-pap", "eap-ttls-mschapv2")}
 
 
 class MethodOffer(NamedTuple):
-    """Offered methods and TLS versions of a tenant. None leaves a setting unchanged."""
+    """Authentication methods and TLS versions that a tenant offers. None leaves a setting unchanged."""
 
     methods: tuple[str, ...] | None
     tls_versions: tuple[str, ...] | None
 
 
 def parse_offer(*, methods: str | None, tls_versions: str | None) -> MethodOffer:
-    """Parse lists such as "eap-tls,mab" and "1.2,1.3". "eap-ttls" means both inner methods.
+    """Parse lists such as "eap-tls,mab" and "1.2,1.3". "eap-ttls" stands for EAP-TTLS with both inner methods.
 
-    Raises InvalidInput that names all unknown words.
+    Raises InvalidInput with all unknown words.
     """
     mistakes: list[InvalidInput] = []
     names = (

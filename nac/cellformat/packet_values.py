@@ -1,8 +1,8 @@
-"""Attributes of conditions that depend only on the packet: `radius.<Name>`, and values derived from such attributes.
+"""Policy attributes that depend only on the packet: `radius.<Name>`, and values derived from such attributes.
 
-At each packet, the module reads only the attributes that a policy uses. The agent reads all attributes that rules
-may see, for the decision log. The module and the agent use the functions of this file, so a replay sees the values
-of the decision.
+For each packet, radiusd's module reads only the attributes that a policy uses. For the decision log, the agent reads
+all attributes that rules may see. The module and the agent use the functions of this file. Therefore a replay has the
+same values as the decision.
 """
 
 import re
@@ -43,7 +43,7 @@ _MAX_NAMES = 5_000
 
 
 class Packet(Protocol):
-    """`pairs` in the order of the packet, and values parsed from them ("" if missing)."""
+    """A packet: the attributes (`pairs`) in their order, and values parsed from the attributes ("" if missing)."""
 
     @property
     def pairs(self) -> Pairs: ...
@@ -57,7 +57,7 @@ class Packet(Protocol):
 
 @lru_cache(maxsize=_MAX_NAMES)
 def is_recordable(name: str) -> bool:
-    """Return whether Admit may store the attribute: it comes from the packet and is not a credential."""
+    """Return whether Admit may store the attribute: the attribute is not internal to Admit and not a credential."""
     return not name.startswith("Admit-") and _CREDENTIAL.search(name) is None
 
 
@@ -93,18 +93,20 @@ _DERIVED: Mapping[str, Callable[[Packet], Values]] = {
 
 
 def is_packet_attribute(name: str) -> bool:
-    """Return whether this module provides the engine's attribute `name`."""
+    """Return whether this file provides the policy attribute `name`."""
     return name in _DERIVED or name.startswith(_PREFIX)
 
 
 def packet_attribute_name(name: str) -> str:
-    """Return the packet's attribute for the engine's attribute `name`; "" if `name` is derived."""
+    """Return the RADIUS attribute for the policy attribute `name`; "" if the policy attribute is derived."""
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else ""
 
 
 def packet_value(packet: Packet, name: str) -> Values:
-    """Return the values of the engine's attribute `name`; () if the packet lacks the attribute or rules must not
-    see it."""
+    """Return the values of the policy attribute `name`.
+
+    Returns () if the packet does not have the attribute, or if rules must not see the attribute.
+    """
     derived = _DERIVED.get(name)
     if derived is not None:
         found = derived(packet)
@@ -114,7 +116,7 @@ def packet_value(packet: Packet, name: str) -> Values:
 
 
 def packet_values(packet: Packet) -> dict[str, Values]:
-    """Return all attributes of the packet that rules may see, with derived attributes."""
+    """Return all policy attributes of the packet that rules may see, including derived attributes."""
     values: dict[str, Values] = {}
     for name, value in packet.pairs:
         if is_visible(name):

@@ -1,8 +1,8 @@
 """Tickets that prove to a cell that a request belongs to a self-test. A ticket contains the simulated device.
 
 A ticket is in attributes that the NAS sets: NAS-Identifier marks a ticket, NAS-Port-Id contains the ticket, and
-Connect-Info contains the group. Only Admit has the key that signs the ticket. A ticket is valid for one of the
-reserved MAC addresses, for a minute. So no device or NAS can create a ticket.
+Connect-Info contains the group. A ticket is valid for one minute, and only for one of the reserved MAC addresses. Only
+Admit has the key that signs a ticket. Therefore no device or NAS can create a ticket.
 """
 
 import hmac
@@ -36,7 +36,10 @@ class Ticket(NamedTuple):
 
 
 def encode_ticket(ticket: Ticket, tenant_key: bytes) -> str:
-    """Return the NAS-Port-Id of the ticket. `tenant_key` is the tenant's key in the replica."""
+    """Return the NAS-Port-Id of the ticket.
+
+    `tenant_key` is the `cui_key` of the tenant's slot record in the replica.
+    """
     return f"{_signed_text(ticket)}.{_sign_ticket(ticket, tenant_key)}"
 
 

@@ -1,9 +1,10 @@
-"""The Class attribute of Access-Accepts. Accounting-Requests return the Class attribute (RFC 2865 5.25), so the
-attribute identifies the decision.
+"""The Class attribute of Access-Accepts.
 
-The value of Class is `CLASS_PREFIX` and the time of the decision in epoch microseconds (8 octets, big-endian). With
-tenant and MAC address, the time identifies a row of the decision log. A NAS can also return Class attributes of
-other servers.
+Accounting-Requests return the Class attribute (RFC 2865 5.25), so the attribute identifies the decision.
+
+The value of Class is `CLASS_PREFIX` and the time of the decision in epoch microseconds (8 octets, big-endian). Together
+with the tenant and the MAC address, the time identifies a row of the decision log. A NAS can also return Class
+attributes of other servers.
 """
 
 CLASS_PREFIX = "41"

@@ -47,9 +47,9 @@ def create_tenant_authorities(
 ) -> TenantAuthorities:
     """Create the root, issuing authority and EAP server certificate of a tenant.
 
-    The session needs a scope that sees the tenant. The function commits the session before each signature. If the
-    process dies in between, the worker creates the authorities again (`finish_tenant_authorities`) or issues the
-    missing server certificate (`nac.certificates.server_renewal`).
+    The session needs a database scope that includes the tenant. The function commits the session before each signature.
+    If the process dies before the last signature, the worker creates the authorities again
+    (`finish_tenant_authorities`) or issues the missing server certificate (`nac.certificates.server_renewal`).
 
     `name` is the organisation in the certificates' subjects (default: the tenant's name). `server_names` are the DNS
     names of the server certificate, which devices check (default: `radius.<slug>.admit.example`). Raises
@@ -91,7 +91,8 @@ def finish_tenant_authorities(
 ) -> TenantAuthorities | None:
     """Create a tenant's authorities if the first attempt was interrupted and abandoned (`nac.certificates.intents`).
 
-    Returns None if no authorities are missing. Commits the session before each signature.
+    Returns None if no attempt was abandoned, or if the tenant is being deleted. Commits the session before each
+    signature.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     if tenant.status == "deleting" or not repository.has_abandoned_setup(session, tenant_id):
@@ -121,7 +122,7 @@ def first_server_names(session: Session, tenant: Tenant) -> Sequence[str]:
 
 
 def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[CertificateAuthority]:
-    """List all authorities of the tenant: roots first, then by kind; the newest of each kind first."""
+    """List all authorities of the tenant: roots first, then by kind; the newest authority of each kind first."""
     return repository.list_authorities(session, tenant_id)
 
 

@@ -16,21 +16,21 @@ class Effect(StrEnum):
     value."""
 
     RECORDS = "Changes records on which no decision depends."
-    RULES = "Changes or suspends the rules in force. Devices that are now rejected can be admitted."
+    RULES = "Changes or suspends the rules that decide now. Admit can then admit devices that it now rejects."
     DRAFT = "Writes rules that have no effect until they are published or rolled out."
-    FACTS = "Changes facts that rules use: groups, names, sites, time zones, vendors, posture, pools."
+    FACTS = "Changes data that rules use: groups, names, sites, time zones, vendors, posture, pools."
     CREDENTIALS = "Gives a device or user a valid credential, or unblocks the device or user."
-    TRUST = "Changes the trust of a tenant: authorities, identity sources, methods, limits, shared secrets."
+    TRUST = "Changes what a tenant trusts or limits: authorities, identity sources, methods, limits, shared secrets."
     SECRETS = "Reveals or exports an existing secret, password or private key."
     SESSIONS = "Disconnects sessions, or makes devices authenticate again."
-    AUTHORIZATION = "Changes the VLAN or other attributes of a live session without the rules."
+    AUTHORIZATION = "Changes the VLAN or other attributes of a live session, regardless of the rules."
     REJECTION = "Blocks devices, revokes certificates or suspends a tenant."
     RIGHTS = "Changes permissions of people or tokens, up to the permissions of the caller."
     SIGN_IN = "Changes how members sign in, or ends sign-ins of members."
     DISCLOSURE = "Returns or sends data that other read permissions protect."
     CONNECTION = "Makes Admit connect to an address that the caller chooses."
     ERASURE = "Deletes data or shortens the retention of data."
-    WORK = "Cancels or retries jobs and requests of another caller, with the permissions to start such work."
+    WORK = "Cancels or retries jobs and requests of another caller. Needs the permissions to start such work."
     TENANTS = "Creates a tenant with all its content."
     PLATFORM = "Changes cells, limits of the platform, or the MSP of a tenant."
 
@@ -206,7 +206,7 @@ class Permission(StrEnum):
     AUDIT_READ = _describe("audit.read", "Read the audit log.")
     USAGE_READ = _describe("usage.read", "View usage: totals of accounting.")
     JOB_READ = _describe(
-        "job.read", "View jobs. With the permissions for the data of a job: view its result.", transports=True
+        "job.read", "View jobs. With the permissions for the data of a job: view the job's result.", transports=True
     )
     JOB_MANAGE = _describe("job.manage", "Cancel and retry jobs.", _E.WORK)
     MEMBER_READ = _describe("member.read", "View members and sign-in rules.")
@@ -262,15 +262,16 @@ class Permission(StrEnum):
     )
     TEMPLATE_READ = _describe(
         "template.read",
-        "View templates, their tenants and roll-outs. With the permissions to read the parts: view the drift of a"
-        " tenant.",
+        "View templates, their tenants and roll-outs. With the permissions to read the template's parts:"
+        " view how a tenant differs from its template.",
         level=PermissionLevel.MSP,
         transports=True,
         technicians=True,
     )
     TEMPLATE_MANAGE = _describe(
         "template.manage",
-        "Create and update templates. With the permissions for the parts at each tenant: roll out templates.",
+        "Create and update templates. With the permissions for the template's parts at each tenant: roll out"
+        " templates.",
         _E.DRAFT,
         level=PermissionLevel.MSP,
     )

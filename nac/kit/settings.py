@@ -90,17 +90,19 @@ def _read(reader: EnvironmentReader) -> Settings:
         database_url=reader.url(
             "DATABASE_URL",
             "postgresql",
-            about="URL of PostgreSQL as `admit_app` (API, worker) or `admit_public` (public, enrolment)."
+            about="URL of PostgreSQL for the role `admit_app` (API, worker) or `admit_public` (public, enrolment)."
             " If all processes run on one machine, Admit sets all four database URLs when it starts.",
         ),
         database_owner_url=reader.url(
-            "DATABASE_OWNER_URL", "postgresql", about="URL of PostgreSQL as `admit_owner`, for migrations."
+            "DATABASE_OWNER_URL",
+            "postgresql",
+            about="URL of PostgreSQL for the role `admit_owner`, which runs migrations.",
         ),
         database_cell_url=reader.url(
-            "DATABASE_CELL_URL", "postgresql", about="URL of PostgreSQL as `admit_cell`, for the agent of a cell."
+            "DATABASE_CELL_URL", "postgresql", about="URL of PostgreSQL for the role `admit_cell` of a cell's agent."
         ),
         database_worker_url=reader.url(
-            "DATABASE_WORKER_URL", "postgresql", about="URL of PostgreSQL as `admit_worker`, for the worker."
+            "DATABASE_WORKER_URL", "postgresql", about="URL of PostgreSQL for the role `admit_worker` of the worker."
         ),
         redis_url=reader.url(
             "REDIS_URL",
@@ -145,8 +147,8 @@ def _read(reader: EnvironmentReader) -> Settings:
         cell_dir=reader.folder(
             "CELL_DIR",
             var_dir / "cells" / cell_name,
-            about="Folder for the cell's replica, journal and radiusd configuration. The last part of the default"
-            " is `ADMIT_CELL_NAME`.",
+            about="Folder for the cell's replica, journal and radiusd configuration. In the default,"
+            " `cell-1` stands for `ADMIT_CELL_NAME`.",
         ),
         cell_memory_bytes=reader.number(
             "CELL_MEMORY_BYTES",
@@ -259,8 +261,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             6_000,
             0,
             1_000_000,
-            about="Limit of API requests per minute with one credential, or without a credential from one address."
-            " 0: no limit.",
+            about="Limit of API requests per minute for each credential. Requests without a credential count"
+            " by address. 0: no limit.",
         ),
         # A whole company can share one address. A valid credential still works if other callers exceed this limit.
         api_failures_per_minute=reader.number(
@@ -276,8 +278,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             12_000,
             0,
             1_000_000,
-            about="Limit of API requests per minute from all tokens of one tenant, one MSP or the platform, or from all"
-            " sign-ins of one person. 0: no limit.",
+            about="Limit of API requests per minute for each owner of credentials. The owner of tokens is a tenant, an"
+            " MSP or the platform. The owner of sign-ins is a person. 0: no limit.",
         ),
         connections_per_source=reader.number(
             "CONNECTIONS_PER_SOURCE",
@@ -328,12 +330,12 @@ def _read(reader: EnvironmentReader) -> Settings:
             0,
             1 << 50,
             about="Size limit of the database. If the database reaches 95 % of the limit, Admit enforces the size"
-            " limits of tenants' logs without the notice of a week. 0: no limit.",
+            " limits of tenants' logs immediately, instead of a week after a warning. 0: no limit.",
         ),
         retention_window=reader.window(
             "RETENTION_WINDOW",
             (time(1), time(5)),
-            about="Time of day in which log rows are deleted, in the tenant's time zone.",
+            about="Time of day in which Admit deletes old log rows, in the tenant's time zone.",
         ),
         export_dir=reader.folder("EXPORT_DIR", var_dir / "exports", about="Folder for exported logs."),
         export_kept_days=reader.number(
@@ -351,7 +353,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             20 << 30,
             0,
             1 << 50,
-            about="Size limit of all exports of one tenant, except exports before deletion. 0: no limit.",
+            about="Size limit of all exports of one tenant. 0: no limit. The limit does not stop the exports"
+            " that retention requires before it deletes a log.",
         ),
         mail_server=reader.text(
             "MAIL_HOST",

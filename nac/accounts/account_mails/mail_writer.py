@@ -137,7 +137,10 @@ class AccountMailWriter:
 
 
 def _inviter_name(actor: str | None) -> str:
-    """Name of the inviter for the mail. Tokens share a neutral name, because anyone can choose a token's name."""
+    """Name of the inviter for the mail.
+
+    All tokens appear under one neutral name, because the creator of a token chooses its name.
+    """
     kind, _, name = (actor or "").partition(":")
     return f"{kind}:{name}" if kind == "person" else "A program"
 

@@ -55,7 +55,7 @@ def list_waiting(session: Session, *, most: int) -> Sequence[int]:
 
 
 def lock_mail(session: Session, mail_id: int) -> AccountMail | None:
-    """Lock a queued mail. Returns None if another worker locked or deleted it."""
+    """Lock a queued mail. Returns None if another worker has locked or deleted the mail."""
     query = select(AccountMail).where(AccountMail.id == mail_id).with_for_update(skip_locked=True)
     return session.scalar(query)
 
@@ -76,7 +76,10 @@ def count_links(session: Session, person_id: UUID, actor: str, since: datetime) 
 
 
 def count_new_members(session: Session, owner: Owner, since: datetime, *, most: int) -> int:
-    """Number of added members in the audit log, up to `most`. A member added twice counts twice."""
+    """Number of additions of members since `since`, from the audit log, up to `most`.
+
+    A member added twice counts twice.
+    """
     query = select(AuditEntry.id).where(AuditEntry.action == "member.add", AuditEntry.at > since)
     query = query.where(owner.owns(AuditEntry)).limit(most)
     return session.scalars(select(func.count()).select_from(query.subquery())).one()

@@ -1,6 +1,6 @@
 """Requests for account mails: password links and invitations.
 
-The request does not look up the person. Neither the response nor its duration reveals whether an account exists.
+The API request does not look up the person. Neither the response nor its duration reveals whether an account exists.
 The worker looks up the person later (`nac.accounts.account_mails.mail_writer`).
 """
 

@@ -76,7 +76,7 @@ _AUTHENTICATION_QUERY = (
 
 
 def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[dict[str, Any]] | None] | None:
-    """Token with this public id, and its maker's memberships at the token's owner (None without a maker)."""
+    """Token with this public id, and the memberships of the token's maker (None if no person is the maker)."""
     query = select(ApiToken, _MAKER_MEMBERSHIPS).where(ApiToken.public_id == public_id)
     row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
     return None if row is None else (row[0], row[1])
@@ -85,8 +85,8 @@ def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[d
 def find_for_authentication(session: Session, public_id: str, *, tenant: str) -> Row[*tuple[Any, ...]] | None:
     """Token and requested tenant, as one row.
 
-    `behind` has the maker's memberships. `place_tenant`, `place_msp` and `is_suspended` describe the tenant.
-    Every request runs this query. The query is therefore one statement and creates no entity.
+    `behind` has the maker's memberships. `place_tenant`, `place_msp` and `is_suspended` describe the requested tenant.
+    Every API request runs this query. Therefore the query is one statement and creates no model object.
     """
     return session.connection().execute(_AUTHENTICATION_QUERY, {"public_id": public_id, "tenant": tenant}).one_or_none()
 

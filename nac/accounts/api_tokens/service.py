@@ -54,7 +54,7 @@ class TokenRefused(AdmitError):
     status = 401
 
     def __init__(self, why: RefusalReason) -> None:
-        """Set the reason. `why` is only for the log: callers do not see it."""
+        """Set the reason. Admit logs `why`, but the response does not contain `why`."""
         super().__init__(remedy="Create a new token, or ask an administrator for one.")
         self.why = why
 
@@ -81,13 +81,13 @@ def create_token(
     """Create a token. Use in the database scope of the owner.
 
     `held` are the caller's permissions. `maker` is the person responsible for the token. `parent_id` is the id of
-    the calling token, if a token creates this one. The new token expires when the parent token expires, or earlier.
+    the calling token, if the caller is a token. The new token expires when the parent token expires, or earlier.
     """
     name, wanted = require_name(name), parse_permissions(permissions)
     above = sorted(wanted - permissions_at(owner.level))
     if above:
         raise InvalidInput(
-            f"Permissions of a higher level: {', '.join(above)}.",
+            f"A token at this level cannot have these permissions: {', '.join(above)}.",
             place="permissions",
             remedy="Remove these permissions.",
         )
@@ -97,7 +97,7 @@ def create_token(
         raise InvalidInput(
             f"{expires_at:%Y-%m-%d} is more than {MAX_LIFETIME.days} days away.",
             place="expires_at",
-            remedy=f"Use {now + MAX_LIFETIME:%Y-%m-%d} or earlier.",
+            remedy=f"Choose {now + MAX_LIFETIME:%Y-%m-%d} or an earlier day.",
         )
     require_future(expires_at, place="expires_at")
     if parent_id is not None:
@@ -183,7 +183,10 @@ _TokenRow = ApiToken | Row[*tuple[Any, ...]]
 
 
 def _effective_permissions(row: _TokenRow, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:
-    """Permissions of the token that its maker still has. Names that this version does not know are ignored."""
+    """Permissions of the token that its maker still has.
+
+    Ignores permissions that this version of Admit does not have.
+    """
     given = _known_permissions(tuple(row.permissions))
     if behind is None:
         return given
@@ -204,7 +207,7 @@ def _build_maker(row: _TokenRow) -> TokenMaker | None:
 
 
 def get_valid(session: Session, *, owner: Owner, text: TokenText, now: datetime) -> ApiToken | None:
-    """Token with this text, or None. The token must belong to the owner and be valid."""
+    """Token with this text if the token belongs to the owner and is valid, otherwise None."""
     found = repository.get_by_public_id(session, text.public_id)
     if found is None:
         return None

@@ -131,10 +131,10 @@ def update_member(
     tenants: Iterable[str] | None = None,
     keeps_tenants: bool = False,
 ) -> Member:
-    """Change the role and the tenants of a member; `keeps_tenants` leaves the tenants unchanged.
+    """Change the role and the tenants of a member. `keeps_tenants` leaves the tenants unchanged.
 
-    `held` must also include the member's current permissions. Raises LastManager, MemberNotFound, InvalidInput and
-    PermissionMissing.
+    `held` must include the member's new permissions and the member's current permissions. Raises LastManager,
+    MemberNotFound, InvalidInput and PermissionMissing.
     """
     # Lock first: otherwise another request could change the permissions of a custom role.
     managers = lock_managers(session, owner=owner)
@@ -261,7 +261,7 @@ def _build_member(
 
 
 def require_member(session: Session, *, owner: Owner, membership_id: UUID, lock: bool = False) -> Member:
-    """Member with this id. `lock` locks all members of the owner. Raises MemberNotFound."""
+    """Member with this id. With `lock`, the function locks all members of the owner. Raises MemberNotFound."""
     if lock:
         lock_managers(session, owner=owner)
     row = repository.get(session, owner, membership_id)
@@ -313,16 +313,16 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
 
 @dataclass(frozen=True, slots=True)
 class MemberManagers:
-    """Ids of memberships that can manage members, each with the id of its custom role.
+    """Memberships whose people can manage members: the id of each membership, and the id of its custom role.
 
-    A member who can manage members has accepted the membership and can still sign in. Invited members do not count,
-    because the e-mail address may be wrong.
+    A person counts only after accepting the membership, and only while the person can sign in. Invited people do not
+    count, because the e-mail address may be wrong.
     """
 
     roles: Mapping[UUID, UUID | None]
 
     def require_without(self, membership_ids: Collection[UUID]) -> None:
-        """Raise LastManager if no manager would remain without these memberships."""
+        """Raise LastManager if, without these memberships, no member could manage members."""
         if self.roles and self.roles.keys() <= set(membership_ids):
             raise LastManager(
                 remedy="First assign a role that can manage members to another member, who must then sign in."
@@ -333,7 +333,10 @@ class MemberManagers:
 
 
 def lock_managing_people(session: Session, *, owner: Owner) -> Set[UUID]:
-    """Lock the memberships, and return the ids of people who can manage members and have accepted."""
+    """Lock the owner's memberships.
+
+    Returns the ids of people who can manage members and have accepted the membership.
+    """
     return {row.person_id for row in _lock_managing(session, owner)}
 
 
@@ -348,9 +351,10 @@ def _lock_managing(session: Session, owner: Owner) -> list[Membership]:
 
 
 def lock_managers(session: Session, *, owner: Owner) -> MemberManagers:
-    """Lock all memberships and return the managers.
+    """Lock all memberships of the owner, and return the memberships whose people can manage members.
 
-    The result is empty for a tenant. A tenant needs no manager of its own, because its MSP always has one.
+    The result is empty for a tenant. A tenant needs no member who can manage members, because members of its MSP can
+    manage the tenant's members.
     """
     managing = _lock_managing(session, owner)
     if owner.level is PermissionLevel.TENANT:

@@ -32,10 +32,10 @@ def require_password(text: str, *, email: str = "", place: str = "password") -> 
         raise InvalidInput(
             "The password is too short." if len(text) < MINIMUM_PASSWORD_CHARACTERS else "The password is too long.",
             place=place,
-            remedy=f"Use {MINIMUM_PASSWORD_CHARACTERS} to {_MAXIMUM_PASSWORD_CHARACTERS} characters.",
+            remedy=f"Choose a password of {MINIMUM_PASSWORD_CHARACTERS} to {_MAXIMUM_PASSWORD_CHARACTERS} characters.",
         )
     if text.lower() in (email, email.partition("@")[0]) or len(set(text)) < 4:
-        raise InvalidInput("The password is easy to guess.", place=place, remedy="Use a few random words.")
+        raise InvalidInput("The password is easy to guess.", place=place, remedy="Choose a few random words.")
     return text
 
 
@@ -61,10 +61,10 @@ def find_person_id(session: Session, *, email: str) -> UUID | None:
 
 
 def has_account(session: Session, *, email: str) -> bool:
-    """Whether a person has used the account of this address, or an administrator has disabled it.
+    """Whether a person has used the account of this address, or an administrator has disabled this account.
 
-    An unused invitation does not count: otherwise a stranger could invite an address to prevent its sign-up.
-    Use in PlatformScope.
+    An unused invitation does not count. Otherwise a stranger could invite an address, and so prevent a sign-up with
+    this address. Use in PlatformScope.
     """
     person_id = repository.get_id_by_email(session, require_email(email))
     if person_id is None:
@@ -104,7 +104,7 @@ def list_people(
 
 
 def create_person(session: Session, *, actor: str, email: str, name: str = "") -> Person:
-    """Create a person, or return the existing one. Use in PlatformScope."""
+    """Create a person, or return the existing person with this address. Use in PlatformScope."""
     is_new = repository.get_id_by_email(session, require_email(email)) is None
     person = require_person(session, person_id=get_or_create_person(session, email=email, name=name))
     if is_new:

@@ -43,7 +43,8 @@ def list_places(
 ) -> Sequence[AccessiblePlace]:
     """List MSPs and tenants of a person. `after` is the last key of the previous page. Use in PersonScope.
 
-    `principal` describes the person in scope. After single sign-on, `via` limits the list to the provider's owner.
+    `principal` describes the person in scope. If the person signed in by single sign-on, `via` limits the list to the
+    owner of the provider.
     """
     only = via.owner if via is not None else Owner()
     parameters = {"msp": only.msp_id, "tenant": only.tenant_id, "after": after, "most": limit}

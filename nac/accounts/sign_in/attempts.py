@@ -1,12 +1,12 @@
 """Delays for repeated sign-in attempts, counted by person and by source address.
 
-Failed attempts on one person from an address delay later attempts on this person from this address. After many
-failures, all attempts from this address are delayed. The person can still sign in without delay from another
-address. A known browser of the person has a separate count. Codes after the correct password are counted only by
-person, because the attempt proves knowledge of the password.
+If attempts to sign in as a person fail from an address, Admit delays later attempts for this person from this address.
+After many failures from an address, Admit delays all attempts from this address. The person can still sign in without
+delay from another address. Attempts from a known browser (in which the person signed in before) count separately. Codes
+of a second factor count by person over all addresses, because only someone who knows the password can try a code.
 
-Attempts on one person from very many addresses share a delay. The person then needs a known browser, a passkey, or a
-link by mail. The link makes a browser known.
+If attempts for one person fail from very many addresses, Admit delays all unknown browsers. The person then needs a
+known browser, a passkey, or a link by mail. A browser in which the person uses the link becomes a known browser.
 """
 
 import hashlib
@@ -99,13 +99,15 @@ def confirmation_attempt(*, sign_in_id: UUID) -> CountedAttempt:
 
 
 def address_attempt(*, address: str) -> CountedAttempt:
-    """Attempt with a secret that cannot be guessed. Attempts with such a secret count by address, separately from
-    passwords."""
+    """Attempt with a secret that cannot be guessed.
+
+    Admit counts these attempts by address, separately from passwords.
+    """
     return CountedAttempt({_attempt_key("unguessable", get_source(address).encode()): FREE_PER_ADDRESS})
 
 
 def make_email_tag(email: str) -> bytes:
-    """Digest of an e-mail address as typed. The address need not have an account."""
+    """Digest of an e-mail address that someone typed, regardless of case. The address need not have an account."""
     return hashlib.sha256(b"admit email 1\0" + email.strip().lower().encode(errors="replace")).digest()
 
 

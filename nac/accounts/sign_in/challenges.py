@@ -1,8 +1,9 @@
-"""Challenges: the state between two steps of a sign-in. Admit encrypts the state and the client stores it for
-minutes.
+"""Challenges: the state between two steps of a sign-in.
 
-The server stores nothing for unfinished sign-ins. When a step succeeds, its transaction marks the challenge as used.
-A challenge therefore works only once.
+Admit encrypts the state, and the client stores the encrypted state for minutes.
+
+The server stores nothing for unfinished sign-ins. When a step succeeds, its transaction marks the challenge as used. A
+challenge therefore works only once.
 """
 
 import base64
@@ -88,7 +89,7 @@ class OpenedChallenge(Generic[Kind]):
     def spend(self, session: Session) -> None:
         """Mark the challenge as used. Works in any database scope.
 
-        Raises SignInRefused if the challenge was used before: then roll back the transaction.
+        Raises SignInRefused if the challenge was used before. In this case, roll back the transaction.
         """
         if not session.scalar(select(func.spend_challenge(self.digest, self.expires_at))):
             raise SignInRefused(remedy="Start again.")

@@ -1,10 +1,12 @@
 """Audit log entries for failed sign-ins.
 
-Owners of the person's memberships get the entries. The platform gets the entries if the person has no membership.
+The entries are in the audit logs of the owners (MSP, tenant or platform) of the person's memberships. If the person has
+no membership, or very many, the entries are only in the audit log of the platform.
 
 The first failure creates an entry at once. Later failures share an entry every ten minutes, with the number of
-failures since the last entry. Failures are grouped by person or by single sign-on. All unknown addresses form one
-group. A group has at most seven entries an hour. Runs as database role admit_worker, in PlatformScope.
+failures since the last entry. Failures are grouped by person or by single sign-on. Failures with unknown e-mail
+addresses form one group. A group has at most seven entries an hour. Runs as database role admit_worker, in
+PlatformScope.
 """
 
 from collections import Counter

@@ -61,7 +61,7 @@ def list_history(
 ) -> Sequence[HistoryEntry]:
     """List the person's own sign-ins and failures. Use in PersonScope.
 
-    After single sign-on, the list has only entries of that provider.
+    If the person signed in by single sign-on, the list has only sign-ins by this provider, and no failures.
     """
     mine = SignIn.person_id == signed_in.person_id
     begun = select(
@@ -91,8 +91,8 @@ def list_history(
 def prune(*, engine: Engine | None = None, batch: int = BATCH_ROWS) -> dict[str, int]:
     """Delete old rows in batches. Returns the number of deleted rows by table.
 
-    A run has a limit. The next run deletes the remaining rows.
-    Runs as database role admit_worker, in PlatformScope.
+    One run deletes a limited number of rows. The next run deletes the remaining rows. Runs as database role
+    admit_worker, in PlatformScope.
     """
     now = utc_now()
     over: dict[type, ColumnElement[bool]] = {

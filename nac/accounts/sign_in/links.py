@@ -52,7 +52,7 @@ def create_link(session: Session, *, actor: str, person: Person, ends_earlier: b
 
 
 def require_valid_link(session: Session, *, text: LinkText) -> PasswordLink:
-    """Check a link without using it up. Use in CredentialScope of the link's public id. Raises LinkRefused."""
+    """Check a link. The link stays valid. Use in CredentialScope of the link's public id. Raises LinkRefused."""
     found = repository.get_link(session, text.public_id)
     if found is None or not text.is_of(found.secret_sha256) or not _is_valid(found):
         raise LinkRefused(remedy="Request a new link.")

@@ -96,7 +96,7 @@ def create_passkey(
     credential: dict[str, Any],
     name: str,
 ) -> tuple[Passkey, Factor]:
-    """Add a passkey. Returns the passkey and its factor. Use in PersonScope.
+    """Add a passkey. Returns the passkey and the kind of factor that the passkey proves. Use in PersonScope.
 
     Raises PasskeyRefused, AlreadyExists and Conflict.
     """
@@ -142,7 +142,7 @@ def build_authentication_options(
 ) -> dict[str, Any]:
     """Options for navigator.credentials.get().
 
-    Without `passkeys` the authenticator selects the person, and must verify them with PIN or biometrics.
+    Without `passkeys`, the authenticator selects the account, and must verify the person by PIN or biometrics.
     """
     wanted = UserVerificationRequirement.PREFERRED if passkeys else UserVerificationRequirement.REQUIRED
     options = webauthn.generate_authentication_options(
@@ -169,9 +169,11 @@ def use_passkey(
     alone: bool,
     now: datetime,
 ) -> Factor:
-    """Check the passkey's response and return the factor that it proves. Use in PersonScope. Raises SignInRefused.
+    """Check the passkey's response and return the kind of factor that the response proves.
 
-    `alone`: the passkey is the only factor. The authenticator must then have verified the person.
+    Use in PersonScope. Raises SignInRefused.
+
+    `alone` means that the passkey is the only factor. In this case, the authenticator must have verified the person.
     """
     row = repository.lock_passkey(session, person.id, require_credential_id(credential))
     response = credential.get("response")

@@ -42,7 +42,7 @@ _gate = _ConcurrencyGate(_MAX_PARALLEL, _MAX_WAITING)
 def is_correct_password(password: str, password_hash: str) -> bool:
     """Check a password. `password_hash` is "" if the person is unknown or has no password.
 
-    Do not call this in a transaction, because it is slow. Raises TooManySignIns.
+    Do not call this function in a transaction, because the check is slow. Raises TooManySignIns.
     """
     with _gate.passed():
         found = verify_password(password.encode(errors="replace"), password_hash or _DUMMY_HASH)

@@ -103,7 +103,10 @@ def get_totp(session: Session, person_id: UUID) -> Totp | None:
 
 
 def use_totp_step(session: Session, person_id: UUID, step: int) -> bool:
-    """Mark a time step as used. Returns False if this step or a later one is already used. Concurrent calls wait."""
+    """Mark a time step as used.
+
+    Returns False if this step or a later step is already used. Concurrent calls wait for each other.
+    """
     statement = update(Totp).where(Totp.person_id == person_id, Totp.last_step < step).values(last_step=step)
     result = session.execute(statement, execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)
@@ -165,7 +168,10 @@ def count_recent(session: Session, person_id: UUID, since: datetime) -> int:
 
 
 def list_member_owners(session: Session, person_id: UUID, *, most: int) -> Sequence[Owner]:
-    """Owners of the person's memberships. If there is no owner or more than `most`, returns only the platform."""
+    """Owners of the person's memberships.
+
+    Returns only the platform if the person has no membership or more than `most`.
+    """
     query = select(Membership.msp_id, Membership.tenant_id).where(Membership.person_id == person_id)
     rows = session.execute(query.order_by(Membership.id).limit(most + 1)).all()
     return [Owner(*row) for row in rows] if 0 < len(rows) <= most else [Owner()]
@@ -176,7 +182,10 @@ def get_person_email(session: Session, person_id: UUID) -> str | None:
 
 
 def get_sign_on_issuer(session: Session, sign_on_id: UUID) -> tuple[str, Sequence[Owner]] | None:
-    """Issuer of a single sign-on, and a list with its owner."""
+    """Issuer of a single sign-on, and a list that contains only its owner.
+
+    Returns None if the single sign-on does not exist.
+    """
     query = select(SignOn.settings, SignOn.msp_id, SignOn.tenant_id).where(SignOn.id == sign_on_id)
     row = session.execute(query).one_or_none()
     return None if row is None else (str(row.settings["issuer"]), [Owner(row.msp_id, row.tenant_id)])

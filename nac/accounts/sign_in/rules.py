@@ -23,7 +23,7 @@ from nac.models import Person, SignIn, SignInRule
 def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRule:
     """Rules of the owner, or the default rules.
 
-    `lock` creates the rules if they do not exist, and locks them until the transaction ends.
+    `lock` locks the owner's rules and single sign-on until the transaction ends, even if they do not exist.
     """
     if lock:
         sign_ons.lock_owner(session, owner)
@@ -56,8 +56,8 @@ def update_rule(
 ) -> SignInRule:
     """Change the rules. `by` is the caller's sign-in; None if the caller is a token.
 
-    `local_account` is the address of the member who can sign in without single sign-on. "" removes the local
-    account, None keeps it.
+    `local_account` is the address of the member who can sign in without single sign-on. "" removes the local account.
+    None leaves the local account unchanged.
 
     Raises SecondFactorNeeded if the caller would lose access. Raises SignOnNotProven if all members could lose access.
     """
@@ -89,7 +89,10 @@ def _audit_values(session: Session, row: SignInRule) -> dict[str, Any]:
 
 
 def _require_local_account(session: Session, owner: Owner, email: str) -> UUID:
-    """Id of a member who has signed in and has two factors. Raises InvalidInput if there is no such member."""
+    """Id of a member who has signed in and has two factors.
+
+    Raises InvalidInput if no member with this address fulfils these conditions.
+    """
     found = members.get_by_email(session, owner=owner, email=email.strip().lower())
     if found is None or found.membership.accepted_at is None:
         raise InvalidInput("No member with this address has signed in.", place="local_account")
@@ -100,12 +103,12 @@ def _require_local_account(session: Session, owner: Owner, email: str) -> UUID:
 
 
 def _require_proven(session: Session, owner: Owner) -> None:
-    """Raise SignOnNotProven if no manager of members has signed in with the provider's current settings."""
+    """Raise SignOnNotProven if no member who can manage members has signed in with the provider's current settings."""
     if owner.level is PermissionLevel.PLATFORM:
         raise InvalidInput("The platform has no single sign-on.", place="sign_on_only")
     sign_on = sign_ons.get(session, owner)
     if sign_on is None:
-        raise Conflict("Single sign-on is not set up.", place="sign_on_only", remedy="Set it up first.")
+        raise Conflict("Single sign-on is not set up.", place="sign_on_only", remedy="Set up single sign-on first.")
     managers = members.lock_managing_people(session, owner=owner)
     came = select(SignIn.person_id).where(SignIn.sign_on_id == sign_on.id, SignIn.created_at >= sign_on.updated_at)
     if managers.isdisjoint(session.scalars(came)):

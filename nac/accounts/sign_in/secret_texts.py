@@ -46,6 +46,6 @@ def generate_recovery_code() -> str:
 
 
 def hash_recovery_code(person_id: UUID, code: str) -> bytes:
-    """Digest of a recovery code as typed. Dashes do not matter."""
+    """Digest of a recovery code as the person typed it. Ignores dashes."""
     typed = "".join(code.lower().split()).replace("-", "")
     return hashlib.sha256(b"admit recovery code 1\0" + person_id.bytes + typed.encode()).digest()

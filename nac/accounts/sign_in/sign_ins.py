@@ -43,7 +43,7 @@ _PLATFORM_OWNER = Owner()
 
 @dataclass(frozen=True, slots=True)
 class SignOnOrigin:
-    """The single sign-on of a sign-in, and its owner."""
+    """The single sign-on that created a sign-in, and the owner of this single sign-on."""
 
     sign_on_id: UUID
     owner: Owner
@@ -155,7 +155,7 @@ def end_previous(session: Session, *, person: Person, text: SignInText) -> None:
 
 
 def authenticate(session: Session, *, text: SignInText, now: datetime) -> tuple[SignedInPerson, Principal]:
-    """Check a sign-in, and enter PersonScope of its person. Raises SignInOver.
+    """Check a sign-in, and change the database scope to PersonScope of the person. Raises SignInOver.
 
     Use in CredentialScope of the sign-in's public id.
     """
@@ -218,7 +218,7 @@ def confirm_sign_in(session: Session, *, signed_in: SignedInPerson, factor: Fact
 def add_factor(session: Session, *, signed_in: SignedInPerson, person: Person, factor: Factor) -> None:
     """Add a new factor, which the person has just used, to this sign-in. Use in PersonScope.
 
-    If the person had no second factor before, this ends all their other sign-ins.
+    The call also ends all other sign-ins of the person. If this sign-in already has two factors, the call does nothing.
     """
     if signed_in.has_two_factors:
         return
@@ -229,14 +229,14 @@ def add_factor(session: Session, *, signed_in: SignedInPerson, person: Person, f
 def list_own(session: Session, *, signed_in: SignedInPerson, span: PageSpan) -> Sequence[SignIn]:
     """List the person's own valid sign-ins. Use in PersonScope.
 
-    After single sign-on, the list has only sign-ins by that provider.
+    If the person signed in by single sign-on, the list has only sign-ins by this provider.
     """
     via = signed_in.via.sign_on_id if signed_in.via is not None else None
     return repository.list_for_person(session, signed_in.person_id, valid_clause(), sign_on_id=via, span=span)
 
 
 def end_own(session: Session, *, signed_in: SignedInPerson, sign_in_id: UUID) -> None:
-    """End one of the sign-ins in `list_own`. Use in PersonScope. Raises SignInNotFound."""
+    """End one of the sign-ins that `list_own` lists. Use in PersonScope. Raises SignInNotFound."""
     row = session.get(SignIn, sign_in_id)
     is_own = row is not None and row.person_id == signed_in.person_id and _is_valid(row, utc_now())
     if row is None or not is_own or (signed_in.via is not None and row.sign_on_id != signed_in.via.sign_on_id):

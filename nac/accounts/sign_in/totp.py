@@ -41,7 +41,7 @@ def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
 def confirm_totp(session: Session, *, actor: str, person: Person, code: str, unseal: Unseal, now: datetime) -> None:
     row = repository.get_totp(session, person.id)
     if row is None:
-        raise NotFound("No authenticator app is being added.", remedy="Start again.")
+        raise NotFound("You have not started to add an authenticator app.", remedy="Start again.")
     if row.confirmed_at is not None:
         raise TotpIsThere(remedy="Remove the existing authenticator app first.")
     if not _use_matching_step(session, row, code, unseal, now):
@@ -53,7 +53,10 @@ def confirm_totp(session: Session, *, actor: str, person: Person, code: str, uns
 
 
 def use_totp_code(session: Session, *, person_id: UUID, code: str, unseal: Unseal, now: datetime) -> bool:
-    """Use a code up. Returns whether the code is correct and unused. Use in PersonScope."""
+    """Check a code, and mark a correct code as used.
+
+    Returns whether the code was correct and unused. Use in PersonScope.
+    """
     row = repository.get_totp(session, person_id)
     return row is not None and row.confirmed_at is not None and _use_matching_step(session, row, code, unseal, now)
 

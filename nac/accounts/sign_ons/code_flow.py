@@ -206,7 +206,7 @@ class SignOnProvider:
         found = _decode(answer, dict[str, Any], address)
         token, access_token = found.get("id_token"), found.get("access_token")
         if not isinstance(token, str) or not isinstance(access_token, str):
-            raise IdTokenNotValid("The response has no id_token.")
+            raise IdTokenNotValid("The response has no id_token or no access_token.")
         return token, access_token
 
     async def _claims(self, web: HttpClient, metadata: _Metadata, token: str) -> Mapping[str, Any]:
@@ -217,7 +217,7 @@ class SignOnProvider:
             keys = list(parse_public_keys(described.get("keys")))
             key = next((key for key in keys if key.key_id == kid or (kid is None and len(keys) == 1)), None)
             if key is None:
-                raise IdTokenNotValid("The id_token is signed with an unpublished key.")
+                raise IdTokenNotValid("The provider did not publish the key that signed the id_token.")
             return read_claims(token, key, client_id=self._settings.client_id, issuer=metadata.issuer)
         except IdTokenRefused as exc:
             raise IdTokenNotValid(f"{str(exc)[:1].upper()}{str(exc)[1:300]}.") from exc
@@ -225,7 +225,10 @@ class SignOnProvider:
     async def _complete(
         self, web: HttpClient, metadata: _Metadata, claims: Mapping[str, Any], access_token: str
     ) -> Mapping[str, Any]:
-        """Claims of the id_token, completed by claims of the userinfo endpoint (OpenID Connect Core 5.3)."""
+        """Claims of the id_token.
+
+        If the e-mail address is missing, adds claims of the userinfo endpoint (OpenID Connect Core 5.3).
+        """
         address = metadata.userinfo_endpoint
         if "email" in claims or not is_https_address(address) or not access_token.isascii():
             return claims
@@ -261,7 +264,7 @@ def _compute_code_challenge(verifier: str) -> str:
 
 
 def _add_to_query(endpoint: str, parameters: Mapping[str, str]) -> str:
-    """URL of the endpoint with these parameters added. Parameters that the URL already has stay (RFC 6749 3.1)."""
+    """Add these parameters to the URL of the endpoint. The URL keeps its existing parameters (RFC 6749 3.1)."""
     parts = urlsplit(endpoint)
     query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *parameters.items()])
     return parts._replace(query=query).geturl()

@@ -1,8 +1,8 @@
 """Limits for concurrent requests to identity providers. Each request occupies a thread of the API.
 
-A tenant can configure a provider that never responds. Therefore Admit reserves requests for providers that
-responded recently. Each owner may have only one request to providers that did not respond recently, with a pause
-after repeated failures.
+A tenant can configure a provider that never responds. Therefore Admit reserves a part of the permitted requests for
+providers that responded recently. To providers that did not respond recently, an owner may send only one request at a
+time. After repeated failures, the owner must wait before the next request.
 """
 
 import threading
@@ -48,7 +48,9 @@ class ProviderLimits:
 
     @contextmanager
     def one(self, *, owner: str, host: str) -> Iterator[None]:
-        """Count a request while it runs. Unavailable counts as a failure of the provider; other errors do not.
+        """Count a request while it runs.
+
+        An `Unavailable` error counts as a failure of the provider. Other errors do not count.
 
         Raises TooManySignIns if a limit is reached.
         """

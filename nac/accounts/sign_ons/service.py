@@ -52,7 +52,7 @@ def parse_settings(row: SignOn) -> SignOnSettings:
 
 
 def compute_settings_tag(row: SignOn) -> bytes:
-    """Digest that changes with the settings."""
+    """Digest of the settings and the client secret. A change of either changes the digest."""
     settings = msgspec.json.encode(row.settings, order="deterministic")
     return hashlib.sha256(settings + row.secret_sealed).digest()
 
@@ -72,7 +72,7 @@ def find_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> SignO
 def require_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> SignOn:
     row = find_sign_on(session, owner=owner, lock=lock)
     if row is None:
-        raise SignOnNotFound(remedy="Set it up first.")
+        raise SignOnNotFound(remedy="Set up single sign-on first.")
     return row
 
 
@@ -96,8 +96,8 @@ def set_up_sign_on(
 ) -> SignOn:
     """Set up the single sign-on. `secret` is the client secret; None keeps the current secret.
 
-    The provider could sign in as any member. The caller therefore needs all permissions of this level.
-    Raises PermissionMissing, InvalidInput and Conflict.
+    The provider could sign in as any member. The caller therefore needs all permissions of the owner's level. Raises
+    PermissionMissing, InvalidInput and Conflict.
     """
     require_may_grant(held, permissions_at(owner.level))
     settings = read_settings(document)
@@ -142,7 +142,7 @@ def delete_sign_on(session: Session, *, actor: str, owner: Owner) -> None:
 
 
 def _require_not_only_way(session: Session, owner: Owner) -> None:
-    """Raise Conflict if single sign-on is the only way to sign in for members."""
+    """Raise Conflict if members can sign in only by single sign-on."""
     if repository.is_sign_on_only(session, owner):
         raise Conflict(
             "Members can sign in only with this single sign-on.",

@@ -19,7 +19,10 @@ SUBJECT_BOUND_SETTINGS = ("issuer", "client_id")
 
 
 class JoinRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rule that adds people of the provider as members. Domain and group must match; "" matches all."""
+    """Rule that adds people of the provider as members.
+
+    A person joins if the domain and the group match; "" matches every domain or group.
+    """
 
     role: str
     domain: str = ""
@@ -85,11 +88,11 @@ def _check_authorities(settings: SignOnSettings) -> None:
 
 def _check_joins(settings: SignOnSettings) -> None:
     if len(settings.joins) > MAX_JOINS:
-        raise InvalidInput(f"The limit is {MAX_JOINS} joins.", place="joins")
+        raise InvalidInput(f"A single sign-on can have at most {MAX_JOINS} join rules.", place="joins")
     for number, join in enumerate(settings.joins):
         if not join.domain and not join.group:
             raise InvalidInput(
-                "This join would make all people of the provider members.",
+                "This join rule would make everyone at the provider a member.",
                 place=f"joins.{number}",
                 remedy="Set a domain, a group, or a domain and a group.",
             )

@@ -12,7 +12,7 @@ from nac.cellformat.journal.segment import FRAME, HEADER, MAX_RECORD_BYTES, list
 
 @dataclass(frozen=True, slots=True)
 class SegmentPosition:
-    """Start of the next record. The segment "" means before the first segment."""
+    """Position of the next record to read. The segment "" stands for the position before the first segment."""
 
     segment: str = ""
     offset: int = 0
@@ -61,7 +61,10 @@ class JournalReader:
     def read_batch(
         self, position: SegmentPosition, *, max_records: int = 5_000, max_bytes: int = 4 << 20
     ) -> RecordBatch:
-        """Return a batch within the limits, but at least one record if any exists. It can span several segments."""
+        """Return the next records within the limits, but at least one record if a record exists.
+
+        A batch can contain records of several segments.
+        """
         batch = RecordBatch(position=position)
         budget = max_bytes
         while self._open_next_segment(batch):
@@ -85,7 +88,10 @@ class JournalReader:
         return batch
 
     def delete_before(self, position: SegmentPosition) -> None:
-        """Delete segments before `position`. The newest segment stays, because names of segments must increase."""
+        """Delete segments before `position`.
+
+        The newest segment stays, because the names of later segments must be greater.
+        """
         for segment in list_segments(self._directory)[:-1]:
             if segment < position.segment:
                 segment_path(self._directory, segment).unlink(missing_ok=True)
@@ -107,8 +113,10 @@ class JournalReader:
         self._fd, self._open_segment = -1, ""
 
     def _open_next_segment(self, batch: RecordBatch) -> bool:
-        """Open the segment of the batch's position, or the first segment after it. Return False if no segment is
-        left."""
+        """Open the segment of the batch's position.
+
+        If this segment does not exist, open the next segment. Return False if no segment is left.
+        """
         position = batch.position
         if position.segment and position.segment == self._open_segment:
             return True
@@ -126,7 +134,7 @@ class JournalReader:
         return any(name > segment for name in list_segments(self._directory))
 
     def _has_writer(self) -> bool:
-        """Return whether the open segment has a live writer."""
+        """Return whether the process that writes the open segment is alive."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -172,7 +180,7 @@ def read_tail(directory: Path, *, max_bytes: int) -> list[bytes]:
 
 
 def _last_payloads(content: bytes, start: int) -> list[bytes]:
-    """Return payloads from the offset `start` on.
+    """Return the payloads of the records that begin at the offset `start` or later.
 
     The function reads all earlier frames, because each record begins where the previous record ends.
     """

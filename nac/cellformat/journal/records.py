@@ -1,7 +1,7 @@
 """Records that radiusd's module writes to the journal and the agent ships to PostgreSQL.
 
-New fields must be at the end and have a default, because an agent must read records of an older module. Times are epoch
-microseconds.
+New fields must be at the end and have a default, because a newer agent must read records of an older module. Times are
+epoch microseconds.
 """
 
 import msgspec
@@ -14,7 +14,7 @@ class JournalRecord(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
-    """An Access-Request and its response. For EAP, this is the last request of the conversation."""
+    """An Access-Request and its response. For EAP, the record has the last request of the conversation."""
 
     at: int
     slot: int

@@ -3,8 +3,8 @@
 A segment is a file `<20-digit start time in ns>.journal`: a header, then records. A record has the length and the
 CRC-32 of its payload (u32 little-endian each), then the payload. The payload is msgpack.
 
-Each writer starts a new segment and locks it while the writer lives. So a segment is final if the segment is not
-locked and a newer segment exists. Invalid data at the end of the final segment is an incomplete write.
+Each writer starts a new segment and locks it while the writer lives. Therefore a segment is final if the segment is not
+locked and a newer segment exists. Invalid data at the end of a final segment is an incomplete write.
 """
 
 import errno
@@ -65,9 +65,12 @@ def journal_bytes(directory: Path) -> int:
 
 
 class JournalWriter:
-    """Appends records of one stream. Use one writer per directory and process, and not from several threads.
+    """Appends records of one stream.
 
-    Creating a writer on a full disk raises no error: radiusd must start and authenticate without room for its journal.
+    Use one writer for each directory and process. Do not use a writer from several threads.
+
+    The constructor raises no error if the disk is full, because radiusd must start and authenticate even without room
+    for its journal.
     """
 
     def __init__(
@@ -96,7 +99,7 @@ class JournalWriter:
             self._start_segment()
 
     def append(self, record: JournalRecord) -> None:
-        """Append a record. Raises JournalFull (no room) or JournalError (disk failure) if it is not stored."""
+        """Append a record. If the record is not stored, raises JournalFull (no room) or JournalError (disk failure)."""
         payload = self._encode(record)
         frame = FRAME.pack(len(payload), crc32(payload)) + payload
         size = len(frame)
@@ -151,7 +154,10 @@ class JournalWriter:
                 return path, os.open(path, flags, 0o640)
 
     def _next_path(self) -> Path:
-        """Return an unused path. Names must increase even if the clock steps back, because they define the order."""
+        """Return an unused path.
+
+        Names must increase even if the clock steps back, because the names define the order of segments.
+        """
         existing = list_segments(self._directory)
         start = max(epoch_microseconds() * 1000, int(existing[-1]) + 1 if existing else 0)
         return segment_path(self._directory, f"{start:020d}")
@@ -169,7 +175,7 @@ class JournalWriter:
         self._allowance = max(size, min(room, _MEASURE_EVERY_BYTES))
 
     def _cut_back(self) -> None:
-        """Remove an incomplete record. If that fails, the next record starts a new segment."""
+        """Remove an incomplete record. If the removal fails, the next record starts a new segment."""
         try:
             os.ftruncate(self._fd, self._offset)
         except OSError:
@@ -177,7 +183,7 @@ class JournalWriter:
 
 
 def sync_segments(directory: str | Path, synced: dict[str, int] | None = None) -> int:
-    """Flush appended data to disk; return the number of flushed segments.
+    """Flush appended data to disk. Return the number of flushed segments.
 
     `synced` stores the flushed sizes between calls, so that segments without new data are not flushed again.
     """
@@ -203,7 +209,7 @@ def sync_segments(directory: str | Path, synced: dict[str, int] | None = None) -
 
 
 def _sync(path: Path) -> int:
-    """Flush a file. Return the size of the file before the flush: everything up to that size is safely on disk."""
+    """Flush a file. Return the size of the file before the flush. All data up to this size is then on disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(fd).st_size

@@ -1,4 +1,4 @@
-"""Deletes changes from the change feed after every cell has applied them."""
+"""Deletes changes of the change feed that every cell has applied."""
 
 from sqlalchemy import CursorResult, text
 from sqlalchemy.orm import Session
@@ -20,7 +20,9 @@ _PRUNE = text(
 
 
 def prune_changes(session: Session) -> int:
-    """Delete changes older than a day that all cells have applied; return their number.
+    """Delete changes that are older than a day and that all cells have applied.
+
+    Returns the number of deleted changes. Ignores retired cells, and cells that have been silent for KEEP_DAYS.
 
     Needs the role admit_worker and PlatformScope.
     """

@@ -1,6 +1,7 @@
 """Reads every record of a replica: `python -m nac.cellformat.replica.check <directory>`.
 
-The exit status is 1 if the replica is damaged. A damaged page can kill the process that reads it, so use a new process.
+The exit status is 1 if the replica is damaged. Run the check in a new process, because a damaged page can kill the
+process that reads the page.
 """
 
 import logging
@@ -41,7 +42,10 @@ _log = logging.getLogger(__name__)
 
 
 def check_replica(directory: Path) -> None:
-    """Raise ReplicaDamaged if the current replica cannot be read completely. Do nothing if no replica exists."""
+    """Raise ReplicaDamaged if the current replica cannot be read completely.
+
+    The check does nothing if no replica exists, and raises no error after a timeout.
+    """
     if not files.current_generation(directory):
         return
     try:

@@ -1,4 +1,4 @@
-"""Files of a replica. Opening the files checks their content.
+"""Files of a replica. The functions that open a file check its format and length.
 
 directory/current       name of the current generation
 directory/<generation>/ an LMDB environment (data.mdb, lock.mdb)
@@ -53,8 +53,10 @@ def create_generation(directory: Path) -> str:
 
 
 def publish_generation(directory: Path, generation: str) -> None:
-    """Make `generation` current and delete all other generations. Readers continue with open files until their next
-    check."""
+    """Make `generation` current and delete all other generations.
+
+    A reader continues with its open file until it next checks which generation is current.
+    """
     fresh = directory / f"{CURRENT}.new"
     with fresh.open("w", encoding="ascii") as file:
         file.write(generation)

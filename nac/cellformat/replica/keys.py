@@ -12,9 +12,9 @@ pack_tenant = struct.Struct(">I").pack
 
 
 def by_id(tenant: int, record_id: str) -> bytes:
-    """Return the key for a UUID: of a site, policy, identity source or stock.
+    """Return the key for the UUID of a site, policy, identity source or pool stock.
 
-    The keys of external statuses and leases begin with it.
+    The keys of external statuses and pool leases begin with such a key.
     """
     return pack_tenant(tenant) + bytes.fromhex(record_id.replace("-", ""))
 
@@ -49,7 +49,7 @@ def external_status(tenant: int, authority_id: str, serial_hex: str) -> bytes:
 
 
 def session_count(tenant: int, key: str) -> bytes:
-    """Return the key of a session count; `key` is "m" and a MAC address, or "u" and a name."""
+    """Return the key of a session count; `key` is "m" followed by a MAC address, or "u" followed by a name."""
     return pack_tenant(tenant) + _name(key)
 
 
@@ -63,6 +63,9 @@ def pool_lease(tenant: int, pool_id: str, mac: str) -> bytes:
 
 
 def _name(text: str) -> bytes:
-    """Encode a name. Names that are too long for LMDB get one key that no record has. No stored name is so long."""
+    """Encode a name.
+
+    All names that are too long for LMDB get the same key, which no record has. Stored names are never so long.
+    """
     encoded = text.encode("utf-8", "surrogateescape")
     return encoded if len(encoded) <= MAX_NAME_BYTES else b"\0"

@@ -1,4 +1,4 @@
-"""Converts database rows to replica records; radius/agent/replica/loader.py has the queries."""
+"""Converts database rows to replica records. The queries are in radius/agent/replica/loader.py."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,8 +37,10 @@ _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
 
 
 class SecretsRow(NamedTuple):
-    """A secret and, during a rotation, the next secret. The secret and the next secret are sealed with the master
-    key, in different contexts."""
+    """A shared secret and, during a rotation, the next secret.
+
+    Both secrets are sealed (encrypted) with the master key, in different encryption contexts.
+    """
 
     sealed: bytes | None
     context: str
@@ -48,7 +50,7 @@ class SecretsRow(NamedTuple):
 
 
 def secret_records(row: SecretsRow, reseal: Reseal) -> tuple[SecretRecord, ...]:
-    """Return the secrets, sealed with the cell's key. Raises SecretsError."""
+    """Return the records of the secrets, sealed with the cell's key. Raises SecretsError."""
     if row.sealed is None:
         return ()
     first = SecretRecord(reseal(row.sealed, row.context), row.context)
@@ -94,7 +96,7 @@ def slot_record(
 
 
 def site_record(row: tuple[str, str, str, str | None, bool, str], replies: ReplyDictionary | None) -> SiteRecord:
-    """Return the record. Raises PolicyErrors for an invalid fallback or time zone."""
+    """Return the replica record of a site. Raises PolicyErrors for an invalid fallback or time zone."""
     site_id, name, policy_id, fallback, monitor, time_zone = row
     compile_policy({}, time_zone=time_zone)
     if fallback is not None:
@@ -103,7 +105,10 @@ def site_record(row: tuple[str, str, str, str | None, bool, str], replies: Reply
 
 
 def policy_record(row: tuple[str, str, int, str], replies: ReplyDictionary | None) -> PolicyRecord:
-    """Return the record. Raises PolicyErrors, because an invalid policy must not reach the module."""
+    """Return the replica record of a policy.
+
+    Raises PolicyErrors if the policy is invalid, because an invalid policy must not reach radiusd's module.
+    """
     policy_id, name, version, document = row
     compile_policy(json.loads(document), replies=replies, refuse_unreachable=False)
     return PolicyRecord(policy_id, name, version, document.encode())
@@ -122,7 +127,7 @@ class NasRow(NamedTuple):
 
 
 def nas_record(row: NasRow, secrets: tuple[SecretRecord, ...], rotation: str, reseal: Reseal) -> NasRecord:
-    """Return the record. Raises SecretsError if the MAB password cannot be decrypted."""
+    """Return the replica record of a NAS. Raises SecretsError if the MAB password cannot be decrypted."""
     sealed = row.mab_password_sealed
     return NasRecord(
         row.nas_id,
@@ -159,7 +164,7 @@ class EndpointRow(NamedTuple):
 
 
 def endpoint_record(row: EndpointRow, reseal: Reseal) -> EndpointRecord:
-    """Return the record. Errors of `reseal` are raised."""
+    """Return the replica record of an endpoint. Raises the errors of `reseal`."""
     return EndpointRecord(
         row.endpoint_id,
         row.name,
@@ -179,7 +184,10 @@ def endpoint_record(row: EndpointRow, reseal: Reseal) -> EndpointRecord:
 
 
 def blocked_endpoint_record(endpoint_id: str, name: str) -> EndpointRecord:
-    """Return a blocked record for an unreadable row. Without a record, a policy could admit the device as unknown."""
+    """Return the record of a blocked endpoint, for an endpoint whose database row is unreadable.
+
+    Without a record, a policy could admit the device as an unknown device.
+    """
     return EndpointRecord(endpoint_id, name, "blocked", (), 0, {})
 
 
@@ -195,7 +203,7 @@ def posture_values(stored: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[b
 
 
 def attribute_texts(attributes: Mapping[str, object]) -> dict[str, str]:
-    """Return attributes as text for policies. Values that are not text are written as JSON.
+    """Return the values of an endpoint's attributes as text for policies. Converts values that are not text to JSON.
 
     Raises one of UNREADABLE_ERRORS if `attributes` is not an object.
     """
@@ -240,7 +248,9 @@ class AuthorityRow(NamedTuple):
 
 
 def authority_records(rows: Iterable[AuthorityRow]) -> dict[str, AuthorityRecord]:
-    """Return records by authority name: tenants that trust such an authority, and whether it is their own."""
+    """Return a record for each authority name: the tenants that trust an authority of this name, and whether Admit
+    created the authority for the tenant.
+    """
     trusted: dict[str, dict[int, bool]] = {}
     for row in rows:
         if not row.revoked:
@@ -250,7 +260,10 @@ def authority_records(rows: Iterable[AuthorityRow]) -> dict[str, AuthorityRecord
 
 
 def issuer_records(rows: Iterable[AuthorityRow]) -> dict[tuple[int, str], IssuerRecord]:
-    """Return records by tenant number and authority name. Revocation and expiry include the authorities above."""
+    """Return records by tenant number and authority name.
+
+    An authority counts as revoked or expired if an authority above it is revoked or expired.
+    """
     by_id = {row.authority_id: row for row in rows}
     found: dict[tuple[int, str], list[TrustedAuthority]] = {}
     for row in by_id.values():
@@ -285,7 +298,7 @@ def external_status_record(row: tuple[bool, int]) -> ExternalStatusRecord:
 
 
 def summarise_mistakes(errors: PolicyErrors) -> str:
-    """Return the first three mistakes, for an alarm."""
+    """Return the first three mistakes as the text of an alarm."""
     first = "; ".join(str(mistake) for mistake in errors.mistakes[:3])
     more = len(errors.mistakes) - 3
     return f"{first}; and {more} more" if more > 0 else first

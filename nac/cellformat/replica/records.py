@@ -75,7 +75,7 @@ class SecretRecord(Record, frozen=True, array_like=True):
 
 
 def rotation_context(rotation_id: object) -> str:
-    """Return the context in which the next secret of this rotation is sealed."""
+    """Return the encryption context of the next secret of this rotation."""
     return f"secret-rotation:{rotation_id}"
 
 
@@ -154,7 +154,7 @@ class NasRecord(Record, frozen=True, array_like=True):
 
 
 def mab_password_context(nas_id: object) -> str:
-    """Return the context in which the fixed MAB password is sealed."""
+    """Return the encryption context of the fixed MAB password of a NAS."""
     return f"nas-mab-password:{nas_id}"
 
 
@@ -201,9 +201,9 @@ class UserRecord(Record, frozen=True, array_like=True):
 
 
 def nt_hash_context(user_id: object) -> str:
-    """Return the context in which an NT hash is sealed. This context differs from the context of the password.
+    """Return the encryption context of a user's NT hash.
 
-    So a sealed hash cannot replace a sealed password.
+    The password has another context. Therefore nobody can replace an encrypted password by an encrypted hash.
     """
     return f"user-nt-hash:{user_id}"
 
@@ -219,7 +219,7 @@ class CertificateRecord(Record, frozen=True, array_like=True):
 
 
 class IdentitySourceRecord(Record, frozen=True, array_like=True):
-    """A directory or provider that verifies users. Only enabled sources have records."""
+    """A directory or provider that verifies users. Only enabled identity sources have records."""
 
     source_id: str
     name: str
@@ -253,7 +253,7 @@ class PoolRecord(Record, frozen=True, array_like=True):
 
 
 class PoolStockRecord(Record, frozen=True, array_like=True):
-    """Addresses of a pool that are ready for devices without one."""
+    """Addresses of a pool that the cell can give to devices without an address in this pool."""
 
     # Site in the pool's key in the database `pools`; "" for the whole tenant.
     site_id: str
@@ -294,7 +294,10 @@ class TrustedAuthority(Record, frozen=True, array_like=True):
 
 
 class IssuerRecord(Record, frozen=True, array_like=True):
-    """The authorities with one name. One name has several authorities after a renewal with another key."""
+    """All authorities of a tenant with the same name.
+
+    Several authorities have the same name after a renewal with another key.
+    """
 
     authorities: tuple[TrustedAuthority, ...]
 

@@ -79,7 +79,7 @@ class ReplicaReader:
     def begin(self) -> "ReplicaView":
         """Return a view of the newest commit, for a short `with` block.
 
-        Raises ReplicaMissing if no replica exists, and ReplicaDamaged if it cannot be read.
+        Raises ReplicaMissing if no replica exists, and ReplicaDamaged if the replica cannot be read.
         """
         if time.monotonic() >= self._look_at:
             self._look()
@@ -152,7 +152,7 @@ class _Generation:
 
 
 class ReplicaView:
-    """A read transaction. The methods return a record, or None if it does not exist.
+    """A read transaction. The methods return a record, or None if the record does not exist.
 
     The methods raise msgspec.DecodeError for an invalid record, and lmdb.Error for damage.
     """
@@ -175,8 +175,10 @@ class ReplicaView:
 
     @property
     def version(self) -> tuple[str, int]:
-        """Generation and transaction. Generation and transaction change with every commit, so data is valid while
-        the version is the same."""
+        """Name of the generation, and number of the transaction.
+
+        The version changes with every commit. Therefore data from the replica is current while the version is the same.
+        """
         return self._from.name, self._transaction.id()
 
     def slot(self, number: int) -> SlotRecord | None:
@@ -240,12 +242,18 @@ class ReplicaView:
         return None if value is None else _decode_external_status(value)
 
     def session_count(self, tenant: int, key: str) -> int:
-        """Return the number of live sessions; `key` is "m" and a MAC address, or "u" and a user name in lower case."""
+        """Return the number of live sessions.
+
+        `key` is "m" followed by a MAC address, or "u" followed by a user name in lower case.
+        """
         value = self._get(keys.session_count(tenant, key), db=self._from.session_counts)
         return 0 if value is None else _decode_session_count(value).live
 
     def pool(self, tenant: int, site_id: str, name: str) -> PoolRecord | None:
-        """Return the site's pool with this name, otherwise the tenant's pool with this name."""
+        """Return the site's pool with this name.
+
+        If the site has no such pool, return the tenant's pool with this name.
+        """
         value = self._get(keys.pool(tenant, site_id, name), db=self._from.pools) if site_id else None
         if value is None:
             value = self._get(keys.pool(tenant, "", name), db=self._from.pools)

@@ -40,15 +40,15 @@ _TENANT_DATABASES = (
 
 
 class ReplicaFull(files.ReplicaError):
-    """The disk or the map is full. The batch was not applied."""
+    """The disk or the LMDB map is full. The batch was not applied."""
 
 
 class ReplicaWriter:
     """The only writer of a replica directory. Methods raise ReplicaDamaged if LMDB finds damage.
 
-    `fresh` starts a new generation. Readers continue with the current one until the first batch commits. Raises
-    ReplicaMissing (unknown format) or ReplicaDamaged if the current file cannot be used. In this case, open the
-    writer with `fresh`.
+    `fresh` starts a new generation. Readers continue with the current generation until the first batch commits. Raises
+    ReplicaMissing (unknown format) or ReplicaDamaged if the current file cannot be used. In this case, open the writer
+    with `fresh`.
     """
 
     def __init__(self, directory: str | Path, *, fresh: bool = False, map_size_bytes: int = files.MAP_BYTES) -> None:
@@ -92,7 +92,7 @@ class ReplicaWriter:
         return "" if value is None else value.decode()
 
     def slots(self) -> dict[int, SlotRecord]:
-        """Return the slots that have a tenant, by number."""
+        """Return the records of the slots (port pairs of the cell) that have a tenant, by slot number."""
         with _translate_lmdb_errors(), self._environment.begin() as transaction:
             return _slots(transaction, self._databases)
 
@@ -119,7 +119,10 @@ class ReplicaWriter:
 
 
 class WriteBatch:
-    """One transaction. At the end of the `with` block, all its changes become visible, or none after an error."""
+    """One transaction.
+
+    At the end of the `with` block, all changes become visible. After an error, no change becomes visible.
+    """
 
     def __init__(self, writer: ReplicaWriter, environment: lmdb.Environment, databases: files.Databases) -> None:
         self._writer = writer
@@ -256,7 +259,10 @@ class WriteBatch:
         self._transaction.put(name.encode(), value.encode(), db=self._databases["meta"])
 
     def clear(self) -> None:
-        """Delete all records and meta. `keep_site` and `keep_policy` can restore the records that were cleared."""
+        """Delete all records, including the values of `meta`.
+
+        `keep_site` and `keep_policy` can restore deleted records.
+        """
         for name in ("sites", "policies"):
             cursor = self._transaction.cursor(db=self._databases[name])
             self._cleared[name] = {bytes(key): bytes(value) for key, value in cursor}
@@ -266,7 +272,7 @@ class WriteBatch:
         self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
 
     def keep_site(self, tenant: int, site_id: str) -> None:
-        """Keep the record of a site, even if this batch cleared it."""
+        """Keep the record of a site, even if this batch has deleted the record."""
         self._keep("sites", keys.by_id(tenant, site_id))
 
     def keep_policy(self, tenant: int, policy_id: str) -> None:
@@ -280,7 +286,7 @@ class WriteBatch:
             self._transaction.drop(self._databases[name], delete=False)
 
     def clear_tenant(self, tenant: int) -> None:
-        """Delete all records of this tenant, except its slot and its trusted authorities."""
+        """Delete all records of this tenant, except the records of its slot and of its trusted authorities."""
         for name in _TENANT_DATABASES:
             self._clear(tenant, name)
 

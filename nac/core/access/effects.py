@@ -46,7 +46,7 @@ class ReachedEffect(NamedTuple):
 
 # Effects that are stronger in combination, and the consequence.
 EFFECT_CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
-    {frozenset({Effect.DRAFT, Effect.RULES}): "Puts the caller's own rules in force: any device can be admitted."}
+    {frozenset({Effect.DRAFT, Effect.RULES}): "Publishes rules of the caller, which can admit any device."}
 )
 
 
