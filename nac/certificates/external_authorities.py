@@ -134,8 +134,8 @@ def import_authorities(
 ) -> AuthorityImportResult:
     """Trust the roots and intermediates in `files`: pairs of file name and content.
 
-    The URLs apply to all authorities in the files. With "", Admit uses the URLs in device certificates. Raises
-    InvalidUpload with every mistake.
+    The URLs apply to all authorities in the files. If a URL is "", Admit uses the URLs in the device certificates.
+    Raises InvalidUpload with every mistake.
     """
     for name, url in (("crl_url", crl_url), ("ocsp_url", ocsp_url)):
         if url:

@@ -45,10 +45,11 @@ def abandon_intents(
     now: datetime,
     older_than: timedelta | None = None,
 ) -> int:
-    """Abandon the intents that match `which`, and give their secrets the uses back. Returns the number of intents.
+    """Abandon the intents that match `which`, and subtract them from the number of uses of their enrolment secrets.
+    Returns the number of intents.
 
-    With `older_than`, skips younger intents, and intents that another process is signing. Without `older_than`, waits
-    for running signatures.
+    With `older_than`, the function skips younger intents, and intents that another process is signing. Without
+    `older_than`, the function waits for running signatures.
     """
     row, age = Certificate, older_than or timedelta()
     query = (

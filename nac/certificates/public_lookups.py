@@ -53,7 +53,9 @@ def require_revocation_list(session: Session, *, authority_id: UUID) -> tuple[Pu
 
 
 def _no_list_error() -> ListNotFound:
-    return ListNotFound(place="authority", remedy="A new authority publishes its list within seconds. Try again.")
+    return ListNotFound(
+        place="authority", remedy="A new authority publishes its revocation list within seconds. Try again."
+    )
 
 
 def build_locations(public_url: str, authority_id: UUID) -> IssuerLocations:

@@ -75,7 +75,7 @@ class SigningContext:
         """
         if authority.key_sealed is None:
             raise AuthorityKeyAway(
-                f"The key of {authority.name} is not stored here.",
+                f"Admit does not store the key of {authority.name}.",
                 place="authority",
                 remedy=Advice("Import the key.", "importRootKey"),
             )
@@ -117,7 +117,8 @@ def _open_token(module: Path, label: str, pin_file: Path) -> Pkcs11Token:
 
 @lru_cache
 def _cached_token(module: Path, label: str, pin: str) -> Pkcs11Token:
-    """Return the process's only object for the token, because tokens limit sessions and wrong PINs."""
+    """Return the process's only object for the token, because a token limits the number of sessions and of wrong
+    PINs."""
     return Pkcs11Token(module, label, pin)
 
 

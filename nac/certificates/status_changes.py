@@ -16,8 +16,8 @@ def record_status_change(session: Session, *rows: Certificate | CertificateAutho
     """Publish the status changes of `rows`. Call this function in the same transaction as the changes, in the
     tenant's scope.
 
-    An AuthorityIntent in `rows` means the status of its cross-certificate. After the commit, OCSP responders drop
-    cached statuses, and the worker signs new revocation lists.
+    For an AuthorityIntent in `rows`, the function publishes the status of the cross-certificate. After the commit, OCSP
+    responders drop cached statuses, and the worker signs new revocation lists.
     """
     lists = {
         issuer: row.tenant_id

@@ -33,7 +33,8 @@ _RENEWED_BEFORE = timedelta(days=30)
 def ensure_registration_authority(
     session: Session, *, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> Sequence[Certificate]:
-    """Return the tenant's valid registration authorities, the current one first. Creates one if needed.
+    """Return the tenant's valid registration authorities, the current one first. Creates a registration authority if
+    needed.
 
     Raises Conflict if the tenant has no issuing authority.
     """

@@ -102,7 +102,8 @@ def address_message(message: scep.ScepRequest, responders: Sequence[scep.ScepRes
     except PkiError as exc:
         raise ScepRefused("badMessageCheck", str(exc)) from exc
     raise ScepRefused(
-        "badMessageCheck", "The envelope is for another registration authority. Fetch the current one with GetCACert."
+        "badMessageCheck",
+        "The envelope is for another registration authority. Fetch the current certificates with GetCACert.",
     )
 
 
@@ -243,8 +244,8 @@ def renew_certificate(
 def prune_transactions(*, engine: Engine | None = None) -> int:
     """Delete SCEP transactions older than RETENTION in all tenants; return their number. Certificates stay.
 
-    Requires the database role admit_worker. Uses one database transaction per tenant. Can be repeated, and run
-    concurrently.
+    Requires the database role admit_worker. Uses one database transaction per tenant. Repeated and concurrent calls are
+    safe.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()

@@ -25,7 +25,7 @@ _NETWORKS_REMEDY = Advice(
 
 
 class InvalidScepWebhook(InvalidInput):
-    """The webhook cannot be set with these values."""
+    """The settings of the webhook are not valid."""
 
 
 class ScepWebhookNotFound(NotFound):

@@ -39,7 +39,7 @@ class SupplicantNetwork:
         return self.ssid or f"{self.organisation} (wired)"
 
     def stable_uuid(self, part: str) -> UUID:
-        """Return the UUID of a part of the network.
+        """Return the UUID for a part of an exported configuration file.
 
         The UUID does not change between exports, so that a new file replaces the settings from an older file.
         """
