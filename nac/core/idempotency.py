@@ -104,7 +104,8 @@ def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> St
 
 
 def record_created_id(session: Session, named: KeyedRequest, made_id: UUID) -> None:
-    """Store the id of the created object before an intermediate commit. If this process fails, a retry uses it."""
+    """Store the id of the created object before an intermediate commit. If this process fails, a retry uses the stored
+    id."""
     session.execute(update(IdempotencyKey).where(*_key_clauses(named)).values(made_id=made_id))
 
 

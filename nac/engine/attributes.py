@@ -167,7 +167,8 @@ def _open_attribute(prefix: str, name: str) -> PolicyAttribute:
 def normalise_text(attribute: PolicyAttribute, text: str, *, whole: bool) -> str:
     """Normalise `text` of a condition for comparison with requests.
 
-    `whole`: the text is a complete value, not a part of one. Raises ValueError with a message for the author.
+    `whole` means that the text is a complete value and not only a part of a value. Raises ValueError with a message for
+    the author of the policy.
     """
     if attribute.kind == "mac":
         digits = text.translate(_SEPARATORS).lower()

@@ -26,7 +26,7 @@ def parse_domain(text: str) -> str:
 def build_domain_test(domains: frozenset[str]) -> Callable[[str], bool]:
     """Return a test whether a name is in `domains`.
 
-    Of a mail address, UPN or NAI, it tests the part after the last @.
+    For a mail address, UPN or NAI, the test uses the part after the last @.
     """
     suffixes = tuple("." + domain for domain in sorted(domains))
 
@@ -40,7 +40,7 @@ def build_domain_test(domains: frozenset[str]) -> Callable[[str], bool]:
 
 
 def build_domain_cover_test(domains: frozenset[str]) -> Callable[[str], bool]:
-    """Return a test whether a domain is one of `domains` or below one."""
+    """Return a test whether a domain is in `domains`, or is a subdomain of a domain in `domains`."""
 
     def test(domain: str) -> bool:
         labels = domain.split(".")

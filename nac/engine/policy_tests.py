@@ -80,7 +80,7 @@ def parse_tests(document: Mapping[str, object], report: MistakeReport) -> tuple[
 
 
 def _rule_ids(document: Mapping[str, object]) -> frozenset[str]:
-    """Return the ids of all rules, including invalid ones."""
+    """Return the ids of all rules, including invalid rules."""
     sections = [document.get(name) for name in ("pinned_denies", "rules")]
     rules = [rule for section in sections if isinstance(section, list) for rule in section if isinstance(rule, dict)]
     return frozenset(rule["id"] for rule in rules if isinstance(rule.get("id"), str))

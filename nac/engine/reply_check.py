@@ -87,7 +87,7 @@ class ReplyCheck:
             )
 
     def _measure(self, item: ReplyAttribute) -> int | str:
-        """Return the encoded length in octets, or a message if it is invalid."""
+        """Return the encoded length in octets, or a message if the attribute is invalid."""
         if self._replies is None or item is UNREADABLE_ATTRIBUTE:
             return 0
         key = item.attribute, item.value, item.tag

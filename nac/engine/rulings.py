@@ -1,4 +1,5 @@
-"""Decisions of a policy. Each decision is built at its first use by a rule and a vendor."""
+"""Decisions of a policy. The engine builds the decision of a rule for a vendor when a request first needs this
+decision."""
 
 from collections.abc import Sequence
 from dataclasses import replace

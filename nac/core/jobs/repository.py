@@ -86,7 +86,7 @@ def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequen
 
 
 def take(session: Session, job_id: UUID, *, lease: timedelta, most: int) -> Job | None:
-    """Lease a queued job. Returns None if `most` jobs run already, or if another job of its owner runs.
+    """Lease a queued job. Returns None if `most` jobs run already, or if another job of the same owner runs.
 
     Use as database role admit_worker, in PlatformScope.
     """

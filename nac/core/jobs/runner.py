@@ -106,8 +106,8 @@ class JobRun:
             self.hold(session)
 
     def tell(self, done: int, total: int | None = None) -> None:
-        """Report the progress, visible at once. Call this function often: it writes only once a second and every
-        thousand rows."""
+        """Report the progress in a separate transaction, so that clients see the progress immediately. You can call
+        this function often: it writes only once a second and every thousand rows."""
         now = time.monotonic()
         if now - self._reported_at < _PROGRESS_SECONDS and done < self._reported_done + _PROGRESS_ROWS:
             return
@@ -150,14 +150,15 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class SingleTransactionHandler:
-    """Handler that runs in one transaction, together with the record of its end. Returns JSON without secrets."""
+    """Handler that runs in one transaction, which also records the end of the job. Returns JSON without secrets."""
 
     run: Callable[[Session, JobRun], Mapping[str, Any] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class MultiTransactionHandler:
-    """Handler that opens several transactions (`JobRun.transaction`) and stores its progress in each."""
+    """Handler that opens several transactions (`JobRun.transaction`) and stores the job's progress in each
+    transaction."""
 
     run: Callable[[JobRun], Mapping[str, Any] | JobContinuation | None]
 
@@ -189,7 +190,7 @@ def execute_job(run: JobRun, handler: JobHandler) -> None:
 
 
 def postpone_job(run: JobRun, exc: Exception, *, after: timedelta) -> None:
-    """Queue the job again. The problem of the job shows clients why the job waits."""
+    """Queue the job again. The job's field `problem` shows clients why the job waits."""
     values = {"due_at": utc_now() + after, "failures": run.job.failures + 1, "problem": _describe(exc)}
     _finish(run, state="queued", ended_at=None, **values)
 

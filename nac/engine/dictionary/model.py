@@ -23,10 +23,10 @@ class VendorFormat:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryAttribute:
-    """An attribute. `name` is as in the file.
+    """An attribute. `name` has the spelling of the dictionary file.
 
-    All fields except `name` are from the last definition of the attribute's number, with which radiusd parses and
-    encodes.
+    All fields except `name` are from the last definition of the attribute's number, because radiusd parses and encodes
+    with the last definition.
     """
 
     name: str
@@ -44,7 +44,8 @@ class DictionaryAttribute:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """All attributes of a radiusd by lower-case name (radiusd ignores case), their values and vendors."""
+    """All attributes in a radiusd's dictionaries by name in lower case (radiusd ignores case), with named values and
+    vendors."""
 
     attributes: Mapping[str, DictionaryAttribute]
     vendors: Mapping[int, VendorFormat]

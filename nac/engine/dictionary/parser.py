@@ -87,7 +87,8 @@ class _DictionaryReader:
         )
 
     def _as_encoded(self, attribute: DictionaryAttribute) -> DictionaryAttribute:
-        """Return the attribute with type and flags of its number's last definition, which radiusd uses for replies."""
+        """Return the attribute with the type and flags of the last definition of the attribute's number. radiusd uses
+        the last definition for replies."""
         if attribute.nested:
             return attribute
         return replace(self._by_number.get((attribute.vendor, attribute.number), attribute), name=attribute.name)
