@@ -11,7 +11,7 @@ _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)\Z")
 def parse_domain(text: str) -> str:
     """Return the domain in lower case, with xn--... labels (RFC 3490), without a final dot.
 
-    Raises ValueError with a message for the author.
+    Raises ValueError with a message for the author of the policy.
     """
     if text.startswith((".", "*.")):
         raise ValueError(

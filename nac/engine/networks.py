@@ -18,7 +18,8 @@ class IpPrefix(NamedTuple):
 
 
 def parse_network(text: str) -> IpPrefix:
-    """Parse "192.0.2.0/24", "2001:db8::/32" or an address. Raises ValueError with a message for the author."""
+    """Parse "192.0.2.0/24", "2001:db8::/32" or an address. Raises ValueError with a message for the author of the
+    policy."""
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:

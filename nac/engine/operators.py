@@ -86,7 +86,7 @@ def list_operators(attribute: PolicyAttribute) -> tuple[str, ...]:
 
 
 def require_operator(attribute: PolicyAttribute, operator: str) -> None:
-    """Raise ValueError, with a message for the author, unless the operator applies to the attribute."""
+    """Raise ValueError, with a message for the author of the policy, unless the operator applies to the attribute."""
     applicable = _OPERATORS_BY_KIND[attribute.kind]
     if operator not in applicable:
         raise ValueError(
@@ -100,7 +100,8 @@ def takes_ignore_case(attribute: PolicyAttribute, operator: str) -> bool:
 
 
 def compile_value(attribute: PolicyAttribute, operator: str, value: object, *, ignore_case: bool) -> CompiledComparison:
-    """Compile the value of a comparison. Raises ValueError, with a message for the author, if the value is wrong."""
+    """Compile the value of a comparison. Raises ValueError, with a message for the author of the policy, if the value
+    is wrong."""
     name, folded = attribute.name, attribute.folded or ignore_case
     if attribute.kind == "boolean":
         if not isinstance(value, bool):

@@ -52,7 +52,7 @@ class PolicyTest:
 def parse_moment(text: object) -> int:
     """Return the epoch seconds of a time such as "2026-01-05T09:00:00Z" (RFC 3339).
 
-    Raises ValueError with a message for the author.
+    Raises ValueError with a message for the author of the policy.
     """
     try:
         moment = datetime.fromisoformat(text if isinstance(text, str) else "")

@@ -21,7 +21,8 @@ class ReplyDictionary(Protocol):
     """The dictionaries of radiusd; implemented by `nac.engine.dictionary.Dictionary`."""
 
     def check(self, attribute: str, value: str, tag: int | None) -> None:
-        """Raise ValueError, with a message for the author, unless radiusd accepts this value in a reply."""
+        """Raise ValueError, with a message for the author of the policy, unless radiusd accepts this value in a
+        reply."""
 
     def encoded_bytes(self, attribute: str, value: str, tag: int | None) -> int:
         """Return the encoded length in octets of an attribute that `check` accepts."""

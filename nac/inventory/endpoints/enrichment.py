@@ -1,4 +1,5 @@
-"""Turns sightings into endpoints, with vendor, profile and groups by rule. Runs in the worker.
+"""Creates and updates endpoints from sightings: sets vendor, profile, and the groups whose members a rule sets. Runs in
+the worker.
 
 The worker processes only changed addresses (nac.inventory.endpoints.enrichment_queue), in bounded batches. The
 worker does not write unchanged rows, so cells receive no needless changes.
@@ -75,7 +76,8 @@ def enrich_batch(session: Session, *, tenant_id: TenantId) -> int:
 
 
 def _lock_endpoints(session: Session, tenant_id: TenantId, *where: ColumnElement[bool]) -> Sequence[Endpoint]:
-    """Return endpoints, locked in the order of addresses like all other changes. The lock prevents deletion."""
+    """Lock and return endpoints. To avoid deadlocks, all transactions lock endpoints in the order of their addresses.
+    The lock prevents deletion."""
     query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, *where).order_by(Endpoint.mac)
     query = query.with_for_update(key_share=True)
     return session.scalars(query.execution_options(populate_existing=True)).all()

@@ -116,9 +116,9 @@ class EndpointCriteria:
 
 
 def _seen_clause(tenant_id: TenantId, each: Any, so: ColumnElement[bool]) -> ColumnElement[bool]:  # noqa: ANN401
-    """Return a condition on the sighting of each row, which is looked up by key.
+    """Return a condition on the sightings of endpoints. PostgreSQL looks up the sighting of each row by key.
 
-    With a join, PostgreSQL would compare all pairs (ADR 0014).
+    With a join, PostgreSQL would compare all pairs of endpoints and sightings (ADR 0014).
     """
     last = select(true()).where(EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == each.mac, so)
     return func.coalesce(last.limit(1).correlate(each).scalar_subquery(), false())

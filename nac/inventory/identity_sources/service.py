@@ -235,7 +235,8 @@ def _parse_settings(kind: str, settings: Mapping[str, Any]) -> LdapSettings | Oi
 
 
 def _require_reach(settings: LdapSettings | OidcSettings, reach: OutboundReach) -> None:
-    """Check that Admit may connect to literal addresses. For host names, each login checks the addresses."""
+    """Check that Admit may connect to the IP addresses in the settings. For host names, each login checks the
+    addresses."""
     whys = [why for host in list_hosts(settings) if is_address(host) and (why := reach.why_not(host))]
     if whys:
         raise InvalidIdentitySource("; ".join(whys) + ".", place="settings", remedy=REACH_REMEDY)
@@ -252,7 +253,9 @@ def _require_secret(source: IdentitySource) -> None:
 
 def _require_position(position: int) -> int:
     if not 1 <= position <= 1000:
-        raise InvalidIdentitySource(f"Invalid position {position}.", place="position", remedy="Use 1 to 1000.")
+        raise InvalidIdentitySource(
+            f"Invalid position {position}.", place="position", remedy="Use a number from 1 to 1000."
+        )
     return position
 
 
