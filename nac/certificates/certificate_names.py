@@ -21,9 +21,9 @@ _MAX_PLAIN_LENGTH = 48
 def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None, sans: Iterable[San]) -> None:
     """Check that no requested name belongs to a RADIUS server. `servers` are the certificates of the RADIUS servers.
 
-    Devices recognise the RADIUS server by its DNS name. Some devices do not check the certificate's usage, so any
-    certificate with that name could imitate the server. Some devices compare only the end of a name, so subdomains
-    of a server name are reserved, too. Raises CertificateRefused.
+    Devices recognise the RADIUS server by its DNS name. Some devices do not check the certificate's usage, so the
+    holder of any certificate with that name could imitate the server. Some devices compare only the end of a name, so
+    subdomains of a server name are reserved, too. Raises CertificateRefused.
     """
     names = [item.value for item in sans if item.kind == "dns"]
     if common_name is not None:

@@ -1,4 +1,5 @@
-"""Certificates that expire soon: lists, counts, and one warning for each window of EXPIRY_WINDOW_DAYS.
+"""Certificates that expire soon: lists, counts and warnings. A window is a number of days before the expiry
+(EXPIRY_WINDOW_DAYS). A certificate gets at most one warning per window.
 
 Covers authorities (created by Admit or uploaded), server certificates and client certificates. A certificate is not
 listed if a newer certificate has the same name and profile. Admit does not warn in a window that is longer than half

@@ -251,7 +251,7 @@ def _find_parents(certificate: x509.Certificate, candidates: Iterable[x509.Certi
 def _link_parents(session: Session, tenant_id: TenantId, *, without: Iterable[UUID] = ()) -> list[CertificateAuthority]:
     """Link each external authority to its issuer. Returns the intermediates whose issuer is not trusted.
 
-    If several trusted authorities could be the issuer, uses the one that expires last.
+    If several trusted authorities could be the issuer, uses the authority that expires last.
     """
     excluded = set(without)
     rows = [row for row in repository.list_authorities(session, tenant_id) if row.id not in excluded]

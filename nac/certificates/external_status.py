@@ -1,7 +1,7 @@
 """Revocation status from external authorities, fetched by the worker and never during a login.
 
-Each step reads the sources that are due in one transaction, fetches without a transaction, and stores the responses
-in another transaction. So no row is locked while a remote server responds.
+Each step has three parts. One transaction reads the sources that are due. The worker then fetches statuses without a
+transaction. Another transaction stores the responses. So no row is locked while a remote server responds.
 """
 
 import asyncio

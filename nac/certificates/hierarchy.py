@@ -1,7 +1,8 @@
 """Creation of authorities in two steps: `reserve_authority` records an intent, `sign_*` signs the certificate.
 
 The caller commits between the steps (`nac.kit.db.commit_intent`). The intent has the key, name and serial number of
-the authority. If Admit abandons the intent, an administrator can find and delete its key in a PKCS#11 token.
+the authority. If Admit abandons the intent, an administrator can find the key of the intent in a PKCS#11 token, and
+delete the key.
 """
 
 import secrets

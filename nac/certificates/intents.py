@@ -2,8 +2,8 @@
 becomes a valid certificate.
 
 Admit commits an intent before it uses the authority's key for the signature. Signing locks the intent's row, and
-stores the certificate only if the row still has the status `intended`. So Admit discards a late signature of an
-abandoned intent.
+stores the certificate only if the row still has the status `intended`. So if an intent was abandoned, Admit discards a
+signature that completes later.
 """
 
 from collections import Counter

@@ -50,7 +50,7 @@ IssuableProfile = ClientProfile | Literal["radsec-server"]
 
 @dataclass(frozen=True, slots=True)
 class CertificateReservation:
-    """A certificate that Admit has recorded with its serial number, but not signed."""
+    """A certificate that Admit has recorded with a serial number, but not signed yet."""
 
     tenant_id: TenantId
     serial: bytes

@@ -1,4 +1,5 @@
-"""Offline root keys: an administrator exports and deletes the root's key, and imports it again to sign an authority."""
+"""Offline root keys: an administrator exports and deletes the root's key, and imports the key again to sign an
+authority."""
 
 from cryptography import x509
 from sqlalchemy.orm import Session

@@ -1,7 +1,7 @@
 """Rollover: new authorities replace a tenant's old authorities, which retire.
 
-Certificates of retired authorities stay valid. `plan_rollover` records intents, `execute_rollover` commits and signs
-them.
+Certificates of retired authorities stay valid. `plan_rollover` records intents. `execute_rollover` commits the intents
+and signs the authorities.
 """
 
 from dataclasses import dataclass

@@ -86,7 +86,7 @@ def revoke_certificate(
     now: datetime,
     reason: RevocationReason = "unspecified",
 ) -> Certificate:
-    """Revoke a certificate permanently, and all its renewals, because an attacker with the key may have renewed it.
+    """Revoke a certificate and all its renewals permanently. An attacker with the key may have renewed the certificate.
 
     With the reason `superseded`, the renewals stay valid. A certificate that is already revoked keeps its reason and
     time.

@@ -1,7 +1,7 @@
 """Access to the private keys of authorities, for signing.
 
-A key is either in the authority's row, sealed with the master key (a file), or in a PKCS#11 token. For a key in a
-token, the row has the sealed URI of the key (RFC 7512).
+A key is either in the authority's row or in a PKCS#11 token. The master key (a file) encrypts the keys in rows. For a
+key in a token, the row has the encrypted URI of the key (RFC 7512).
 """
 
 import stat
@@ -65,11 +65,12 @@ class SigningContext:
         return AuthorityKey(key, chosen, self.sealer.seal(address, _seal_context(authority_id)))
 
     def seal_authority_key(self, key: PrivateKey, *, authority_id: UUID) -> bytes:
-        """Seal a key for the authority's row."""
+        """Encrypt a private key for the authority's row."""
         return self.sealer.seal(key_pem(key), _seal_context(authority_id))
 
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
-        """Open the authority's key.
+        """Return the authority's private key: the decrypted key from the row, or an object for the key in the PKCS#11
+        token.
 
         Raises AuthorityKeyAway if Admit does not store the key, KeyStoreRefused or KeyStoreUnavailable.
         """
@@ -94,7 +95,7 @@ class SigningContext:
 
 
 def build_issuer(authority: CertificateAuthority, signing: SigningContext) -> Issuer:
-    """Return the authority with its opened key. Raises the errors of `SigningContext.authority_key`."""
+    """Return the authority with the decrypted private key. Raises the errors of `SigningContext.authority_key`."""
     return Issuer(x509.load_der_x509_certificate(authority.certificate_der), signing.authority_key(authority))
 
 

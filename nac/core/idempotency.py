@@ -117,7 +117,8 @@ def release_key(session: Session, named: KeyedRequest) -> None:
 
 
 def finish_change(session: Session, named: KeyedRequest, answer: StoredResponse, *, seal: Seal) -> None:
-    """Store the response in the change's transaction. Raises StillUnderWay if a retry made the change meanwhile."""
+    """Store the response in the change's transaction. Raises StillUnderWay if a retry of the request made the change
+    meanwhile."""
     sealed = seal(answer.body, named.context)
     columns = {"status": answer.status, "headers": dict(answer.headers), "body_sealed": sealed}
     open_still = update(IdempotencyKey).where(*_key_clauses(named), IdempotencyKey.status.is_(None))

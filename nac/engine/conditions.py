@@ -63,7 +63,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ConditionGroup:
-    """A group that requires all or any of `children`; "not" has exactly one child."""
+    """A group of conditions: all or any of `children` must match, or (for "not") the only child must not match."""
 
     how: Literal["all", "any", "not"]
     children: tuple["Condition", ...]
@@ -283,7 +283,7 @@ def could_match(condition: Condition, known: Attributes) -> bool:
 
 
 def _possible_results(condition: Condition, known: Attributes) -> tuple[bool, bool]:
-    """Return whether `condition` can match, and whether it can fail; both are True if unknown."""
+    """Return whether `condition` can match, and whether `condition` can fail. Both values are True if unknown."""
     if isinstance(condition, Comparison):
         if condition.attribute.name not in known:
             return True, True

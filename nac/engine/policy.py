@@ -171,7 +171,7 @@ def _parse_zone(name: str, report: MistakeReport) -> tzinfo:
 
 
 def compile_outcome(document: object, *, place: str = "fallback", replies: ReplyDictionary | None = None) -> Outcome:
-    """Compile a site's own fallback. Raises PolicyErrors."""
+    """Compile the document of a site's own fallback. Raises PolicyErrors."""
     report = MistakeReport()
     outcome = _parse_site_fallback(document, place, report, OutcomeParser(report, replies))
     if report:

@@ -88,7 +88,7 @@ REASONS = _index_by_code(
         "No policy in force at the site",
         Advice(
             "Admit denies all requests at this site. The site has no policy, or the policy was never published. "
-            "Check the site, then assign a policy or publish it.",
+            "Check the site, then assign a policy or publish the policy.",
             "listSites",
             NextStep("updateSite", {"policy": ""}),
             "publishPolicy",
@@ -267,7 +267,7 @@ REASONS = _index_by_code(
         Advice(
             "The device uses a method that this tenant does not offer. The decision's detail names the offered "
             "methods. Set one of these methods in the device's network profile. If Admit supports the method "
-            "(docs/reference/methods.md), you can also offer it.",
+            "(docs/reference/methods.md), you can also offer the method.",
             NextStep("updateTenant", {"methods": ""}),
         ),
     ),
@@ -403,8 +403,8 @@ REASONS = _index_by_code(
     Reason(
         "verifier-unavailable",
         "Password could not be checked",
-        "The verifier of the cell did not respond; the agent restarts it automatically. If the verifier does not "
-        "respond after a minute, contact the operator.",
+        "The verifier of the cell did not respond; the agent restarts the verifier automatically. If the verifier "
+        "does not respond after a minute, contact the operator.",
     ),
     Reason(
         "chap-not-allowed",

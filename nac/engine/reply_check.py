@@ -1,4 +1,5 @@
-"""Checks whether results can be sent: renders them for every vendor and checks them with radiusd's dictionaries.
+"""Checks whether Admit can send results: renders the results for every vendor, and checks the attributes with radiusd's
+dictionaries.
 
 A mistake is a value that the dictionaries reject, that is too long for the packet, or that no vendor supports.
 `Policy.refusals` checks results that only some vendors support.

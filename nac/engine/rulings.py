@@ -24,7 +24,7 @@ class Ruling(NamedTuple):
 
 
 class DecisionTable:
-    """One decision per ruling and vendor. The last ruling is the fallback; index -1 (no match) selects it."""
+    """One decision per ruling and vendor. The last ruling is the fallback; index -1 (no match) selects the fallback."""
 
     __slots__ = ("_by_spelling", "_made", "_rulings", "_tables")
 

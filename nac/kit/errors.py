@@ -191,7 +191,7 @@ class SchemaTooOld(SchemaMismatch):
 
 
 class MistakeCollector:
-    """Collector of errors of several checks, so that the user gets all errors at once."""
+    """Collector of errors of several checks, so that the user gets all errors in one response."""
 
     def __init__(self) -> None:
         self._found: list[AdmitError] = []

@@ -121,7 +121,10 @@ def open_message(addressed: AddressedMessage) -> OpenedMessage:
     first = message.message_type == "PKCSReq"
     if first and not is_same_public_key(signing_request.public_key, message.signer.public_key()):
         # Either a device copied another device's envelope, or it sent a renewal as a first enrolment.
-        raise ScepRefused("badMessageCheck", "The message is not signed with the key of the certificate request in it.")
+        raise ScepRefused(
+            "badMessageCheck",
+            "The message is not signed with the key of the certificate request that the message contains.",
+        )
     return OpenedMessage(message, content, signing_request, challenge)
 
 

@@ -20,7 +20,8 @@ class InvalidNetwork(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class SupplicantNetwork:
-    """A network with EAP-TLS. Devices accept servers named in `server_names` with certificates below `anchors`.
+    """A network with EAP-TLS. Devices accept a RADIUS server if its certificate has a name in `server_names` and chains
+    up to one of the roots `anchors`.
 
     Create this object with `describe_network`.
     """

@@ -99,7 +99,8 @@ class TenantReach:
 
 @dataclass(frozen=True, slots=True)
 class TokenMaker:
-    """Person responsible for a token: the person created it, or created the token that created it."""
+    """Person responsible for a token: the person created the token, or created another token that created this
+    token."""
 
     person_id: UUID
     # Name of the person in the audit log.

@@ -1,5 +1,5 @@
-"""Permissions for services and routes. `nac.kit.permissions` declares the permissions, because models name them
-too."""
+"""Permissions for services and routes. `nac.kit.permissions` declares the permissions, because database models also use
+the permissions."""
 
 from nac.kit.permissions import Permission, PermissionLevel
 

@@ -1,7 +1,8 @@
 """Seals of audit entries. The worker adds each entry to its chain some seconds after the entry's transaction.
 
-A transaction that writes an entry also stores its id in `audit_unsealed`. So a transaction that changes data does not
-wait for other transactions. The worker seals all entries of committed transactions in the order of their ids.
+A transaction that writes an entry also stores the id of the entry in `audit_unsealed`. So a transaction that changes
+data does not wait for other transactions. The worker seals all entries of committed transactions in the order of their
+ids.
 """
 
 from collections import defaultdict
@@ -137,7 +138,7 @@ def _raise_broken_alarm(session: Session, now: datetime) -> None:
 
 
 def _report_missing(session: Session, missing: set[int], now: datetime) -> None:
-    """Report entries that a user deleted before they were sealed. An export cannot show that these entries are
+    """Report entries that a user deleted before they were sealed. An export cannot show that the deleted entries are
     missing."""
     if not missing:
         return

@@ -95,8 +95,8 @@ def append_difference(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> None:
-    """Add an entry with the values that differ between `before` and `after`. Adds no entry if all values are equal. The
-    two mappings must have equal keys."""
+    """Add an entry with the values that differ between `before` and `after`. Adds no entry if all values are equal.
+    `before` and `after` must have the same keys."""
     if changed := [key for key in after if after[key] != before[key]]:
         append(
             session,
@@ -167,7 +167,7 @@ class AuditRecorder(Generic[RowT]):
 
 
 def tenant_recorder(noun: str) -> AuditRecorder[Tenant]:
-    """Recorder for changes of a tenant as a whole."""
+    """Recorder for changes of a tenant's own row."""
     return AuditRecorder(
         noun, lambda tenant: tenant.slug, lambda tenant: {"tenant_id": tenant.id, "msp_id": tenant.msp_id}
     )
@@ -198,7 +198,7 @@ def require_entry(session: Session, *, owner: Owner, entry_id: int) -> AuditEntr
 
 
 def seals_by_entry_id(session: Session, entries: Sequence[AuditEntry]) -> dict[int, AuditSeal]:
-    """Seals by id of their entry. An entry that waits for its seal is missing in the result."""
+    """Seals by id of their entry. The result omits entries that are not sealed yet."""
     return {seal.entry_id: seal for seal in repository.list_seals(session, [entry.id for entry in entries])}
 
 

@@ -77,7 +77,8 @@ def count_waiting(session: Session, owner: Owner) -> int:
 
 
 def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequence[DueJob]:
-    """Return jobs that the caller must send to workers. A job is due again after `resend_after` if no worker takes it.
+    """Return jobs that the caller must send to workers. If no worker takes a job, the job is due again after
+    `resend_after`.
 
     A job whose worker lost its lease is queued again. Use as database role admit_worker, in PlatformScope.
     """

@@ -58,8 +58,8 @@ class Dictionary:
     def check(self, attribute: str, value: str, tag: int | None) -> None:
         """Raise ValueError unless radiusd accepts this value in a reply. The message is for the author of the policy.
 
-        radiusd replaces a value that it cannot parse by zero and accepts the device, so this check must be
-        complete. The check also rejects values that radiusd accepts by mistake: "3600s" as the name of a value,
+        If radiusd cannot parse a value, radiusd replaces the value by zero and accepts the device, so this check must
+        be complete. The check also rejects values that radiusd accepts by mistake: "3600s" as the name of a value,
         4294967296 as 0, a host name as an address.
         """
         found = self._require(attribute)

@@ -1,4 +1,4 @@
-"""Parses FreeRADIUS 3.2 dictionary files like radiusd's own parser."""
+"""Parses FreeRADIUS 3.2 dictionary files in the same way as radiusd."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ class DictionaryDamaged(Exception):
 
 
 def read_dictionary(*files: Path) -> Dictionary:
-    """Return the dictionary of these files and the files that they include.
+    """Return the dictionary of these files, including the files that `$INCLUDE` lines name.
 
     Pass the files in radiusd's order: first the shared file, then the local file. Raises DictionaryDamaged with file
     and line.

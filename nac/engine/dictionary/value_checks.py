@@ -39,7 +39,7 @@ def require_value(name: str, kind: str, value: str, names: Mapping[str, int], le
 
 
 def count_data_bytes(kind: str, value: str) -> int:
-    """Return the octets of a checked value, without headers, tag and encryption."""
+    """Return the number of octets of a checked value, without headers, tag and encryption."""
     if kind == "string":
         return len(value.encode())
     if kind == "octets":

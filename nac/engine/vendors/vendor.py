@@ -54,7 +54,8 @@ class AttributeTemplate:
 
 @dataclass(frozen=True, slots=True)
 class ResultForm:
-    """Form in which a vendor supports one key of a result."""
+    """Support of a vendor for one key of a result: the RADIUS attributes, or the reason why the vendor does not support
+    the key."""
 
     attributes: tuple[AttributeTemplate, ...] = ()
     # Reason why the vendor does not support the key.

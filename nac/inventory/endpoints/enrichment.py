@@ -183,7 +183,7 @@ def _lock_rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
 
 
 def _compile_or_none(group_id: UUID, rule: object) -> Policy | None:
-    """Return the compiled rule, or None if this version does not accept it. If the version does not accept the
+    """Return the compiled rule, or None if this version does not accept the rule. If the version does not accept the
     rule, the group keeps its members."""
     try:
         return compile_rule(rule)

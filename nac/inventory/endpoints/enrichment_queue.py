@@ -39,7 +39,7 @@ def try_lock_queue(session: Session, *, tenant_id: TenantId) -> bool:
 
 
 def lock_queue(session: Session, *, tenant_id: TenantId) -> None:
-    """Wait for the lock of the tenant's queue and hold it until the transaction ends."""
+    """Wait for the lock of the tenant's queue, and hold the lock until the transaction ends."""
     session.execute(select(func.pg_advisory_xact_lock(*_lock_key(tenant_id))))
 
 

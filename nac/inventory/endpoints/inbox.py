@@ -84,7 +84,7 @@ def classify_endpoints(
 def _require_classifiable(
     session: Session, tenant_id: TenantId, wanted: EndpointCriteria, decision: InboxDecision
 ) -> Sequence[EndpointWithSighting]:
-    """Return the endpoints to classify. Raises all mistakes at once."""
+    """Return the endpoints to classify. Raises one error that contains all mistakes."""
     mistakes = MistakeCollector()
     macs: list[str] = []
     found: Sequence[EndpointWithSighting] = ()

@@ -44,7 +44,7 @@ class _EndpointColumns(NamedTuple):
 
 
 class EndpointView(_EndpointColumns, PlainRow):
-    """An endpoint in a list, with the time when it was last seen."""
+    """An endpoint in a list, with the time when the device was last seen."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class EndpointCriteria:
     random: bool | None = None
 
     def build_clauses(self, tenant_id: TenantId, each: Any = Endpoint) -> list[ColumnElement[bool]]:  # noqa: ANN401
-        """Return the SQL conditions for Endpoint or an alias of it."""
+        """Return the SQL conditions for Endpoint or an alias of Endpoint."""
         conditions: list[ColumnElement[bool]] = []
         if self.macs:
             conditions.append(in_array(each.mac, self.macs))

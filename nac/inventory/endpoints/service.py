@@ -190,14 +190,15 @@ def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: s
 
 
 def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Reject the endpoint in spite of any policy until it is unblocked, and end its live sessions (RFC 5176)."""
+    """Block the endpoint: reject its requests regardless of the policy until `unblock_endpoint`, and end its live
+    sessions (RFC 5176)."""
     endpoint = _change_status(session, actor, tenant_id, mac, "blocked", "block")
     request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac], asked_by=actor)
     return endpoint
 
 
 def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Unblock an endpoint and withdraw requests to end its sessions.
+    """Unblock an endpoint, and cancel queued requests to end the endpoint's sessions.
 
     Raises InvalidInput if the endpoint is discovered or ignored.
     """

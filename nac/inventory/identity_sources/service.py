@@ -129,7 +129,7 @@ def update_source(
 
 
 def _require_secret_again(source: IdentitySource, settings: Mapping[str, Any], secret: str | None) -> None:
-    """Require the secret again if its destination changes.
+    """Require the secret again if the server that receives the secret changes.
 
     Without this check, a user who cannot read the secret could make Admit send the secret to another server.
     """
@@ -213,7 +213,7 @@ def _normalise_settings(kind: str, settings: Mapping[str, Any], reach: OutboundR
 def check_source(source: IdentitySource) -> None:
     """Check a source from another installation. Raises InvalidInput.
 
-    The secret and the addresses are not checked here, because each login checks them.
+    This function does not check the secret and the addresses, because each login checks the secret and the addresses.
     """
     require_slug(source.name, place="name")
     _require_position(source.position)

@@ -1,4 +1,4 @@
-"""Messages for violated constraints, which occur when concurrent requests conflict after their own checks.
+"""Messages for violated constraints. A violation occurs if concurrent requests pass their checks and then conflict.
 
 Models declare the messages (`nac.kit.db.declarations`). `nac.kit.db.error_translation.report_missing_at` overrides the
 field name in a message.

@@ -1,4 +1,5 @@
-"""Declarations of models about their tables, columns and constraints, besides the schema.
+"""Declarations of models in addition to the schema, such as error messages, roles in tenant files, and encrypted
+columns.
 
 A model declares a property at the object that it describes: class attributes of `nac.kit.db.base.Base` for its
 table, and `info=` for a column or a constraint. `nac.kit.db.constraints` collects the messages, and

@@ -58,8 +58,8 @@ def translate_error(exc: DBAPIError) -> AdmitError:
 
 @contextmanager
 def report_missing_at(place: str) -> Iterator[None]:
-    """Set the `place` of errors about missing rows in this block. The place is the name of a list of rows or of a
-    file."""
+    """Set the field `place` of errors about missing rows that occur in this block. The place is the name of a list of
+    rows or of a file."""
     try:
         yield
     except DBAPIError as exc:

@@ -98,7 +98,7 @@ GROWING_TABLES: frozenset[str] = frozenset(get_args(GrowingTable))
 
 
 def analyse_if_grown(session: Session, table: str) -> None:
-    """Update the statistics of a table in GROWING_TABLES if they show it as empty, although it has rows.
+    """Update the statistics of a table in GROWING_TABLES if the table has rows, but its statistics show an empty table.
 
     Call this before inserts of rows that refer to the table. Repeat the call at intervals, because autovacuum can
     run meanwhile.

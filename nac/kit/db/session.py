@@ -49,7 +49,7 @@ def _scope_transaction(session: Session, transaction: SessionTransaction, connec
 
 
 def _send_settings(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Set PostgreSQL settings of the transaction, and begin the transaction if it has not begun.
+    """Set PostgreSQL settings of the transaction. Begins the transaction if necessary.
 
     Sends one message instead of two, and avoids the overhead of SQLAlchemy statements.
     """

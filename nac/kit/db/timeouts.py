@@ -35,7 +35,7 @@ class WaitBudget:
     """Seconds that a request can still wait for a thread, for a connection, and for an answer of PostgreSQL.
 
     Each answer restores the whole budget, so that a request with many statements can finish. A timeout uses up the
-    whole budget, so that further attempts fail at once.
+    whole budget, so that further attempts fail immediately.
     """
 
     __slots__ = ("_full", "left")

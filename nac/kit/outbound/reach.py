@@ -139,7 +139,7 @@ class OutboundReach:
     def find_literal_refusal(self, host: str) -> AddressRefusal | None:
         """Return the refusal of a host that is an address in any notation. Returns None for a name.
 
-        `places` checks the addresses of a name when Admit connects.
+        For a host name, the method `places` checks the addresses when Admit connects.
         """
         try:
             # Remove a trailing dot, which is valid after a name. Otherwise getaddrinfo would not recognise an address.
