@@ -132,7 +132,8 @@ def record_warnings(session: Session, *, actor: str, tenant_id: TenantId, now: d
 
 
 def _iter_audit_entries(warnings: Sequence[ExpiryNotice]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield one audit entry per authority or server certificate, and one per window for all client certificates."""
+    """Yield one audit entry per authority or server certificate, and one audit entry per window for all client
+    certificates together."""
     for (kind, days), group in groupby(warnings, lambda warning: (warning.subject.kind, warning.days)):
         subjects = [warning.subject for warning in group]
         if kind == "client":

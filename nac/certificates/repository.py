@@ -335,7 +335,8 @@ def get_newest_server(
 
 
 def present_server(session: Session, server: Certificate, moment: datetime) -> None:
-    """Present the server certificate from `moment` on. Cancels planned presentations of other certificates."""
+    """Make the cell present the server certificate from `moment` on. Cancels planned presentations of other
+    certificates."""
     server.present_from = moment
     session.flush()
     later = update(Certificate).where(

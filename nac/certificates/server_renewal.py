@@ -53,7 +53,7 @@ def plan_renewal(
 ) -> ServerRenewalPlan | None:
     """Reserve the tenant's next server certificate.
 
-    Returns None if a renewal is not due, would add no time, or needs an administrator's decision.
+    Returns None if a renewal is not due, would not extend the validity, or needs an administrator's decision.
     """
     repository.lock_tenant(session, tenant_id)
     old = repository.get_newest_server(session, tenant_id, SERVER_PROFILE)

@@ -176,7 +176,7 @@ def search_certificates(
 ) -> BoundedPage[Certificate]:
     """Search like `list_certificates`, but stop after a limited time (nac.kit.db.queries).
 
-    `bulk_revocation.issued_to_clause` builds the condition `which`.
+    `which` is an SQL condition, such as the result of `bulk_revocation.issued_to_clause`.
     """
     return repository.search_certificates(
         session, tenant_id, status=status, profile=profile, name=name, which=which, span=span

@@ -54,7 +54,7 @@ class SigningContext:
         return cls(sealer, settings.public_url, settings.authority_key_store, token)
 
     def new_authority_key(self, kind: KeyKind, *, authority_id: UUID, store: KeyStoreChoice = "") -> AuthorityKey:
-        """Create a key for a new authority with this id. An empty `store` uses the platform's default."""
+        """Create a key for a new authority with this id. If `store` is empty, uses the platform's default key store."""
         chosen = store or self.key_store
         if chosen == "sealed":
             key = generate_key(kind)

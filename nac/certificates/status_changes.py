@@ -33,5 +33,5 @@ def record_status_change(session: Session, *rows: Certificate | CertificateAutho
 
 
 def build_revocation(at: datetime, reason: str) -> Revocation:
-    """Return a revocation for lists and OCSP. An unknown reason becomes `unspecified`."""
+    """Return a revocation for revocation lists and OCSP responses. An unknown reason becomes `unspecified`."""
     return Revocation(at, reason if reason in REVOCATION_REASONS else "unspecified")

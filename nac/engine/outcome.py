@@ -21,7 +21,7 @@ _NO_RESULTS = Results()
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A verdict and its results. The default value denies."""
+    """A verdict and its results. An `Outcome` with default values is a deny."""
 
     verdict: Verdict = "deny"
     results: Results = _NO_RESULTS

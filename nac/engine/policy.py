@@ -68,7 +68,7 @@ def _match_no_rule(attributes: Attributes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Pinned denies and rules in order. The default value denies everything.
+    """Pinned denies and rules in order. A `Policy` with default values denies every request.
 
     `decide` calls `first`, which returns the index of the matching rule, and looks up the decision of this index in
     `decisions`. Index -1 (no match) selects the fallback.

@@ -18,7 +18,7 @@ def _index_by_code(*reasons: Reason) -> dict[str, Reason]:
 REASONS = _index_by_code(
     Reason("rule-permitted", "Admitted by a rule", "This rule was the first rule that matched."),
     Reason(
-        "fallback-permitted", "Admitted by the fallback", "No rule matched; the fallback of the site or policy permits."
+        "fallback-permitted", "Admitted by the fallback", "No rule matched. The policy's or site's fallback applies."
     ),
     Reason("rule-quarantined", "Put into quarantine by a rule", "This rule admits the device with restrictions."),
     Reason(
@@ -295,7 +295,7 @@ REASONS = _index_by_code(
             "The switch does not send the MAC address of the device; the decision's detail has the value that the "
             "switch sends. Configure the switch to send the address in Calling-Station-Id. If the switch can send "
             "neither Calling-Station-Id nor Service-Type, and nobody can type a user name at the switch, accept the "
-            "user name as address.",
+            "user name as MAC address.",
             NextStep("updateNas", {"mab_by_name": "true"}),
         ),
     ),

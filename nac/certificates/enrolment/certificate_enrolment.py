@@ -34,7 +34,7 @@ REPEAT_WINDOW = timedelta(minutes=10)
 def find_repeated_enrolment(
     session: Session, *, secret: EnrolmentSecret, request: SigningRequest, now: datetime
 ) -> IssuedCertificate | None:
-    """Return the certificate issued within REPEAT_WINDOW with `secret` for the request's key, or None.
+    """Return the certificate that Admit issued with `secret` for the request's key within REPEAT_WINDOW, or None.
 
     The caller holds the lock of `secret`.
     """
@@ -46,7 +46,7 @@ def find_repeated_enrolment(
 def find_repeated_renewal(
     session: Session, *, old: Certificate, request: SigningRequest, now: datetime
 ) -> IssuedCertificate | None:
-    """Return the renewal of `old` issued within REPEAT_WINDOW for the request's key, or None.
+    """Return the renewal of `old` that Admit issued for the request's key within REPEAT_WINDOW, or None.
 
     `old` comes from `require_renewable`.
     """

@@ -129,7 +129,8 @@ _concurrency_limit = _ConcurrencyLimit(_MAX_WAITING)
 def ask_webhook(
     webhook: Webhook, enrolment: WebhookEnrolment, challenge: str, request: SigningRequest
 ) -> Permit | Denial:
-    """Send the challenge to the webhook and return its decision. Raises WebhookUnavailable without a valid response."""
+    """Send the challenge to the webhook and return its decision. Raises WebhookUnavailable if the webhook sends no
+    valid response."""
     members = enrolment.members("validate") | {
         "challenge": challenge,
         "common_name": request.common_name,

@@ -24,7 +24,7 @@ def build_mobileconfig(
 
     `identity` is a PKCS#12 file with `password`; the profile displays this identity as `name`. Protect such a profile
     like a private key. Without `identity`, the device management system adds the certificate. Without `connect`, the
-    profile has no network.
+    profile contains no network settings.
     """
     roots = [_root_payload(network, number) for number in range(len(network.anchors))]
     payloads = list(roots)

@@ -1,4 +1,4 @@
-"""A tenant's network settings for devices, with checks that every export format can represent them."""
+"""A tenant's network settings for devices, with checks that every export format can represent the settings."""
 
 import re
 from dataclasses import dataclass

@@ -175,7 +175,9 @@ def _parse_object(line: str, number: int) -> dict[str, Any]:
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
-        raise InvalidInput("This is not a line of an export.", place=f"line {number}" if number else "head")
+        raise InvalidInput(
+            "The line does not belong to an export of an audit log.", place=f"line {number}" if number else "head"
+        )
     return cast("dict[str, Any]", row)
 
 

@@ -3,7 +3,7 @@
 A worker leases a job for the time LEASE. If the worker fails, another worker continues the job.
 
 Workers lease jobs as database role admit_worker, and run them as admit_app with the permissions of the job's
-caller. No step runs twice. A job with one transaction records its end in that transaction. A job with several
+caller. No committed step runs twice. A job with one transaction records its end in that transaction. A job with several
 transactions records its progress in each transaction. A worker that lost its lease cannot commit.
 """
 
@@ -61,7 +61,8 @@ class JobCancelled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobContinuation:
-    """Result of a handler that did not finish. The job continues after the delay, and after waiting jobs."""
+    """Result of a handler that did not finish. The worker continues the job after the delay, and after the jobs that
+    already wait."""
 
     after: timedelta = timedelta()
 
@@ -99,7 +100,7 @@ class JobRun:
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """Transaction in the owner's scope. Commits at exit, unless the job was cancelled or taken over."""
+        """Transaction in the owner's database scope. Commits at exit, unless the job was cancelled or taken over."""
         with self.open_session() as session:
             yield session
             session.flush()
@@ -122,7 +123,8 @@ class JobRun:
 
     @contextmanager
     def open_session(self, scope: Scope | None = None, *, is_snapshot: bool = False) -> Iterator[Session]:
-        """Transaction in the scope of the owner, or in `scope`. Audit entries get the origin of the job's request."""
+        """Transaction in the database scope of the owner, or in `scope`. Audit entries get the origin of the job's
+        request."""
         with session_scope(scope or self.scope, engine=self.engine, is_snapshot=is_snapshot) as session:
             if self.job.request_id is not None:
                 audit.set_origin(session, RequestOrigin(self.job.address, self.job.request_id))

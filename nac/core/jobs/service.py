@@ -142,7 +142,7 @@ def require_job(session: Session, *, owner: Owner, job_id: UUID, lock: bool = Fa
 
 
 def cancel_job(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
-    """Cancel a job. A running job stops at its next step. The changes of its committed transactions stay.
+    """Cancel a job. A running job stops at its next step. Changes that the job has already committed stay.
 
     Raises JobNotFound, and Conflict if the job has ended.
     """

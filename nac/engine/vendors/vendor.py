@@ -104,8 +104,8 @@ class Vendor:
     recipe: Recipe = field(default_factory=Recipe)
 
     def render(self, results: Results) -> Rendering:
-        """Return the attributes. If the result contains refusals, the attributes are incomplete and must not be sent.
-        Never raises."""
+        """Return the RADIUS attributes of `results`. If the returned value contains refusals, the attributes are
+        incomplete and must not be sent. Never raises."""
         made: list[RenderedAttribute] = []
         passphrase: tuple[AttributeTemplate, ...] = ()
         refusals: list[VendorRefusal] = []

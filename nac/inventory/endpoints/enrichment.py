@@ -61,8 +61,8 @@ _UPDATE_SQL = text(
 
 
 def enrich_batch(session: Session, *, tenant_id: TenantId) -> int:
-    """Process one batch of the tenant. Return the number of processed addresses; 0 if no address is queued or
-    another worker has the queue."""
+    """Process one batch of the tenant. Return the number of processed addresses; 0 if no address is queued or another
+    worker has locked the queue."""
     if not enrichment_queue.try_lock_queue(session, tenant_id=tenant_id):
         return 0
     macs = enrichment_queue.take_batch(session, tenant_id=tenant_id, limit=BATCH_SIZE)

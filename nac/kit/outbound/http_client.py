@@ -144,7 +144,7 @@ class HttpClient:
     async def post(self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int) -> HttpResponse:
         """Send a POST and return the response, with any status.
 
-        Follows no redirects. Raises FetchFailed without a response.
+        Follows no redirects. Raises FetchFailed if no response arrives.
 
         Reads up to `most_bytes` of the response body, so that the connection can be reused.
         """
