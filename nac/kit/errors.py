@@ -127,7 +127,7 @@ class InUse(Conflict):
 
 
 class NoFreeSlot(Conflict):
-    """No cell has a free port pair for another tenant."""
+    """No cell has a free slot (port pair) for another tenant."""
 
 
 class CellTaken(Conflict):
