@@ -243,8 +243,8 @@ def refuse_certificate(
 def explain_denial(reason: str, *, method: str, standing: Standing, has_mac: bool) -> str:
     """Return the reason to report for a decision of a policy.
 
-    If no rule matched a MAB request of a device that is not approved, the reported reason names the missing approval
-    (`endpoint-expired`, `unknown-mac`) or the missing MAC address (`no-station`).
+    A MAB request that no rule matched gets a more precise reason, unless the device is approved. The reason is
+    `endpoint-expired` (expired approval), `unknown-mac` (no approval) or `no-station` (no MAC address in the request).
     """
     if reason != "fallback-denied" or method != "mab" or standing == "approved":
         return reason

@@ -111,9 +111,9 @@ class Groups(Generic[GroupT]):
     def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
         """Rename a group. The members of the group do not change.
 
-        Raises InUse while a published policy or a draft names the group or compares a part of its name, because
-        policies are never rewritten automatically. Also raises InUse while the tenant follows a template with the
-        group, because a roll-out would create the old group again, without members.
+        Admit never rewrites policies automatically. The function therefore raises InUse while a published policy or a
+        draft names the group or compares a part of its name. Also raises InUse while the tenant follows a template that
+        contains the group. A roll-out would create the old group again, without members.
         """
         group = self.require(session, tenant_id=tenant_id, name=name)
         new_name = require_name(new_name)

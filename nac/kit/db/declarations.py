@@ -1,9 +1,9 @@
 """Declarations of models in addition to the schema, such as error messages, roles in tenant files, and encrypted
 columns.
 
-A model declares a property at the object that it describes: class attributes of `nac.kit.db.base.Base` for its
-table, and `info=` for a column or a constraint. `nac.kit.db.constraints` collects the messages, and
-`nac.onboarding.tenant_files.tables` the parts of tenant files.
+A model declares properties of its table as class attributes of `nac.kit.db.base.Base`, and properties of a column or
+constraint with `info=`. `nac.kit.db.constraints` collects the messages, and `nac.onboarding.tenant_files.tables` the
+parts of tenant files.
 """
 
 from collections.abc import Mapping
