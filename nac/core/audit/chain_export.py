@@ -44,7 +44,7 @@ def get_head(session: Session, *, owner: Owner) -> SignedHead:
 
 
 def export_chain(read: OpenSession, *, owner: Owner, behind: int = 0) -> Iterator[str]:
-    """Yield the export of the entries after position `behind`, in blocks of several lines. `read` opens read
+    """Yield the export of the entries after position `behind`, in blocks of one or more lines. `read` opens read
     transactions.
 
     Raises NothingSealed or InvalidInput at the call, before any block.

@@ -104,7 +104,9 @@ def _require_classifiable(
     with mistakes.noted():
         if decision.action != "approve" and (decision.groups or decision.valid_until):
             raise InvalidInput(
-                "Only an approval can set groups and an end.", place="groups", remedy="Remove the groups and the end."
+                "Only the action `approve` accepts groups and an end (valid_until).",
+                place="groups",
+                remedy="Remove the groups and the end.",
             )
     mistakes.refuse()
     return found
