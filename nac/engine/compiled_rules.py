@@ -22,7 +22,7 @@ def compile_first_match(conditions: Sequence[Condition]) -> FirstMatch:
 
 @lru_cache(maxsize=1_024)
 def _compile_source(source: str) -> CodeType:
-    """Compile `source`. Policies that differ only in values share the code, which saves a quarter of the time to
+    """Compile `source`. Policies that differ only in values share the code, which saves up to a fifth of the time to
     compile a policy."""
     return compile(source, "<policy>", "exec")
 
