@@ -43,7 +43,8 @@ class RevocationResult:
 
 
 class _StatusChange(NamedTuple):
-    """Statuses to replace, new status, reason, and time of the change (None for a reinstatement)."""
+    """Change of status: the verb for the audit log, the statuses to replace, the new status, the reason, and the time
+    (None for a reinstatement)."""
 
     verb: str
     before: tuple[str, ...]
@@ -55,7 +56,8 @@ class _StatusChange(NamedTuple):
 def issued_to_clause(
     session: Session, *, tenant_id: TenantId, mac: str | None = None, user_name: str | None = None
 ) -> ColumnElement[bool]:
-    """Return the SQL condition for certificates of the endpoint `mac` or, without `mac`, of the user.
+    """Return the SQL condition for certificates of the endpoint `mac`. Without `mac`, the condition selects
+    certificates of the user.
 
     Raises NotFound if the endpoint or user does not exist.
     """
@@ -73,21 +75,22 @@ def revoke_all(
     now: datetime,
     reason: str = "unspecified",
 ) -> RevocationResult:
-    """Revoke certificates permanently. `issued_to_clause` builds the condition `which`."""
+    """Revoke certificates permanently. `which` is the SQL condition that `issued_to_clause` returns."""
     return _revoke_where(session, actor, tenant_id, which, now, _require_reason(reason))
 
 
 def suspend_all(
     session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool], now: datetime
 ) -> RevocationResult:
-    """Suspend certificates until `reinstate_all`. `issued_to_clause` builds the condition `which`."""
+    """Suspend certificates until `reinstate_all`. `which` is the SQL condition that `issued_to_clause` returns."""
     return _change_where(
         session, actor, tenant_id, which, _StatusChange("suspend", ("valid",), "suspended", HOLD_REASON, now)
     )
 
 
 def reinstate_all(session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool]) -> RevocationResult:
-    """Reinstate suspended certificates, whichever operation suspended them. Revoked certificates stay revoked."""
+    """Reinstate all suspended certificates, even certificates that were suspended one at a time. Revoked certificates
+    stay revoked."""
     return _change_where(
         session, actor, tenant_id, which, _StatusChange("reinstate", ("suspended",), "valid", "", None)
     )
@@ -132,9 +135,11 @@ def revoke_authority(
 def _revoke_cross_certificates(
     session: Session, rows: Sequence[CertificateAuthority], now: datetime, reason: str
 ) -> list[AuthorityIntent]:
-    """Revoke the cross-certificates of these authorities, and return their intents.
+    """Revoke the cross-certificates of these authorities. Returns the rows (AuthorityIntent) of the revoked
+    cross-certificates.
 
-    With a valid cross-certificate, devices that trust the old root would still accept the chain.
+    If a cross-certificate stayed valid, devices that trust the old root would still accept certificates of the revoked
+    authority.
     """
     intents_ = []
     for row in rows:

@@ -19,11 +19,11 @@ _MAX_PLAIN_LENGTH = 48
 
 
 def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None, sans: Iterable[San]) -> None:
-    """Check that no name belongs to the RADIUS servers whose certificates are `servers`.
+    """Check that no requested name belongs to a RADIUS server. `servers` are the certificates of the RADIUS servers.
 
-    Devices recognise the RADIUS server by its DNS name. Some devices do not check the certificate's usage, so any
-    certificate with that name could imitate the server. Some devices compare only the end of a name, so subdomains
-    of a server name are reserved, too. Raises CertificateRefused.
+    Devices recognise the RADIUS server by its DNS name. Some devices do not check the certificate's usage, so the
+    holder of any certificate with that name could imitate the server. Some devices compare only the end of a name, so
+    subdomains of a server name are reserved, too. Raises CertificateRefused.
     """
     names = [item.value for item in sans if item.kind == "dns"]
     if common_name is not None:
@@ -39,7 +39,8 @@ def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None,
 
 
 def subject_organisation(tenant: Tenant, name: str = "") -> str:
-    """Return the organisation for certificate subjects: `name`, the tenant's name, or the tenant's slug."""
+    """Return the organisation for certificate subjects: `name`, otherwise the tenant's name, otherwise the tenant's
+    slug."""
     return _to_plain(name or tenant.name) or tenant.slug[:_MAX_PLAIN_LENGTH]
 
 
@@ -49,7 +50,7 @@ def default_server_name(tenant: Tenant) -> str:
 
 
 def add_dns_name(name: str, names: Sequence[San]) -> tuple[San, ...]:
-    """Add `name` to the alternative names `names`, where RadSec clients look for the server name (RFC 6614 2.3)."""
+    """Add `name` to the alternative names `names`. RadSec clients look for the server name there (RFC 6614 2.3)."""
     with translate_pki_errors():
         own = build_san("dns", name)
     return tuple(names) if own in names else (own, *names)

@@ -1,4 +1,5 @@
-"""Certificates that expire soon: lists, counts, and one warning for each window of EXPIRY_WINDOW_DAYS.
+"""Certificates that expire soon: lists, counts and warnings. A window is a number of days before the expiry
+(EXPIRY_WINDOW_DAYS). A certificate gets at most one warning per window.
 
 Covers authorities (created by Admit or uploaded), server certificates and client certificates. A certificate is not
 listed if a newer certificate has the same name and profile. Admit does not warn in a window that is longer than half
@@ -131,7 +132,8 @@ def record_warnings(session: Session, *, actor: str, tenant_id: TenantId, now: d
 
 
 def _iter_audit_entries(warnings: Sequence[ExpiryNotice]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield one audit entry per authority or server certificate, and one per window for all client certificates."""
+    """Yield one audit entry per authority or server certificate, and one audit entry per window for all client
+    certificates together."""
     for (kind, days), group in groupby(warnings, lambda warning: (warning.subject.kind, warning.days)):
         subjects = [warning.subject for warning in group]
         if kind == "client":

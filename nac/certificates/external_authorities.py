@@ -134,8 +134,8 @@ def import_authorities(
 ) -> AuthorityImportResult:
     """Trust the roots and intermediates in `files`: pairs of file name and content.
 
-    The URLs apply to all authorities in the files. With "", Admit uses the URLs in device certificates. Raises
-    InvalidUpload with every mistake.
+    The URLs apply to all authorities in the files. If a URL is "", Admit uses the URLs in the device certificates.
+    Raises InvalidUpload with every mistake.
     """
     for name, url in (("crl_url", crl_url), ("ocsp_url", ocsp_url)):
         if url:
@@ -251,7 +251,7 @@ def _find_parents(certificate: x509.Certificate, candidates: Iterable[x509.Certi
 def _link_parents(session: Session, tenant_id: TenantId, *, without: Iterable[UUID] = ()) -> list[CertificateAuthority]:
     """Link each external authority to its issuer. Returns the intermediates whose issuer is not trusted.
 
-    If several trusted authorities could be the issuer, uses the one that expires last.
+    If several trusted authorities could be the issuer, uses the authority that expires last.
     """
     excluded = set(without)
     rows = [row for row in repository.list_authorities(session, tenant_id) if row.id not in excluded]

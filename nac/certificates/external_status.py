@@ -1,7 +1,7 @@
 """Revocation status from external authorities, fetched by the worker and never during a login.
 
-Each step reads the sources that are due in one transaction, fetches without a transaction, and stores the responses
-in another transaction. So no row is locked while a remote server responds.
+Each step has three parts. One transaction reads the sources that are due. The worker then fetches statuses without a
+transaction. Another transaction stores the responses. So no row is locked while a remote server responds.
 """
 
 import asyncio
@@ -66,7 +66,8 @@ def list_tenants(session: Session) -> Sequence[UUID]:
 
 
 def try_lock_refresh(session: Session) -> bool:
-    """Lock the fetching of statuses until the transaction ends. Returns False if another worker has the lock."""
+    """Take the lock for fetching external statuses until the transaction ends. Returns False if another worker has the
+    lock."""
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(func.hashtext("external_status")))))
 
 
@@ -107,7 +108,7 @@ def list_due_crls(session: Session, now: datetime) -> list[CrlSource]:
 
 
 def _crl_urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
-    """Return the CRL URLs that occur in most certificates of the authority, at most _MAX_LISTS."""
+    """Return the most frequent CRL URLs in the authority's certificates, at most _MAX_LISTS."""
     url = func.unnest(ExternalCertificate.crl_urls).label("url")
     seen = select(url).where(ExternalCertificate.authority_id == authority_id).subquery()
     query = select(seen.c.url).group_by(seen.c.url).order_by(func.count().desc(), seen.c.url).limit(_MAX_LISTS)
@@ -275,7 +276,8 @@ def _store_ocsp_answer(
 
 
 def _delete_unseen(session: Session, tenant_id: TenantId, now: datetime) -> None:
-    """Delete certificates that no device used for FORGET_AFTER, and the least recently used above MAX_CERTIFICATES."""
+    """Delete certificates that no device used during the time FORGET_AFTER. If more than MAX_CERTIFICATES remain, also
+    delete the least recently used certificates."""
     seen = ExternalCertificate
     newest = select(seen.authority_id, seen.serial).where(seen.tenant_id == tenant_id)
     beyond = newest.order_by(seen.last_seen_at.desc()).offset(MAX_CERTIFICATES)
@@ -292,13 +294,15 @@ _UNSYNCHRONISED = {"synchronize_session": False}
 def _is_due(at: InstrumentedAttribute[datetime], now: datetime) -> ColumnElement[bool]:
     """Return the condition for due rows, where `at` is the time of the next fetch.
 
-    A time later than `_next_check` can return comes from a wrong clock, so such a row is due, too.
+    `_next_check` returns times of at most _MAX_INTERVAL from now. A later time comes from a wrong clock, so the row is
+    due, too.
     """
     return or_(at <= now, at > now + _MAX_INTERVAL)
 
 
 def _next_check(now: datetime, until: datetime) -> datetime:
-    """Return the time of the next fetch: after half of the validity until `until`, within the intervals above."""
+    """Return the time of the next fetch: after half of the time until `until`, but at least
+    _MIN_INTERVAL and at most _MAX_INTERVAL from now."""
     return now + min(max((until - now) / 2, _MIN_INTERVAL), _MAX_INTERVAL)
 
 

@@ -1,7 +1,8 @@
 """Creation of authorities in two steps: `reserve_authority` records an intent, `sign_*` signs the certificate.
 
 The caller commits between the steps (`nac.kit.db.commit_intent`). The intent has the key, name and serial number of
-the authority. If Admit abandons the intent, an administrator can find and delete its key in a PKCS#11 token.
+the authority. If Admit abandons the intent, an administrator can find the key of the intent in a PKCS#11 token, and
+delete the key.
 """
 
 import secrets
@@ -51,7 +52,8 @@ class CrossReservation:
 
 
 def generate_unique_number(slug: str) -> str:
-    """Return a unique suffix for authority names. No later authority may have it, because cells compare only names."""
+    """Return a unique suffix for authority names. No later authority may have the same name, because cells compare only
+    names."""
     return f"{slug[:_MAX_SLUG_LENGTH]}-{secrets.token_hex(4)}"
 
 
@@ -194,8 +196,8 @@ def _create_intent(
 
 
 def _require_open_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent:
-    """Return and lock an intent to sign it. Raises an error if the intent does not exist, is signed or was
-    abandoned."""
+    """Lock and return an intent that the caller will sign. Raises an error if the intent does not exist, is signed or
+    was abandoned."""
     intent = repository.lock_authority_intent(session, tenant_id, intent_id)
     if intent is None:
         raise AuthorityNotFound(

@@ -34,7 +34,8 @@ def find_holder(session: Session, *, tenant_id: TenantId, mac: str | None, user_
 
 
 def describe_holder(session: Session, certificate: Certificate) -> dict[str, str | None]:
-    """Return MAC address and user name of the holder; None for a deleted endpoint or user."""
+    """Return the MAC address of the endpoint and the name of the user. Each value is None if the endpoint or user was
+    deleted."""
     tenant_id = certificate.tenant_id
     macs = select(Endpoint.mac).where(Endpoint.tenant_id == tenant_id, Endpoint.id == certificate.endpoint_id)
     names = select(User.name).where(User.tenant_id == tenant_id, User.id == certificate.user_id)

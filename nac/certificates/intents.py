@@ -2,8 +2,8 @@
 becomes a valid certificate.
 
 Admit commits an intent before it uses the authority's key for the signature. Signing locks the intent's row, and
-stores the certificate only if the row still has the status `intended`. So Admit discards a late signature of an
-abandoned intent.
+stores the certificate only if the row still has the status `intended`. So if an intent was abandoned, Admit discards a
+signature that completes later.
 """
 
 from collections import Counter
@@ -45,10 +45,11 @@ def abandon_intents(
     now: datetime,
     older_than: timedelta | None = None,
 ) -> int:
-    """Abandon the intents that match `which`, and give their secrets the uses back. Returns the number of intents.
+    """Abandon the intents that match `which`, and subtract them from the number of uses of their enrolment secrets.
+    Returns the number of intents.
 
-    With `older_than`, skips younger intents, and intents that another process is signing. Without `older_than`, waits
-    for running signatures.
+    With `older_than`, the function skips younger intents, and intents that another process is signing. Without
+    `older_than`, the function waits for running signatures.
     """
     row, age = Certificate, older_than or timedelta()
     query = (

@@ -50,7 +50,7 @@ IssuableProfile = ClientProfile | Literal["radsec-server"]
 
 @dataclass(frozen=True, slots=True)
 class CertificateReservation:
-    """A certificate that Admit has recorded with its serial number, but not signed."""
+    """A certificate that Admit has recorded with a serial number, but not signed yet."""
 
     tenant_id: TenantId
     serial: bytes
@@ -70,7 +70,8 @@ class CertificateReservation:
 
 @dataclass(frozen=True, slots=True)
 class IssuedCertificate:
-    """A signed certificate for a device. `key` is the only copy, because Admit does not store it."""
+    """A signed certificate for a device. `key` is the only copy of the private key, because Admit does not store the
+    private key."""
 
     serial: bytes
     profile: str
@@ -241,9 +242,8 @@ def issue_client(
     """Issue a certificate for `public_key`. Without `public_key`, the result contains a new key, which Admit does
     not store.
 
-    Commits the session before it signs. `not_before` and `not_after` (aware, in the past or future) override the
-    profile's validity. Raises DuplicateKey if another certificate has the key; only the certificate `renews` may have
-    it.
+    Commits the session before it signs. `not_before` and `not_after` override the profile's validity. Both times have a
+    time zone and can be in the past or future. Raises DuplicateKey if a certificate other than `renews` has the key.
     """
     if public_key is not None:
         _require_new_key(session, actor, tenant_id, public_key_digest(public_key), renews, now)
@@ -308,8 +308,9 @@ def issue_server(
 ) -> Certificate:
     """Issue an EAP server certificate. Admit stores the sealed key of the certificate for radiusd.
 
-    The cell presents the valid certificate with the latest `present_from` in the past; None means that
-    `present_from` is now. Commits the session before it signs.
+    `present_from` is the time from which the cell presents the certificate to devices; None means now. If several
+    certificates are valid, the cell presents the certificate with the latest `present_from` in the past. Commits the
+    session before it signs.
     """
     reservation = reserve_server(
         session, actor=actor, tenant_id=tenant_id, dns_names=dns_names, signing=signing, now=now

@@ -58,7 +58,8 @@ class OcspResponse:
     etag: str = ""
 
     def holds(self, now: datetime) -> bool:
-        """Whether the response is valid at `now`. False if the clock was set back before its beginning."""
+        """Whether the response is valid at `now`. The result is False if the clock was set back to a time before the
+        start of the response's validity."""
         return (
             self.this_update is not None and self.next_update is not None and self.this_update <= now < self.next_update
         )

@@ -1,4 +1,5 @@
-"""Offline root keys: an administrator exports and deletes the root's key, and imports it again to sign an authority."""
+"""Offline root keys: an administrator exports and deletes the root's key, and imports the key again to sign an
+authority."""
 
 from cryptography import x509
 from sqlalchemy.orm import Session
@@ -46,7 +47,7 @@ def forget_root_key(session: Session, *, actor: str, tenant_id: TenantId) -> Cer
     works."""
     root = _require_root(session, tenant_id)
     if root.key_sealed is None:
-        raise AuthorityKeyAway(f"The key of {root.name} is not stored here.", place="authority")
+        raise AuthorityKeyAway(f"Admit does not store the key of {root.name}.", place="authority")
     root.key_sealed = None
     session.flush()
     _audit(session, actor, root, "forget-key")
@@ -59,7 +60,7 @@ def import_root_key(
     """Store the exported root key again. Raises CertificateRefused if the key or the passphrase is wrong."""
     root = _require_root(session, tenant_id)
     if root.key_sealed is not None:
-        raise AlreadyExists(f"The key of {root.name} is already stored.", place="authority")
+        raise AlreadyExists(f"Admit already stores the key of {root.name}.", place="authority")
     with translate_pki_errors():
         key = load_encrypted_key(pem, passphrase)
     if not is_same_public_key(key.public_key(), x509.load_der_x509_certificate(root.certificate_der).public_key()):

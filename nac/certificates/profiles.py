@@ -1,6 +1,7 @@
 """A tenant's overrides of certificate profiles (validity, key type) and its key store.
 
-Admit checks the overrides when it writes and when it reads them, because an update may narrow a profile's limits.
+Admit checks the overrides when it writes and when it reads them, because an update of Admit may narrow a profile's
+limits.
 """
 
 from collections.abc import Mapping
@@ -118,7 +119,7 @@ def _audit(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> None:
-    """Record the changed settings in the audit log, without settings at their default."""
+    """Record the changed settings in the audit log. A setting that has its default value appears as None."""
     if changed := [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]:
         audit.append(
             session,

@@ -31,7 +31,7 @@ class PublishedList(NamedTuple):
 
 
 def require_published_list(session: Session, *, authority_id: UUID) -> PublishedList:
-    """Return number and times of the authority's published revocation list. Raises ListNotFound."""
+    """Return the number and validity times of the authority's published revocation list. Raises ListNotFound."""
     row = RevocationList
     query = select(row.number, row.this_update, row.next_update).where(
         row.authority_id == authority_id, row.crl_der.is_not(None)
@@ -43,7 +43,8 @@ def require_published_list(session: Session, *, authority_id: UUID) -> Published
 
 
 def require_revocation_list(session: Session, *, authority_id: UUID) -> tuple[PublishedList, bytes]:
-    """Return the authority's published revocation list: number and times, and the list as DER. Raises ListNotFound."""
+    """Return the authority's published revocation list: the number, the validity times, and the list as DER. Raises
+    ListNotFound."""
     row = RevocationList
     query = select(row.number, row.this_update, row.next_update, row.crl_der).where(row.authority_id == authority_id)
     published = session.execute(query).one_or_none()
@@ -53,7 +54,9 @@ def require_revocation_list(session: Session, *, authority_id: UUID) -> tuple[Pu
 
 
 def _no_list_error() -> ListNotFound:
-    return ListNotFound(place="authority", remedy="A new authority publishes its list within seconds. Try again.")
+    return ListNotFound(
+        place="authority", remedy="A new authority publishes its revocation list within seconds. Try again."
+    )
 
 
 def build_locations(public_url: str, authority_id: UUID) -> IssuerLocations:

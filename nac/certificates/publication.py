@@ -74,9 +74,9 @@ def publish_status(
 ) -> PublicationResult:
     """Publish the authority's due revocation list and OCSP signer, unless another worker is publishing them.
 
-    Requires a session in the tenant's scope. Commits the list's number and the signer's row before it signs. After
-    a failure, this number is missing or this row has no certificate. If this function fails, the worker repeats the
-    work in its next run.
+    Requires a session in the tenant's scope. Commits the list's number and the signer's row before it signs. If the
+    signature fails, no list has the reserved number, or the signer's row has no certificate. The worker then tries
+    again in its next run.
     """
     nothing = PublicationResult(revocation_list=False, signer=False)
     pending = list_due(session, now=now, authority_id=authority_id) if _try_lock(session, authority_id) else ()
@@ -193,8 +193,8 @@ class _Publisher:
     def reserve_number(self, *, scheduled: bool) -> int | None:
         """Reserve the number of the next revocation list.
 
-        Returns None if the last list is younger than MIN_LIST_INTERVAL. Then the worker signs the list in its next
-        run.
+        Returns None if the last list is younger than MIN_LIST_INTERVAL. In this case, a later run of the worker signs
+        the list.
         """
         row = _lock_list_row(self._session, self._authority.tenant_id, self._authority.id)
         # A list with a time in the future comes from a wrong clock. Do not wait for that time.
@@ -269,12 +269,13 @@ class _Publisher:
 
 
 def signer_context(signer_id: UUID) -> str:
-    """Return the context for sealing and opening the signer's key."""
+    """Return the context string for encrypting and decrypting the signer's private key."""
     return f"ocsp-signer:{signer_id}"
 
 
 def list_subordinate_revocations(session: Session, authority_id: UUID) -> dict[bytes, Revocation | None]:
-    """Return the revocation of each authority below, by serial number; None if that authority is not revoked."""
+    """Return the revocation of each authority that this authority signed, by serial number; None if the signed
+    authority is not revoked."""
     row = CertificateAuthority
     query = select(row.certificate_der, row.status, row.revoked_at, row.revocation_reason, row.not_before)
     below: dict[bytes, Revocation | None] = {}

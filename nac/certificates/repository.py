@@ -252,7 +252,7 @@ def get_active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuth
 
 
 def get_authority(session: Session, tenant_id: TenantId, authority_id: UUID) -> CertificateAuthority | None:
-    """Return the authority, or None. Uses the copy in the session if the session has one."""
+    """Return the authority, or None. Uses the copy in the session if the session has already loaded the authority."""
     authority = session.get(CertificateAuthority, authority_id)
     return authority if authority is not None and authority.tenant_id == tenant_id else None
 
@@ -335,7 +335,8 @@ def get_newest_server(
 
 
 def present_server(session: Session, server: Certificate, moment: datetime) -> None:
-    """Present the server certificate from `moment` on. Cancels planned presentations of other certificates."""
+    """Make the cell present the server certificate from `moment` on. Cancels planned presentations of other
+    certificates."""
     server.present_from = moment
     session.flush()
     later = update(Certificate).where(

@@ -1,7 +1,7 @@
 """Rollover: new authorities replace a tenant's old authorities, which retire.
 
-Certificates of retired authorities stay valid. `plan_rollover` records intents, `execute_rollover` commits and signs
-them.
+Certificates of retired authorities stay valid. `plan_rollover` records intents. `execute_rollover` commits the intents
+and signs the authorities.
 """
 
 from dataclasses import dataclass
@@ -96,12 +96,11 @@ def plan_rollover(
         signing.authority_key(root)
     elif root is not None and server_from is None and root.status == "active" and root.key_sealed is None:
         raise AuthorityKeyAway(
-            f"The key of {root.name} is not stored here. Devices that trust only this root would reject the cell.",
+            f"Admit does not store the key of {root.name}. Devices that trust only this root would reject the cell.",
             place="authority",
             remedy=Advice(
-                "Import the key. If the key is lost, set the day by which every device has the new root. The cell"
-                " presents"
-                " the current server certificate until that day.",
+                "Import the key of the root. If the key is lost, set the day by which every device has the new root. "
+                "The cell presents the current server certificate until that day.",
                 "importRootKey",
                 NextStep(parameters={"present_from": ""}),
             ),
@@ -120,8 +119,8 @@ def execute_rollover(
 ) -> RolloverResult:
     """Sign the planned authorities and retire the previous authorities.
 
-    The old root signs a new root if Admit stores its key. Then devices that trust either root accept the cell.
-    Devices that trust only the old root need the new root before the old root expires. Raises
+    The old root signs a new root if Admit stores its key. As a result, devices that trust the old or the new root
+    accept the cell. Devices that trust only the old root need the new root before the old root expires. Raises
     CertificateStatusConflict if another process completed the rollover first.
     """
     commit_intent(session)
@@ -203,7 +202,7 @@ def _issue_successor_server(
 
 
 def is_rollover_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
-    """Whether the issuing authority expires so soon that new client certificates would be shorter than their profile.
+    """Whether the issuing authority expires before new client certificates would reach the validity of their profile.
 
     False if a new issuing authority could not be valid longer than the current authority, because the root also
     expires.

@@ -2,7 +2,7 @@
 
 Admit issues a new certificate when a third of the old certificate's life is left, at most 45 days before its end.
 The cell presents the new certificate after a third of this remaining time. The old and the new certificate are both
-valid for weeks, so administrators who pin the certificate have time.
+valid for weeks, so administrators have time to update devices that pin the certificate.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class ServerRenewalPlan:
 
 
 def renewal_lead(not_before: datetime, not_after: datetime) -> timedelta:
-    """Return the time before its end at which Admit renews a server certificate."""
+    """Return how long before the end of a server certificate Admit renews the certificate."""
     return min(_MAX_LEAD, (not_after - not_before) / 3)
 
 
@@ -53,7 +53,7 @@ def plan_renewal(
 ) -> ServerRenewalPlan | None:
     """Reserve the tenant's next server certificate.
 
-    Returns None if a renewal is not due, would add no time, or needs an administrator's decision.
+    Returns None if a renewal is not due, would not extend the validity, or needs an administrator's decision.
     """
     repository.lock_tenant(session, tenant_id)
     old = repository.get_newest_server(session, tenant_id, SERVER_PROFILE)
@@ -78,7 +78,8 @@ def plan_renewal(
 
 
 def _had_server(session: Session, tenant_id: TenantId) -> bool:
-    """Whether the tenant ever had a server certificate. If none is valid now, an administrator revoked the last one."""
+    """Whether the tenant ever had a server certificate. If the tenant had a server certificate but has no valid server
+    certificate, an administrator revoked the last certificate."""
     return repository.get_newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True) is not None
 
 
@@ -109,7 +110,8 @@ def execute_renewal(
 
 
 def lock_server_certificate(session: Session, *, tenant_id: TenantId, serial: bytes) -> Certificate:
-    """Return and lock a server certificate. Prevents other changes of the presentation until the transaction ends."""
+    """Return and lock a server certificate. Until the transaction ends, no other transaction can change which
+    certificate the cell presents."""
     repository.lock_tenant(session, tenant_id)
     row = repository.get_by_serial(session, tenant_id, serial, lock=True)
     if row is None or row.profile != SERVER_PROFILE:

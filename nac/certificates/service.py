@@ -86,7 +86,7 @@ def revoke_certificate(
     now: datetime,
     reason: RevocationReason = "unspecified",
 ) -> Certificate:
-    """Revoke a certificate permanently, and all its renewals, because an attacker with the key may have renewed it.
+    """Revoke a certificate and all its renewals permanently. An attacker with the key may have renewed the certificate.
 
     With the reason `superseded`, the renewals stay valid. A certificate that is already revoked keeps its reason and
     time.
@@ -176,7 +176,7 @@ def search_certificates(
 ) -> BoundedPage[Certificate]:
     """Search like `list_certificates`, but stop after a limited time (nac.kit.db.queries).
 
-    `bulk_revocation.issued_to_clause` builds the condition `which`.
+    `which` is an SQL condition, such as the result of `bulk_revocation.issued_to_clause`.
     """
     return repository.search_certificates(
         session, tenant_id, status=status, profile=profile, name=name, which=which, span=span

@@ -1,7 +1,7 @@
 """Access to the private keys of authorities, for signing.
 
-A key is either in the authority's row, sealed with the master key (a file), or in a PKCS#11 token. For a key in a
-token, the row has the sealed URI of the key (RFC 7512).
+A key is either in the authority's row or in a PKCS#11 token. The master key (a file) encrypts the keys in rows. For a
+key in a token, the row has the encrypted URI of the key (RFC 7512).
 """
 
 import stat
@@ -54,7 +54,7 @@ class SigningContext:
         return cls(sealer, settings.public_url, settings.authority_key_store, token)
 
     def new_authority_key(self, kind: KeyKind, *, authority_id: UUID, store: KeyStoreChoice = "") -> AuthorityKey:
-        """Create a key for a new authority with this id. An empty `store` uses the platform's default."""
+        """Create a key for a new authority with this id. If `store` is empty, uses the platform's default key store."""
         chosen = store or self.key_store
         if chosen == "sealed":
             key = generate_key(kind)
@@ -65,17 +65,18 @@ class SigningContext:
         return AuthorityKey(key, chosen, self.sealer.seal(address, _seal_context(authority_id)))
 
     def seal_authority_key(self, key: PrivateKey, *, authority_id: UUID) -> bytes:
-        """Seal a key for the authority's row."""
+        """Encrypt a private key for the authority's row."""
         return self.sealer.seal(key_pem(key), _seal_context(authority_id))
 
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
-        """Open the authority's key.
+        """Return the authority's private key: the decrypted key from the row, or an object for the key in the PKCS#11
+        token.
 
         Raises AuthorityKeyAway if Admit does not store the key, KeyStoreRefused or KeyStoreUnavailable.
         """
         if authority.key_sealed is None:
             raise AuthorityKeyAway(
-                f"The key of {authority.name} is not stored here.",
+                f"Admit does not store the key of {authority.name}.",
                 place="authority",
                 remedy=Advice("Import the key.", "importRootKey"),
             )
@@ -94,7 +95,7 @@ class SigningContext:
 
 
 def build_issuer(authority: CertificateAuthority, signing: SigningContext) -> Issuer:
-    """Return the authority with its opened key. Raises the errors of `SigningContext.authority_key`."""
+    """Return the authority with the decrypted private key. Raises the errors of `SigningContext.authority_key`."""
     return Issuer(x509.load_der_x509_certificate(authority.certificate_der), signing.authority_key(authority))
 
 
@@ -117,7 +118,8 @@ def _open_token(module: Path, label: str, pin_file: Path) -> Pkcs11Token:
 
 @lru_cache
 def _cached_token(module: Path, label: str, pin: str) -> Pkcs11Token:
-    """Return the process's only object for the token, because tokens limit sessions and wrong PINs."""
+    """Return the process's only object for the token, because a token limits the number of sessions and of wrong
+    PINs."""
     return Pkcs11Token(module, label, pin)
 
 

@@ -16,8 +16,8 @@ def record_status_change(session: Session, *rows: Certificate | CertificateAutho
     """Publish the status changes of `rows`. Call this function in the same transaction as the changes, in the
     tenant's scope.
 
-    An AuthorityIntent in `rows` means the status of its cross-certificate. After the commit, OCSP responders drop
-    cached statuses, and the worker signs new revocation lists.
+    For an AuthorityIntent in `rows`, the function publishes the status of the cross-certificate. After the commit, OCSP
+    responders drop cached statuses, and the worker signs new revocation lists.
     """
     lists = {
         issuer: row.tenant_id
@@ -33,5 +33,5 @@ def record_status_change(session: Session, *rows: Certificate | CertificateAutho
 
 
 def build_revocation(at: datetime, reason: str) -> Revocation:
-    """Return a revocation for lists and OCSP. An unknown reason becomes `unspecified`."""
+    """Return a revocation for revocation lists and OCSP responses. An unknown reason becomes `unspecified`."""
     return Revocation(at, reason if reason in REVOCATION_REASONS else "unspecified")

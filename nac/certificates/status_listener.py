@@ -39,7 +39,7 @@ class StatusListener:
 
     @property
     def current(self) -> bool:
-        """Whether the listener has reported all changes up to a second ago."""
+        """Whether the listener has reported all changes that are more than a second old."""
         return time.monotonic() < self._until
 
     def start(self) -> None:

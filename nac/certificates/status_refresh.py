@@ -1,4 +1,5 @@
-"""Manual refresh of external statuses. Makes the statuses due; the worker fetches them while the caller waits."""
+"""Manual refresh of external statuses. `request_refresh` marks the statuses as due. The worker fetches due statuses
+while the caller waits."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from nac.models import CertificateAuthority, ExternalCertificate, StatusSource
 
 @dataclass(frozen=True, slots=True)
 class RefreshRequest:
-    """Sources that a refresh made due, with the time of their last fetch before it."""
+    """Sources of statuses that a refresh marked as due, with the time of the last fetch before the refresh."""
 
     authorities: tuple[CertificateAuthority, ...]
     # CRLs by authority id, without authorities whose CRL URL is unknown.
@@ -44,7 +45,8 @@ class OcspState:
 
 
 def request_refresh(session: Session, *, tenant_id: TenantId, which: str | None, now: datetime) -> RefreshRequest:
-    """Make all status sources due, of the external authority `which` or, with None, of all external authorities.
+    """Mark all status sources of the external authority `which` as due. With None, mark the sources of all external
+    authorities.
 
     Raises AuthorityNotFound or InvalidInput.
     """

@@ -104,7 +104,8 @@ def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> St
 
 
 def record_created_id(session: Session, named: KeyedRequest, made_id: UUID) -> None:
-    """Store the id of the created object before an intermediate commit. If this process fails, a retry uses it."""
+    """Store the id of the created object before an intermediate commit. If this process fails, a retry uses the stored
+    id."""
     session.execute(update(IdempotencyKey).where(*_key_clauses(named)).values(made_id=made_id))
 
 
@@ -116,7 +117,8 @@ def release_key(session: Session, named: KeyedRequest) -> None:
 
 
 def finish_change(session: Session, named: KeyedRequest, answer: StoredResponse, *, seal: Seal) -> None:
-    """Store the response in the change's transaction. Raises StillUnderWay if a retry made the change meanwhile."""
+    """Store the response in the change's transaction. Raises StillUnderWay if a retry of the request made the change
+    meanwhile."""
     sealed = seal(answer.body, named.context)
     columns = {"status": answer.status, "headers": dict(answer.headers), "body_sealed": sealed}
     open_still = update(IdempotencyKey).where(*_key_clauses(named), IdempotencyKey.status.is_(None))

@@ -42,9 +42,9 @@ def lock_with_namesakes(session: Session, row: Named) -> Sequence[Named]:
 
     If other rows have the same name, this row can be renamed or deleted although policies refer to the name.
 
-    Refreshes this row and the rows with the same name. Until the transaction ends, no other transaction of the
-    tenant can rename or delete them. The rows with the same name are not locked, because that could deadlock.
-    Raises NotFound if the row was deleted.
+    Refreshes this row and the rows with the same name. Until the transaction ends, no other transaction of the tenant
+    can rename or delete any of these rows. The function does not lock the other rows with the same name, because these
+    locks could cause a deadlock. Raises NotFound if the row was deleted.
     """
     kind = type(row)
     lock_quota(session, f"{kind.__tablename__}-names", row.tenant_id)

@@ -1,6 +1,6 @@
 """The admission ladder: the checks before and after a policy, their order, and the reasons of a reject.
 
-The cell, re-decisions, simulations and self-tests all call `find_refusal`. Each caller provides the facts about a
+The cell, re-decisions, simulations and self-tests all call `find_refusal`. Each caller collects the data about a
 request (`AdmissionFacts`) from its own source. The checks, in this order:
 
 1. the tenant is active
@@ -11,7 +11,7 @@ request (`AdmissionFacts`) from its own source. The checks, in this order:
 6. the NAS belongs to a site, and the site has a published policy
 7. the endpoint is not blocked
 8. the policy permits the device (`nac.engine.decide`)
-9. if the reply needs a Wi-Fi passphrase, one is stored (`require_passphrase`)
+9. if the reply needs a Wi-Fi passphrase, the passphrase is stored (`require_passphrase`)
 
 The first check that fails rejects the request. So no rule of a policy can admit a device that an earlier check
 rejects. Only the cell counts failed logins. The cell applies the limits on failed logins after check 1.
@@ -55,7 +55,7 @@ class TenantTerms(Protocol):
 
 
 class AdmissionPlace(Protocol):
-    """Site and policy of the NAS that sent a request. The checks only test whether each is None."""
+    """Site and policy of the NAS that sent a request. The checks only test whether the site and the policy are None."""
 
     @property
     def site(self) -> object | None:
@@ -124,7 +124,8 @@ class ExternalStatus(Protocol):
 
 
 class AdmissionFacts(Protocol):
-    """Facts about one request. `find_refusal` reads a fact only after all earlier checks passed."""
+    """Data about one request that the checks need. `find_refusal` reads the data of a check only after all earlier
+    checks passed."""
 
     @property
     def tenant(self) -> TenantTerms: ...
@@ -132,7 +133,8 @@ class AdmissionFacts(Protocol):
     def method(self) -> str: ...
     @property
     def tls_version(self) -> str:
-        """Version such as "1.3"; "" if unknown. Read after `refuse_login`, and only for methods with TLS."""
+        """Version such as "1.3"; "" if unknown. `find_refusal` reads the version after `refuse_login`, and only for
+        methods with TLS."""
 
     @property
     def now_seconds(self) -> int: ...
@@ -143,7 +145,7 @@ class AdmissionFacts(Protocol):
         """Return the reason to reject the credentials; None if the credentials are valid."""
 
     def is_vouched_for(self) -> bool:
-        """Whether a directory or provider verified the user. Then the tenant's own users are not checked."""
+        """Whether a directory or provider verified the user. If so, Admit does not check the tenant's own users."""
 
     def find_user(self) -> StoredUser | None: ...
 
@@ -200,7 +202,7 @@ def describe_offer(names: Collection[str]) -> str:
 
 
 def get_standing(endpoint: StoredEndpoint | None, now_seconds: int) -> Standing:
-    """Return whether the device is approved; `endpoint` is None for an unknown device."""
+    """Return the approval status of the device; `endpoint` is None for an unknown device."""
     if endpoint is None:
         return "unapproved"
     status = endpoint.status
@@ -220,7 +222,7 @@ def refuse_certificate(
     """Return a reason to reject a certificate that the trusted `authority` signed, or "".
 
     `own` is the stored certificate if Admit issued it. `external` is the known status of a certificate that an
-    external authority issued. Each is None if nothing is stored.
+    external authority issued. `own` and `external` are None if nothing is stored.
     """
     if authority.revoked:
         return "ca-revoked"
@@ -241,7 +243,8 @@ def refuse_certificate(
 def explain_denial(reason: str, *, method: str, standing: Standing, has_mac: bool) -> str:
     """Return the reason to report for a decision of a policy.
 
-    If no rule matched a MAB request, the reason is that the device is not approved.
+    A MAB request that no rule matched gets a more precise reason, unless the device is approved. The reason is
+    `endpoint-expired` (expired approval), `unknown-mac` (no approval) or `no-station` (no MAC address in the request).
     """
     if reason != "fallback-denied" or method != "mab" or standing == "approved":
         return reason
@@ -265,7 +268,7 @@ AnyDecision = TypeVar("AnyDecision", bound=PassphraseDecision)
 
 
 def require_passphrase(decision: AnyDecision, *, has_passphrase: bool, has_ssid: bool) -> AnyDecision:
-    """Return the decision, or a deny if its reply needs a passphrase that cannot be sent.
+    """Return the decision. If the reply needs a passphrase that Admit cannot send, return a deny.
 
     In monitor mode, the device gets the reply of the fallback. If that reply needs the passphrase, Admit denies, too.
     """

@@ -143,8 +143,8 @@ _OPEN_PREFIXES = {
 
 
 def find_attribute(name: str) -> PolicyAttribute | None:
-    """Find an attribute by name, including attributes with an open prefix ("endpoint.attribute.", "radius.",
-    ...)."""
+    """Find an attribute by name, including open attributes: any name after a prefix such as "endpoint.attribute." or
+    "radius."."""
     known = ATTRIBUTE_CATALOGUE.get(name)
     if known is not None:
         return known
@@ -155,7 +155,7 @@ def find_attribute(name: str) -> PolicyAttribute | None:
 
 
 def list_open_attributes() -> list[PolicyAttribute]:
-    """List the open attributes, with a placeholder for the name."""
+    """List the open attributes as a prefix and a placeholder for the rest of the name."""
     return [_open_attribute(prefix, "<name>") for prefix in _OPEN_PREFIXES]
 
 
@@ -167,7 +167,8 @@ def _open_attribute(prefix: str, name: str) -> PolicyAttribute:
 def normalise_text(attribute: PolicyAttribute, text: str, *, whole: bool) -> str:
     """Normalise `text` of a condition for comparison with requests.
 
-    `whole`: the text is a complete value, not a part of one. Raises ValueError with a message for the author.
+    `whole` means that the text is a complete value and not only a part of a value. Raises ValueError with a message for
+    the author of the policy.
     """
     if attribute.kind == "mac":
         digits = text.translate(_SEPARATORS).lower()

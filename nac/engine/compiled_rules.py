@@ -22,7 +22,8 @@ def compile_first_match(conditions: Sequence[Condition]) -> FirstMatch:
 
 @lru_cache(maxsize=1_024)
 def _compile_source(source: str) -> CodeType:
-    """Compile `source`. Policies that differ only in values share the code, which saves a quarter of the time."""
+    """Compile `source`. Policies that differ only in values share the code, which saves up to a fifth of the time to
+    compile a policy."""
     return compile(source, "<policy>", "exec")
 
 
@@ -75,7 +76,7 @@ class _FunctionSource:
 
 
 def _single_text(comparison: Comparison) -> str | None:
-    """Return the single text with which `comparison` compares whole values, or None."""
+    """Return the text if `comparison` compares whole values with exactly one text; otherwise None."""
     wanted = comparison.wanted
     if comparison.operator not in ("equals", "one_of") or not isinstance(wanted, frozenset) or len(wanted) != 1:
         return None

@@ -1,13 +1,15 @@
-"""Conditions: all, any and not over comparisons, and references to named conditions.
+"""Conditions: comparisons that `all`, `any` and `not` combine, and references to named conditions.
 
 Semantics:
 * A comparison with a missing attribute is false, so `{"not": ...}` around it is true. `exists` tests for presence.
-* A comparison with several values matches if any value matches. Put the comparison in `not` to require that no
+* If the request or the condition has several values, a comparison matches if any of these values match. Put the
+  comparison in `not` to require that no
   value matches.
 * "Not equal" is `{"not": {"operator": "equals", ...}}`. There are no negative operators.
 * `{"all": []}` always matches. `{"any": []}` never matches and is rejected as unreachable.
 * Text compares exactly, except for `folded` attributes (see `attributes`) and with "ignore_case".
-* The named condition replaces the reference `{"condition": name}`. Limits count the replaced conditions, too.
+* The named condition replaces the reference `{"condition": name}`. The limits on size and depth count the named
+  condition at each reference.
 """
 
 import re
@@ -61,7 +63,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ConditionGroup:
-    """A group that requires all or any of `children`; "not" has exactly one child."""
+    """A group of conditions: all or any of `children` must match, or (for "not") the only child must not match."""
 
     how: Literal["all", "any", "not"]
     children: tuple["Condition", ...]
@@ -159,7 +161,7 @@ class ConditionParser:
         return self._junction(kind, document[kind], below, depth)
 
     def _fits(self, extent: _ConditionExtent, place: str, depth: int) -> bool:
-        """Count the condition at `place`. Returns False after reporting an exceeded limit."""
+        """Count the condition at `place`. If a limit is exceeded, reports the mistake and returns False."""
         deepest = depth + extent.depth - 1
         if deepest > MAX_DEPTH:
             self._report.add(place, f"nested deeper than {MAX_DEPTH} conditions; use fewer levels")
@@ -281,7 +283,7 @@ def could_match(condition: Condition, known: Attributes) -> bool:
 
 
 def _possible_results(condition: Condition, known: Attributes) -> tuple[bool, bool]:
-    """Return whether `condition` can match, and whether it can fail; both are True if unknown."""
+    """Return whether `condition` can match, and whether `condition` can fail. Both values are True if unknown."""
     if isinstance(condition, Comparison):
         if condition.attribute.name not in known:
             return True, True

@@ -47,7 +47,7 @@ class RuleTrace:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision about a request. The default value denies with the reason "internal-error".
+    """The decision about a request. A `Decision` with default values is a deny with the reason "internal-error".
 
     In monitor mode, `verdict`, `reason` and the rule are only logged. Admit sends the `vlan` and `reply` of the
     fallback.

@@ -1,6 +1,6 @@
 """Attributes that the engine derives from a request: the site's local time and parts of the identity.
 
-The engine computes them only for policies that use them.
+The engine computes the derived attributes only for policies that use these attributes.
 """
 
 from collections.abc import Callable, Collection, Mapping

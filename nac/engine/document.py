@@ -54,7 +54,7 @@ def find_unstorable(document: object) -> tuple[DocumentMistake, ...]:
 
 
 def _is_surely_storable(document: object) -> bool:
-    """Whether the document has certainly no mistake that `_report_unstorable` would report."""
+    """Whether it is certain that `_report_unstorable` would report no mistake in the document."""
     level, budget = [document], MAX_DOCUMENT_BYTES
     for _ in range(_MAX_CONTAINERS):
         budget -= len(level)

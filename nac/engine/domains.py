@@ -11,7 +11,7 @@ _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)\Z")
 def parse_domain(text: str) -> str:
     """Return the domain in lower case, with xn--... labels (RFC 3490), without a final dot.
 
-    Raises ValueError with a message for the author.
+    Raises ValueError with a message for the author of the policy.
     """
     if text.startswith((".", "*.")):
         raise ValueError(
@@ -26,7 +26,7 @@ def parse_domain(text: str) -> str:
 def build_domain_test(domains: frozenset[str]) -> Callable[[str], bool]:
     """Return a test whether a name is in `domains`.
 
-    Of a mail address, UPN or NAI, it tests the part after the last @.
+    For a mail address, UPN or NAI, the test uses the part after the last @.
     """
     suffixes = tuple("." + domain for domain in sorted(domains))
 
@@ -40,7 +40,7 @@ def build_domain_test(domains: frozenset[str]) -> Callable[[str], bool]:
 
 
 def build_domain_cover_test(domains: frozenset[str]) -> Callable[[str], bool]:
-    """Return a test whether a domain is one of `domains` or below one."""
+    """Return a test whether a domain is in `domains`, or is a subdomain of a domain in `domains`."""
 
     def test(domain: str) -> bool:
         labels = domain.split(".")

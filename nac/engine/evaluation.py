@@ -14,7 +14,8 @@ _MALFORMED_DECISION = Decision()
 def decide(policy: Policy, request: PolicyRequest, *, trace: bool = False) -> Decision:
     """Apply pinned denies, rules and fallback; the first match wins. Never raises.
 
-    With `trace`, the decision contains every rule that was evaluated and the comparisons that decided it.
+    With `trace`, the decision contains every evaluated rule, with the comparisons that decided whether the rule
+    matched.
     """
     attributes = request.attributes
     try:

@@ -74,7 +74,7 @@ def implies(one: ComparisonTerm, other: ComparisonTerm) -> bool:
 
 
 def excludes(one: ComparisonTerm, other: ComparisonTerm) -> bool:
-    """Whether the two never match the same request. The two conditions must compare the same single-valued
+    """Whether `one` and `other` never match the same request. Both comparisons must compare the same single-valued
     attribute."""
     how, folded, wanted = one.shape
     other_how, other_folded, other_wanted = other.shape
@@ -103,7 +103,8 @@ def excludes(one: ComparisonTerm, other: ComparisonTerm) -> bool:
 
 
 def _is_represented_by_values(texts: ComparisonTerm, other: ComparisonTerm) -> bool:
-    """Whether `other` gives one result for all spellings of a text that match `texts`."""
+    """Whether `other` gives the same result for all upper-case and lower-case spellings of the texts that `texts`
+    matches."""
     how, other_folded, _ = other.shape
     if not texts.comparison.folded or how in ("exists", "in_domain"):
         return True
@@ -155,7 +156,7 @@ def _number_test(numbers: ComparedValue) -> Callable[[int], bool]:
 
 
 def intersection(one: NumberRange, other: NumberRange) -> NumberRange:
-    """Return the intersection; if it is empty, `least` is greater than `most`."""
+    """Return the intersection of two ranges. In an empty intersection, `least` is greater than `most`."""
     leasts = [bound for bound in (one.least, other.least) if bound is not None]
     mosts = [bound for bound in (one.most, other.most) if bound is not None]
     return NumberRange(max(leasts, default=None), min(mosts, default=None))

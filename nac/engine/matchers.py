@@ -120,7 +120,7 @@ def on_text(name: str, test: Callable[[str], bool], reading: TextReader) -> Matc
 
 
 def on_number(name: str, test: Callable[[int], bool]) -> Matcher:
-    """Match if any value is a whole number, or text with one, and the number passes `test`."""
+    """Match if any value is a whole number, or text that contains only a whole number, and the number passes `test`."""
 
     def match(attributes: Attributes) -> bool:
         for value in attributes.get(name, MISSING):

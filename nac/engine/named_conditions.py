@@ -27,7 +27,8 @@ class NameSuggestions:
 def order_definitions(definitions: Mapping[str, object]) -> tuple[list[str], list[list[str]]]:
     """Return the names outside cycles, and the cycles.
 
-    Each name follows the names that it refers to. A cycle is a list of names, with the first name repeated at the end.
+    In the returned order, each name comes after the names to which its condition refers. A cycle is a list of names,
+    with the first name repeated at the end.
     """
     graph = {
         name: [other for other in list_referred_names(definition) if other in definitions]

@@ -18,7 +18,8 @@ class IpPrefix(NamedTuple):
 
 
 def parse_network(text: str) -> IpPrefix:
-    """Parse "192.0.2.0/24", "2001:db8::/32" or an address. Raises ValueError with a message for the author."""
+    """Parse "192.0.2.0/24", "2001:db8::/32" or an address. Raises ValueError with a message for the author of the
+    policy."""
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -53,7 +54,8 @@ def parse_address(text: str) -> IpPrefix | None:
 
 
 def build_network_cover_test(networks: Iterable[IpPrefix]) -> Callable[[IpPrefix], bool]:
-    """Return a test whether a network lies in one of `networks`. The test does one look-up per prefix length."""
+    """Return a test whether a network lies in one of `networks`. The test does one look-up for each prefix length in
+    `networks`."""
     by_length: dict[tuple[int, int], set[int]] = {}
     for network in networks:
         by_length.setdefault((network.version, network.length), set()).add(network.prefix)

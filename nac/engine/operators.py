@@ -53,7 +53,7 @@ _KIND_DESCRIPTIONS: dict[AttributeKind, str] = {
 
 
 class NumberRange(NamedTuple):
-    """A range, inclusive; None means no bound."""
+    """A range of numbers that includes both bounds; None means no bound."""
 
     least: int | None
     most: int | None
@@ -73,7 +73,8 @@ ComparedValue = frozenset[str] | frozenset[int] | frozenset[IpPrefix] | NumberRa
 
 
 class CompiledComparison(NamedTuple):
-    """The matcher, and the value in comparable form. Values with the same meaning have equal forms."""
+    """The matcher of a comparison, and the compared value in canonical form. Values with the same meaning have the same
+    canonical form."""
 
     wanted: ComparedValue
     match: Matcher
@@ -85,7 +86,7 @@ def list_operators(attribute: PolicyAttribute) -> tuple[str, ...]:
 
 
 def require_operator(attribute: PolicyAttribute, operator: str) -> None:
-    """Raise ValueError, with a message for the author, unless the operator applies to the attribute."""
+    """Raise ValueError, with a message for the author of the policy, unless the operator applies to the attribute."""
     applicable = _OPERATORS_BY_KIND[attribute.kind]
     if operator not in applicable:
         raise ValueError(
@@ -99,7 +100,8 @@ def takes_ignore_case(attribute: PolicyAttribute, operator: str) -> bool:
 
 
 def compile_value(attribute: PolicyAttribute, operator: str, value: object, *, ignore_case: bool) -> CompiledComparison:
-    """Compile the value of a comparison. Raises ValueError, with a message for the author, if the value is wrong."""
+    """Compile the value of a comparison. Raises ValueError, with a message for the author of the policy, if the value
+    is wrong."""
     name, folded = attribute.name, attribute.folded or ignore_case
     if attribute.kind == "boolean":
         if not isinstance(value, bool):
@@ -210,7 +212,7 @@ def _require_number(value: object) -> int:
 
 
 def _read_members(value: object, read: Callable[[object], _T]) -> list[_T]:
-    """Return the members of a list, or a single text as the only member."""
+    """Return the parsed members of a list. A single text counts as a list with one member."""
     if isinstance(value, list):
         if not value:
             raise ValueError("must be text, or a list with at least one text")

@@ -21,7 +21,7 @@ _NO_RESULTS = Results()
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A verdict and its results. The default value denies."""
+    """A verdict and its results. An `Outcome` with default values is a deny."""
 
     verdict: Verdict = "deny"
     results: Results = _NO_RESULTS
@@ -63,8 +63,8 @@ class OutcomeParser:
     def parse(self, document: object, place: str, *, of_site: bool = False) -> Outcome:
         """Return the outcome; a deny if `document` has mistakes, which are in the report.
 
-        `of_site`: the document is a site's own fallback. The site's fallback applies with any policy, so it cannot
-        use a profile.
+        `of_site` means that the document is a site's own fallback. A site's own fallback applies with any policy, so
+        the document cannot use a profile.
         """
         report = self._report
         if not isinstance(document, dict):

@@ -53,7 +53,7 @@ class Rule:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the attributes that the condition uses, and the attributes from which these are derived."""
+        """Return the attributes that the condition uses, and the source attributes of derived attributes."""
         names = frozenset(iter_attribute_names(self.when))
         return names | find_source_attributes(names)
 
@@ -68,9 +68,10 @@ def _match_no_rule(attributes: Attributes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Pinned denies and rules in order. The default value denies everything.
+    """Pinned denies and rules in order. A `Policy` with default values denies every request.
 
-    `decide` calls `first` for the index of a rule and looks it up in `decisions`. Index -1 (no match) is the fallback.
+    `decide` calls `first`, which returns the index of the matching rule, and looks up the decision of this index in
+    `decisions`. Index -1 (no match) selects the fallback.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -91,8 +92,8 @@ class Policy:
     def refusals(self, nas: Attributes) -> Iterator[tuple[str, str]]:
         """Yield results that a NAS does not support: the path in the document, and the reason.
 
-        `nas` has the attributes of the NAS: `nas.name`, `nas.vendor`, `site.name`. A policy `without_trace` has no
-        rules left to check.
+        `nas` has the attributes of the NAS: `nas.name`, `nas.vendor`, `site.name`. For a policy that `without_trace`
+        returned, this method yields nothing, because that policy has no rules.
         """
         vendor = find_vendor(next(iter(nas.get("nas.vendor", ())), ""))
         answers = [
@@ -105,7 +106,7 @@ class Policy:
                 yield f"{place}.{refusal.place}", refusal.why
 
     def without_trace(self) -> "Policy":
-        """Return a policy that decides equally at half the memory, but cannot produce traces."""
+        """Return a policy that makes the same decisions and needs half the memory, but cannot produce traces."""
         return replace(self, rules=(), fallback=_DENY, tests=())
 
     @classmethod
@@ -170,7 +171,7 @@ def _parse_zone(name: str, report: MistakeReport) -> tzinfo:
 
 
 def compile_outcome(document: object, *, place: str = "fallback", replies: ReplyDictionary | None = None) -> Outcome:
-    """Compile a site's own fallback. Raises PolicyErrors."""
+    """Compile the document of a site's own fallback. Raises PolicyErrors."""
     report = MistakeReport()
     outcome = _parse_site_fallback(document, place, report, OutcomeParser(report, replies))
     if report:

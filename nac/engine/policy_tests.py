@@ -52,7 +52,7 @@ class PolicyTest:
 def parse_moment(text: object) -> int:
     """Return the epoch seconds of a time such as "2026-01-05T09:00:00Z" (RFC 3339).
 
-    Raises ValueError with a message for the author.
+    Raises ValueError with a message for the author of the policy.
     """
     try:
         moment = datetime.fromisoformat(text if isinstance(text, str) else "")
@@ -80,7 +80,7 @@ def parse_tests(document: Mapping[str, object], report: MistakeReport) -> tuple[
 
 
 def _rule_ids(document: Mapping[str, object]) -> frozenset[str]:
-    """Return the ids of all rules, including invalid ones."""
+    """Return the ids of all rules, including invalid rules."""
     sections = [document.get(name) for name in ("pinned_denies", "rules")]
     rules = [rule for section in sections if isinstance(section, list) for rule in section if isinstance(rule, dict)]
     return frozenset(rule["id"] for rule in rules if isinstance(rule.get("id"), str))

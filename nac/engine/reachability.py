@@ -23,7 +23,8 @@ _MAX_STEPS = 500_000
 
 
 class UnreachableRule(NamedTuple):
-    """Index of the rule, whether it can never match (otherwise an earlier rule covers it), and the message."""
+    """Index of the rule, `never`, and the message. `never` means that no request matches the rule; otherwise an earlier
+    rule always matches first."""
 
     number: int
     never: bool
@@ -137,7 +138,7 @@ class _Analysis:
         return False
 
     def _excludes(self, one: Canonical, other: Canonical) -> bool:
-        """Whether the two certainly never match together."""
+        """Whether it is certain that `one` and `other` never match the same request."""
         self._steps -= 1
         if self._steps < 0:
             return False

@@ -18,7 +18,7 @@ def _index_by_code(*reasons: Reason) -> dict[str, Reason]:
 REASONS = _index_by_code(
     Reason("rule-permitted", "Admitted by a rule", "This rule was the first rule that matched."),
     Reason(
-        "fallback-permitted", "Admitted by the fallback", "No rule matched; the fallback of the site or policy permits."
+        "fallback-permitted", "Admitted by the fallback", "No rule matched. The policy's or site's fallback applies."
     ),
     Reason("rule-quarantined", "Put into quarantine by a rule", "This rule admits the device with restrictions."),
     Reason(
@@ -46,8 +46,8 @@ REASONS = _index_by_code(
         "result-not-supported",
         "The switch or access point does not support the result",
         Advice(
-            "Without the result, the device would get more access than the policy allows. The decision's detail "
-            "names the result that the vendor does not support. Change the result, or correct the vendor of the NAS.",
+            "Without the result that the vendor does not support, the device would get more access than the policy "
+            "allows. The decision's detail names the result. Change the result, or correct the vendor of the NAS.",
             NextStep("updateNas", {"vendor": ""}),
         ),
     ),
@@ -88,7 +88,7 @@ REASONS = _index_by_code(
         "No policy in force at the site",
         Advice(
             "Admit denies all requests at this site. The site has no policy, or the policy was never published. "
-            "Check the site, then assign a policy or publish it.",
+            "Check the site, then assign a policy or publish the policy.",
             "listSites",
             NextStep("updateSite", {"policy": ""}),
             "publishPolicy",
@@ -222,9 +222,9 @@ REASONS = _index_by_code(
     Reason(
         "certificate-unread",
         "Certificate of the session is not available",
-        "The policy uses a certificate field, or the tenant trusts external authorities. In these cases Admit needs "
-        "the stored TLS session, but no session was stored. Either the device accepts no session tickets, or the "
-        "cell's session store is full. Enlarge the store, update the device, or remove the field from the policy.",
+        "The policy uses a certificate field, or the tenant trusts external authorities. For both, Admit needs the "
+        "stored TLS session, but no session was stored. Either the device accepts no session tickets, or the cell's "
+        "session store is full. Enlarge the session store, update the device, or remove the field from the policy.",
     ),
     Reason(
         "no-certificate",
@@ -236,7 +236,7 @@ REASONS = _index_by_code(
         "No common TLS version",
         Advice(
             "The device supports only TLS versions that the tenant does not offer. Update the system or driver of "
-            "the device, or offer a TLS version of the device.",
+            "the device, or offer a TLS version that the device supports.",
             NextStep("updateTenant", {"tls_versions": ""}),
         ),
     ),
@@ -252,14 +252,14 @@ REASONS = _index_by_code(
     Reason(
         "tls-failed",
         "Secure connection failed",
-        "The device and Admit agreed on no secure connection. Try again. If the login fails again, update the device "
-        "and send the decision's detail to the operator.",
+        "The device and Admit could not agree on a secure connection. Try again. If the login fails again, update the "
+        "device and send the decision's detail to the operator.",
     ),
     Reason(
         "conversation-abandoned",
         "The device stopped responding",
         "The device did not respond to the server certificate within 30 s. Usually the device does not trust the "
-        "authority. Install the tenant's root and the server name in the device's network profile.",
+        "certificate's authority. Install the tenant's root and the server name in the device's network profile.",
     ),
     Reason(
         "method-not-offered",
@@ -267,7 +267,7 @@ REASONS = _index_by_code(
         Advice(
             "The device uses a method that this tenant does not offer. The decision's detail names the offered "
             "methods. Set one of these methods in the device's network profile. If Admit supports the method "
-            "(docs/reference/methods.md), you can also offer it.",
+            "(docs/reference/methods.md), you can also offer the method.",
             NextStep("updateTenant", {"methods": ""}),
         ),
     ),
@@ -295,7 +295,7 @@ REASONS = _index_by_code(
             "The switch does not send the MAC address of the device; the decision's detail has the value that the "
             "switch sends. Configure the switch to send the address in Calling-Station-Id. If the switch can send "
             "neither Calling-Station-Id nor Service-Type, and nobody can type a user name at the switch, accept the "
-            "user name as address.",
+            "user name as MAC address.",
             NextStep("updateNas", {"mab_by_name": "true"}),
         ),
     ),
@@ -307,8 +307,8 @@ REASONS = _index_by_code(
     Reason(
         "password-not-carried",
         "Password missing or too long",
-        "The device opened a tunnel. In the tunnel, it sent no password or a password of more than 128 octets. "
-        "RADIUS allows at most 128 octets (RFC 2865 5.2). Set a shorter password, or enter a password on the device.",
+        "The device opened a TLS tunnel, but sent no password or a password of more than 128 octets. RADIUS allows at "
+        "most 128 octets (RFC 2865 5.2). Set a shorter password, or enter a password on the device.",
     ),
     Reason(
         "unknown-user",
@@ -345,7 +345,7 @@ REASONS = _index_by_code(
         "Directory rejects Admit",
         Advice(
             "The directory or provider responds, but with an error; see the decision's detail. Usually the password "
-            "of Admit's account or a setting is wrong. Test each step.",
+            "of Admit's account or a setting is wrong. Test the identity source: the test reports each step.",
             "testIdentitySource",
         ),
     ),
@@ -357,8 +357,8 @@ REASONS = _index_by_code(
     Reason(
         "password-must-change",
         "Password must be changed",
-        "The user must set a new password before the first login. The user can do this at a computer or the "
-        "organisation's portal.",
+        "The user must set a new password before the first login. The user can set the password at a computer or in "
+        "the organisation's portal.",
     ),
     Reason(
         "account-locked",
@@ -391,8 +391,8 @@ REASONS = _index_by_code(
     Reason(
         "too-many-groups",
         "User is in too many groups",
-        "The user has more groups than fit into one RADIUS response. Return only the groups that policies use "
-        "(only_groups of the identity source).",
+        "The user has more groups than fit into one RADIUS response. In the setting only_groups of the identity "
+        "source, list only the groups that policies use.",
     ),
     Reason(
         "verifier-busy",
@@ -403,8 +403,8 @@ REASONS = _index_by_code(
     Reason(
         "verifier-unavailable",
         "Password could not be checked",
-        "The verifier of the cell did not respond; the agent restarts it automatically. If the verifier does not "
-        "respond after a minute, contact the operator.",
+        "The verifier of the cell did not respond; the agent restarts the verifier automatically. If the verifier "
+        "does not respond after a minute, contact the operator.",
     ),
     Reason(
         "chap-not-allowed",
@@ -443,7 +443,7 @@ REASONS = _index_by_code(
         "rate-limited",
         "Too many failures",
         Advice(
-            "This device failed too often in a short time. Until the tenant's window ends "
+            "This device failed too often in a short time. Until the time window of the tenant's limit ends "
             "(docs/reference/limits.md), Admit rejects the device without checking credentials. Look for the cause "
             "in the earlier rejects of the device.",
             NextStep("listDecisions", {"mac": ""}),
@@ -476,7 +476,7 @@ REASONS = _index_by_code(
         "Too many wrong passwords",
         Advice(
             "Too many logins with this user name had a wrong password. Devices from which the user logged in "
-            "before count separately. Other devices can log in again when the tenant's window ends "
+            "before count separately. Other devices can log in again when the time window of the tenant's limit ends "
             "(docs/reference/limits.md; default 15 minutes). Find the device that sends the wrong passwords.",
             NextStep("listDecisions", {"user": "", "reason": "wrong-password"}),
         ),
@@ -484,7 +484,7 @@ REASONS = _index_by_code(
     Reason(
         "not-ready",
         "Cell holds no data for this tenant",
-        "The replica of the cell is not filled yet. If the replica is not filled after a minute, contact the operator.",
+        "The cell has not received the tenant's data yet. If data is missing after a minute, contact the operator.",
     ),
     Reason(
         "internal-error",
@@ -495,5 +495,6 @@ REASONS = _index_by_code(
 
 
 def get_reason(code: str) -> Reason:
-    """Return the reason of `code`. A code that this version does not know is its own title, without advice."""
+    """Return the reason of `code`. If this version does not know the code, the title is the code, and the advice is
+    empty."""
     return REASONS.get(code) or Reason(code, code, "")

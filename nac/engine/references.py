@@ -29,7 +29,8 @@ class PolicyReference:
 
 
 def references(document: object) -> tuple[PolicyReference, ...]:
-    """Return every name that a comparison uses as a whole (equals, one_of) or that names a pool, in document order.
+    """Return every name that a comparison compares as a complete value (equals, one_of), and every name of a pool, in
+    document order.
 
     The function also reads invalid documents, so that all mistakes are reported together.
     """

@@ -1,4 +1,5 @@
-"""Checks whether results can be sent: renders them for every vendor and checks them with radiusd's dictionaries.
+"""Checks whether Admit can send results: renders the results for every vendor, and checks the attributes with radiusd's
+dictionaries.
 
 A mistake is a value that the dictionaries reject, that is too long for the packet, or that no vendor supports.
 `Policy.refusals` checks results that only some vendors support.
@@ -21,7 +22,8 @@ class ReplyDictionary(Protocol):
     """The dictionaries of radiusd; implemented by `nac.engine.dictionary.Dictionary`."""
 
     def check(self, attribute: str, value: str, tag: int | None) -> None:
-        """Raise ValueError, with a message for the author, unless radiusd accepts this value in a reply."""
+        """Raise ValueError, with a message for the author of the policy, unless radiusd accepts this value in a
+        reply."""
 
     def encoded_bytes(self, attribute: str, value: str, tag: int | None) -> int:
         """Return the encoded length in octets of an attribute that `check` accepts."""
@@ -87,7 +89,7 @@ class ReplyCheck:
             )
 
     def _measure(self, item: ReplyAttribute) -> int | str:
-        """Return the encoded length in octets, or a message if it is invalid."""
+        """Return the encoded length in octets, or a message if the attribute is invalid."""
         if self._replies is None or item is UNREADABLE_ATTRIBUTE:
             return 0
         key = item.attribute, item.value, item.tag

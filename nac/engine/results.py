@@ -35,7 +35,7 @@ ParsedResults = dict[str, Any]
 
 
 def parse_results(document: Mapping[str, object], place: str, report: MistakeReport) -> ParsedResults:
-    """Return the valid results in `document`, and report invalid ones. null counts as absent."""
+    """Return the valid results in `document`, and report invalid results. null counts as absent."""
     parsed: ParsedResults = {}
     for key in RESULT_KEYS:
         value = document.get(key)

@@ -1,4 +1,5 @@
-"""Decisions of a policy. Each decision is built at its first use by a rule and a vendor."""
+"""Decisions of a policy. The engine builds the decision of a rule for a vendor when a request first needs this
+decision."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ class Ruling(NamedTuple):
 
 
 class DecisionTable:
-    """One decision per ruling and vendor. The last ruling is the fallback; index -1 (no match) selects it."""
+    """One decision per ruling and vendor. The last ruling is the fallback; index -1 (no match) selects the fallback."""
 
     __slots__ = ("_by_spelling", "_made", "_rulings", "_tables")
 

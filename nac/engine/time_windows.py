@@ -133,7 +133,7 @@ def format_wall_time(wall: int) -> str:
 
 
 def parse_time_zone(name: str) -> tzinfo:
-    """Return the time zone of an IANA name. Raises ValueError with a message for the author."""
+    """Return the time zone of an IANA name. Raises ValueError with a message for the author of the policy."""
     if name == "UTC":
         return UTC
     try:

@@ -76,7 +76,8 @@ class Groups(Generic[GroupT]):
         return group
 
     def create_many(self, session: Session, *, actor: str, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Create groups with valid names. Groups that exist meanwhile are skipped. Raises TooManyGroups."""
+        """Create groups with valid names. The function skips groups that another transaction created meanwhile. Raises
+        TooManyGroups."""
         if not names:
             return
         lock_quota(session, f"{self.kind}s", tenant_id)
@@ -110,9 +111,9 @@ class Groups(Generic[GroupT]):
     def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
         """Rename a group. The members of the group do not change.
 
-        Raises InUse while a published policy or a draft names the group or compares a part of its name, because
-        policies are never rewritten automatically. Also raises InUse while the tenant follows a template with the
-        group, because a roll-out would create the old group again, without members.
+        Admit never rewrites policies automatically. The function therefore raises InUse while a published policy or a
+        draft names the group or compares a part of its name. Also raises InUse while the tenant follows a template that
+        contains the group. A roll-out would create the old group again, without members.
         """
         group = self.require(session, tenant_id=tenant_id, name=name)
         new_name = require_name(new_name)
@@ -146,7 +147,7 @@ class Groups(Generic[GroupT]):
             )
 
     def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
-        """Delete a group, but not its members. Raises InUse while a published policy or a draft names it."""
+        """Delete a group, but not its members. Raises InUse while a published policy or a draft names the group."""
         group = self.require(session, tenant_id=tenant_id, name=name)
         count = self._count_members(session, group)
         require_unreferenced(
@@ -209,9 +210,9 @@ class Groups(Generic[GroupT]):
     def names_of(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], by_rule: bool = True
     ) -> Mapping[UUID, tuple[str, ...]]:
-        """Return sorted group names by id of the member. Members without groups are missing.
+        """Return sorted group names by id of the member. The result omits members without groups.
 
-        Without `by_rule`, groups by rule are omitted.
+        Without `by_rule`, the result omits groups whose members a rule sets.
         """
         query = (
             select(self.member_column, self.group.name)
@@ -229,9 +230,9 @@ class Groups(Generic[GroupT]):
     def assign(
         self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]
     ) -> tuple[str, ...]:
-        """Replace the member's groups. Return the names of the groups. Groups by rule do not change.
+        """Replace the member's groups. Return the names of the groups. Groups whose members a rule sets do not change.
 
-        `names` can include groups by rule of which it is already a member.
+        `names` can include a group whose members a rule sets, if the endpoint or user is already a member.
 
         Raises UnknownGroup with all unknown names, and GroupByRule.
         """
@@ -270,7 +271,7 @@ class Groups(Generic[GroupT]):
             session.execute(insert_or_skip(self.membership).from_select(columns, rows).on_conflict_do_nothing())
 
     def leave_all(self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID]) -> None:
-        """Remove the members from all groups except groups by rule."""
+        """Remove the members from all groups except groups whose members a rule sets."""
         _, by_rule = self._named(session, tenant_id, set())
         if member_ids:
             session.execute(
@@ -307,9 +308,10 @@ class Groups(Generic[GroupT]):
     def _named(
         self, session: Session, tenant_id: TenantId, wanted: set[str], *, held: Collection[UUID] = ()
     ) -> tuple[dict[str, UUID], set[UUID]]:
-        """Return the ids of these groups by name, and the ids of all groups by rule. Prevents deletion (`keep`).
+        """Return the ids of these groups by name, and the ids of all groups whose members a rule sets. Prevents the
+        deletion of these groups until the transaction ends (`keep`).
 
-        Groups by rule in `held` are ignored.
+        `held` are the ids of groups that the member already has. Ignores groups in `held` whose members a rule sets.
 
         Raises UnknownGroup and GroupByRule.
         """

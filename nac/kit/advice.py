@@ -1,5 +1,5 @@
-"""Advice for a user: a text, and the API operations that carry it out. Each interface shows the operations in its
-own form.
+"""Advice for a user: a text, and the API operations that carry out the advice. Each interface shows the operations in
+its own form.
 
 The API shows operation ids, for example, and the command line shows its own commands.
 """
@@ -80,7 +80,7 @@ def read_advice(text: str, next_steps: Iterable[Mapping[str, Any]]) -> str:
 
 
 def add_advice(sentence: str, advice: str) -> str:
-    """Return sentence and advice as one text. The next steps of the advice stay."""
+    """Return sentence and advice as one text. The result contains the next steps of the advice."""
     if isinstance(advice, Advice):
         return Advice(f"{sentence} {advice.text}".strip(), *advice.steps)
     return f"{sentence} {advice}".strip()

@@ -1,5 +1,5 @@
-"""Random secrets as text: a public id and a secret. The secrets have only letters and digits, which are valid
-everywhere.
+"""Random secrets as text: a public id and a secret. The secrets have only letters and digits, so they need no quoting
+in URLs, headers and commands.
 
 Admit looks up a row by the public id, and compares the secret only with the digest in that row. The secret has
 130 random bits. A plain SHA-256 digest is therefore safe, and a slow hash is unnecessary.

@@ -1,4 +1,5 @@
-"""Helpers for bulk changes by file or request. Either all rows are stored, or none is and all mistakes are reported."""
+"""Helpers for bulk changes by file or request. Admit either stores all rows, or stores no row and reports all
+mistakes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,7 +51,7 @@ class RowMistake(NamedTuple):
 
     @property
     def in_list(self) -> str:
-        """Path of the row in a request body with `items`. The path starts at 0."""
+        """Path of the row in a request body with `items`, such as `items[0]`. The first row has index 0."""
         return f"items[{self.number - 1}]" + (f".{self.field}" if self.field else "")
 
     def sentence(self, place: Callable[["RowMistake"], str] | None = None) -> str:
@@ -144,7 +145,7 @@ class RowReader:
     def add_mistake_in_lines(self, lines: Iterable[int], field: str, detail: str, remedy: str) -> None:
         """Add a mistake to each line.
 
-        Above _MAX_LINE_MISTAKES, lines that have a mistake in this field get no other one.
+        Above _MAX_LINE_MISTAKES, lines that already have a mistake in this field get no further mistake.
         """
         for number in lines:
             if self._in_lines < _MAX_LINE_MISTAKES or (number, field) not in self._lines_wrong:

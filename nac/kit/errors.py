@@ -2,7 +2,7 @@
 
 The class name is the machine code, the docstring is the title, and `status` is the HTTP status. Packages derive
 their own errors. Only the command line and the API show errors to users. Errors do not name commands, pages or
-paths. If an operation of the API carries a remedy out, the remedy is an `Advice`.
+paths. If an API operation can carry out a remedy, the remedy is an `Advice`.
 """
 
 import re
@@ -127,7 +127,7 @@ class InUse(Conflict):
 
 
 class NoFreeSlot(Conflict):
-    """No cell has a free slot."""
+    """No cell has a free slot (port pair) for another tenant."""
 
 
 class CellTaken(Conflict):
@@ -135,7 +135,7 @@ class CellTaken(Conflict):
 
 
 class TenantHasNoCell(Conflict):
-    """The tenant has no slot in any cell."""
+    """The tenant is not assigned to a cell."""
 
 
 class Forbidden(AdmitError):
@@ -191,7 +191,7 @@ class SchemaTooOld(SchemaMismatch):
 
 
 class MistakeCollector:
-    """Collector of errors of several checks, so that the user gets all errors at once."""
+    """Collector of errors of several checks, so that the user gets all errors in one response."""
 
     def __init__(self) -> None:
         self._found: list[AdmitError] = []
@@ -206,7 +206,8 @@ class MistakeCollector:
             self._found.append(error)
 
     def refuse(self) -> None:
-        """Raise the collected error, or SeveralMistakes if there are several. Does nothing without errors."""
+        """Raise the collected error, or SeveralMistakes if there are several. Does nothing if no error was
+        collected."""
         if len(self._found) > 1:
             raise SeveralMistakes(self._found)
         if self._found:

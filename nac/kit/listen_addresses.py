@@ -8,7 +8,8 @@ _LOCAL_ADDRESSES: Final = {_ANY_IPV4: "127.0.0.1", _ANY_IPV6: "::1"}
 
 
 def bound_addresses(listen_address: str) -> tuple[str, ...]:
-    """Return the addresses to bind. `::` needs two, because radiusd and asyncio accept no IPv4 on an IPv6 socket."""
+    """Return the addresses to bind. `::` needs two addresses (IPv6 and IPv4), because radiusd and asyncio accept no
+    IPv4 on an IPv6 socket."""
     return (_ANY_IPV6, _ANY_IPV4) if listen_address == _ANY_IPV6 else (listen_address,)
 
 

@@ -85,5 +85,5 @@ def test_missing_token_is_unavailable_and_its_key_is_offline(settings: Settings,
     with pytest.raises(KeyStoreUnavailable, match="Token 'admit test' does not exist") as caught:
         SigningContext.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
     assert caught.value.status == 503
-    with pytest.raises(AuthorityKeyAway, match="key of CA is not stored here"):
+    with pytest.raises(AuthorityKeyAway, match="does not store the key of CA"):
         SIGNING.authority_key(CertificateAuthority(id=uuid4(), name="CA"))

@@ -46,7 +46,7 @@ def test_tenants_beyond_free_slots_are_rejected(alpha: Admit) -> None:
     alpha.json("tenant", "create", "bravo", "--policy", "none")
     result = alpha.run("tenant", "create", "charlie", "--policy", "none")
     assert result.exit_code == 1
-    assert "No cell has a free slot. The slot of a purged tenant becomes free" in result.stderr
+    assert "No cell has a free slot (port pair) for another tenant. The slot of a purged tenant" in result.stderr
     alpha.json("tenant", "delete", "bravo", "--purge", "--yes")
     result = alpha.run("tenant", "create", "charlie", "--policy", "none")
     assert "1 slots of deleted tenants wait until radiusd has a new secret" in result.stderr

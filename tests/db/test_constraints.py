@@ -116,7 +116,7 @@ def test_each_foreign_key_has_a_message_and_a_field(database: Database) -> None:
         (
             "WITH made AS (INSERT INTO msps (slug, name) VALUES ('a', 'A') RETURNING id)"
             " INSERT INTO tenants (slug, name, msp_id) SELECT 'a', 'A', id FROM made; DELETE FROM msps",
-            "The object is still in use by: tenants. Change or delete the objects that use it first.",
+            "The object is still in use by: tenants. First change or delete the objects that use this object.",
         ),
     ],
 )

@@ -131,7 +131,7 @@ def test_url_of_another_database_type_is_rejected() -> None:
 def test_error_has_code_title_path_and_remedy() -> None:
     error = NoFreeSlot(remedy="Start another cell.")
     assert (error.code, error.status) == ("no-free-slot", 409)
-    assert str(error) == "No cell has a free slot. Start another cell."
+    assert str(error) == "No cell has a free slot (port pair) for another tenant. Start another cell."
     assert str(InvalidInput("Too long.", place="name")) == "name: Too long."
 
 

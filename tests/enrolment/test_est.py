@@ -128,7 +128,7 @@ def test_secret_gets_one_certificate_in_any_format(
     certificate.verify_directly_issued_by(x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der))
     again = est.ask("alpha", "simpleenroll", "-u", f"kiosk:{token.secret}", body=encoded())
     assert again.status == 401
-    assert again.text == "The secret is not accepted. Ask your administrator for a new one.\n"
+    assert again.text == "The secret is not accepted. Ask your administrator for a new secret.\n"
     assert last_refusal(alpha, app_engine).after == {"why": "used"}
     assert signed(alpha, app_engine) == 2
 

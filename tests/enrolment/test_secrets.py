@@ -37,7 +37,7 @@ def rejection_reason(app_engine: Engine, of: Certified, name: str, secret: str, 
     with pytest.raises(SecretRefused) as caught:
         redeem(app_engine, of, name, secret, **changes)
     # The response is equal for all reasons.
-    assert str(caught.value) == "The secret is not accepted. Ask your administrator for a new one."
+    assert str(caught.value) == "The secret is not accepted. Ask your administrator for a new secret."
     return caught.value.why
 
 

@@ -34,7 +34,7 @@ REPEAT_WINDOW = timedelta(minutes=10)
 def find_repeated_enrolment(
     session: Session, *, secret: EnrolmentSecret, request: SigningRequest, now: datetime
 ) -> IssuedCertificate | None:
-    """Return the certificate issued within REPEAT_WINDOW with `secret` for the request's key, or None.
+    """Return the certificate that Admit issued with `secret` for the request's key within REPEAT_WINDOW, or None.
 
     The caller holds the lock of `secret`.
     """
@@ -46,7 +46,7 @@ def find_repeated_enrolment(
 def find_repeated_renewal(
     session: Session, *, old: Certificate, request: SigningRequest, now: datetime
 ) -> IssuedCertificate | None:
-    """Return the renewal of `old` issued within REPEAT_WINDOW for the request's key, or None.
+    """Return the renewal of `old` that Admit issued for the request's key within REPEAT_WINDOW, or None.
 
     `old` comes from `require_renewable`.
     """
@@ -79,8 +79,8 @@ def enrol(
 ) -> IssuedCertificate:
     """Issue a certificate for a redeemed secret. Without a request, the result contains a new key, which is not stored.
 
-    The function commits the use of the secret before it signs. If the signature fails, the secret gets the use back.
-    Raises NameRefused, DuplicateKey or CertificateRefused.
+    The function commits the use of the secret before it signs. If the signature fails, Admit later subtracts this use
+    from the secret's number of uses. Raises NameRefused, DuplicateKey or CertificateRefused.
     """
     common_name, sans = resolve_names(secret, request)
     issued = issue_client(
@@ -119,7 +119,8 @@ class NameBinding(Protocol):
 
 
 def resolve_names(secret: NameBinding, request: SigningRequest | None) -> tuple[str, tuple[San, ...]]:
-    """Return common name and alternative names: the names of the secret or, if it has no names, of the request.
+    """Return common name and alternative names. The names come from the secret or, if the secret has no names, from the
+    request.
 
     If the secret has only alternative names, one alternative name becomes the common name.
     """
@@ -157,10 +158,11 @@ def _require_allowed_names(bound: Iterable[San], proposed: Iterable[San]) -> Non
 
 
 def require_renewable(session: Session, *, tenant_id: TenantId, shown: x509.Certificate, now: datetime) -> Certificate:
-    """Return the row of the certificate `shown`, if it can be renewed. The peer has already proved that it has the key.
+    """Return the row of the certificate `shown`, if it can be renewed. The peer has already proved possession of the
+    certificate's private key.
 
-    `shown` must equal an issued certificate byte for byte. Issuer names and key identifiers could be forged. Raises
-    RenewalRefused.
+    `shown` must equal an issued certificate byte for byte. A comparison of issuer names and key identifiers would
+    accept forged certificates. Raises RenewalRefused.
     """
     certificates.lock_tenant_shared(session, tenant_id)
     row = certificates.get_by_serial(session, tenant_id, serial_bytes(shown.serial_number), lock=True)
@@ -200,7 +202,9 @@ def _require_good(session: Session, row: Certificate) -> None:
         or tenant.status != "active"
         or is_holder_barred(session, tenant_id, row.endpoint_id, row.user_id)
     ):
-        raise RenewalRefused("The holder of the certificate is blocked or disabled.", place="certificate")
+        raise RenewalRefused(
+            "The holder of the certificate is blocked or disabled, or the tenant is not active.", place="certificate"
+        )
     if row.status != "valid":
         raise RenewalRefused(f"The certificate is {row.status}.", place="certificate")
     if row.profile not in CLIENT_PROFILES:

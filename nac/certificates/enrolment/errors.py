@@ -27,7 +27,7 @@ class SecretRefused(AdmitError):
     def __init__(self, why: RefusalReason) -> None:
         """`why` goes only to the audit log, because a caller who guesses secrets must not learn the reason."""
         self.why: RefusalReason = why
-        super().__init__("The secret is not accepted.", remedy="Ask your administrator for a new one.")
+        super().__init__("The secret is not accepted.", remedy="Ask your administrator for a new secret.")
 
 
 class SecretNeeded(AdmitError):
@@ -38,7 +38,7 @@ class SecretNeeded(AdmitError):
     def __init__(self) -> None:
         super().__init__(
             "A first enrolment needs a one-time secret, sent with HTTP Basic authentication.",
-            remedy="Ask your administrator for one. For a renewal, use simplereenroll.",
+            remedy="Ask your administrator for a secret. For a renewal, use simplereenroll.",
         )
 
 

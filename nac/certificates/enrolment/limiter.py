@@ -27,7 +27,7 @@ class GuessLimiter:
         self._counts: OrderedDict[tuple[TenantId, str], tuple[float, int]] = OrderedDict()
 
     def require(self, tenant_id: TenantId, address: str) -> None:
-        """Raise TooManyGuesses if the source of `address` has reached the limit."""
+        """Raise TooManyGuesses if the source to which `address` belongs has reached the limit."""
         with self._lock:
             began, count = self._counts.get((tenant_id, get_source(address)), (0.0, 0))
             left = began + _WINDOW_SECONDS - self._clock()

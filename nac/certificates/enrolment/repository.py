@@ -46,7 +46,7 @@ def list_page(session: Session, tenant_id: TenantId, *, span: PageSpan) -> Seque
 def find_issued_with_secret(
     session: Session, secret: EnrolmentSecret, *, public_key_sha256: bytes, since: datetime
 ) -> Certificate | None:
-    """Return and lock the valid or unfinished certificate issued with `secret` for this key."""
+    """Lock and return the certificate that Admit issued with `secret` for this key, or is still signing."""
     which = Certificate.secret_id == secret.id
     return session.scalar(_issued_query(secret.tenant_id, public_key_sha256, since, which))
 
@@ -54,7 +54,7 @@ def find_issued_with_secret(
 def find_issued_to_renew(
     session: Session, old: Certificate, *, public_key_sha256: bytes, since: datetime
 ) -> Certificate | None:
-    """Return and lock the valid or unfinished renewal of `old` with this key."""
+    """Lock and return the renewal of `old` that Admit issued for this key, or is still signing."""
     which = Certificate.renews_id == old.id
     return session.scalar(_issued_query(old.tenant_id, public_key_sha256, since, which))
 
@@ -83,7 +83,7 @@ def get_user(session: Session, tenant_id: TenantId, user_id: object) -> User | N
 
 
 def list_unknown_authorities(session: Session, known: Collection[UUID]) -> Sequence[tuple[UUID, bytes]]:
-    """Return (id, DER) of the authorities of all tenants, except the `known` ids. Works in any scope."""
+    """Return (id, DER) of the authorities of all tenants, except the `known` ids. Works in any database scope."""
     found = func.enrolment_authorities().table_valued(column("id", Uuid), column("certificate_der", LargeBinary))
     query = select(found.c.id, found.c.certificate_der).where(~in_array(found.c.id, known))
     return [(row.id, row.certificate_der) for row in session.execute(query)]

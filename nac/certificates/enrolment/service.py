@@ -104,8 +104,8 @@ def create_secret(
     """Create a secret that issues certificates of `profile`, up to `uses` times within `life`.
 
     With a common name or alternative names (`kind:value`), the certificates of this secret can have only these
-    names. By default, an endpoint or user supplies its names. Without names, the requester chooses the names. A
-    secret with one use is for one device, so it needs names or `any_name`. Raises InvalidEnrolmentSecret or
+    names. The default common name is the name of the endpoint or user. If no name is set, the requester chooses the
+    names. A secret with one use is for one device, so it needs names or `any_name`. Raises InvalidEnrolmentSecret or
     CertificateRefused.
     """
     _require_limits(kind, profile, uses, life)
@@ -159,17 +159,21 @@ def _require_limits(kind: str, profile: str, uses: int, life: timedelta) -> None
                 f"Unknown {place} {value!r}.", place=place, remedy=f"Use {', '.join(choices)}."
             )
     if not 1 <= uses <= MAX_USES:
-        raise InvalidEnrolmentSecret(f"Invalid number of uses: {uses}.", place="uses", remedy=f"Use 1 to {MAX_USES}.")
+        raise InvalidEnrolmentSecret(
+            f"Invalid number of uses: {uses}.", place="uses", remedy=f"Set 1 to {MAX_USES} uses."
+        )
     if not timedelta() < life <= MAX_LIFETIME:
         raise InvalidEnrolmentSecret(
-            "Invalid lifetime.", place="life", remedy=f"Use a positive time of at most {MAX_LIFETIME.days} days."
+            "Invalid lifetime.", place="life", remedy=f"Set a lifetime above 0 and up to {MAX_LIFETIME.days} days."
         )
 
 
 def _require_name_binding(*, is_bound: bool, uses: int, any_name: bool) -> None:
     if is_bound and any_name:
         raise InvalidEnrolmentSecret(
-            "A secret cannot have a name and allow any name.", place="any_name", remedy="Set a name, or allow any name."
+            "The secret has a name, but any_name permits every name.",
+            place="any_name",
+            remedy="Remove the name, or turn any_name off.",
         )
     if not is_bound and uses == 1 and not any_name:
         raise InvalidEnrolmentSecret(
@@ -188,10 +192,11 @@ def _require_unused_name(session: Session, tenant_id: TenantId, name: str) -> No
 def redeem_secret(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> EnrolmentSecret:
-    """Use the secret with the public id or name `name` once, and lock it until the commit.
+    """Count one use of the secret, and lock the secret until the commit. `name` is the public id or the name of the
+    secret.
 
-    Two concurrent requests cannot share the last use. A failed request takes no use, because its transaction is
-    rolled back. If a signature fails, the next request after `intents.STALE_AFTER` returns its use. Raises
+    Two concurrent requests cannot share the last use. A failed request does not count as a use, because its transaction
+    is rolled back. If a signature fails, the next request after `intents.STALE_AFTER` subtracts the use again. Raises
     SecretRefused. The caller records the refusal in a separate transaction (`record_refusal`).
     """
     return lock_secret(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=now).take(now)
@@ -202,7 +207,8 @@ def lock_secret(
 ) -> LockedSecret:
     """Check and lock the secret like `redeem_secret`, without using it.
 
-    Also returns a correct secret that is used up or expired. Raises SecretRefused for any other reason.
+    Also returns secrets that are used up or expired, if the secret's text is correct. Raises SecretRefused for any
+    other reason.
     """
     certificates.lock_tenant_shared(session, tenant_id)
     row = repository.lock_by_name(session, tenant_id, name) if name.isprintable() and len(name) <= 64 else None
@@ -213,7 +219,8 @@ def lock_secret(
 
 
 def _return_abandoned_uses(session: Session, row: EnrolmentSecret, now: datetime) -> bool:
-    """Give the uses of abandoned certificates back to the secret. Waits for running signatures."""
+    """Subtract the abandoned certificates from the secret's number of uses. Returns whether the number changed. Waits
+    for running signatures."""
     of_it, age = Certificate.secret_id == row.id, intents.STALE_AFTER
     actor = f"{row.kind}:{row.public_id}"
     intents.wait_for_signatures(session, tenant_id=row.tenant_id, which=of_it)
@@ -302,7 +309,7 @@ def list_unknown_authorities(session: Session, known: Collection[UUID]) -> Seque
 
 
 def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> EnrolmentSecret:
-    """Revoke the secret. Certificates that devices got with the secret stay valid. Can be repeated."""
+    """Revoke the secret. Certificates that devices got with the secret stay valid. A repeated call changes nothing."""
     row = require_secret(session, tenant_id=tenant_id, name=name, lock=True)
     if row.revoked_at is None:
         row.revoked_at = utc_now()

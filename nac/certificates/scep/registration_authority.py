@@ -33,7 +33,8 @@ _RENEWED_BEFORE = timedelta(days=30)
 def ensure_registration_authority(
     session: Session, *, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> Sequence[Certificate]:
-    """Return the tenant's valid registration authorities, the current one first. Creates one if needed.
+    """Return the tenant's valid registration authorities, the current registration authority first. Creates a
+    registration authority if needed.
 
     Raises Conflict if the tenant has no issuing authority.
     """
@@ -82,7 +83,7 @@ def _issue_certificate(
 
 
 def build_responder(row: Certificate, signing: SigningContext) -> ScepResponder:
-    """Return the SCEP responder of a registration authority, with its opened key."""
+    """Return the SCEP responder of a registration authority, with the decrypted private key."""
     assert row.certificate_der is not None
     assert row.key_sealed is not None
     key = load_key(signing.sealer.open(row.key_sealed, f"certificate:{row.id}"), made_here=True)

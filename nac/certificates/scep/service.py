@@ -102,7 +102,8 @@ def address_message(message: scep.ScepRequest, responders: Sequence[scep.ScepRes
     except PkiError as exc:
         raise ScepRefused("badMessageCheck", str(exc)) from exc
     raise ScepRefused(
-        "badMessageCheck", "The envelope is for another registration authority. Fetch the current one with GetCACert."
+        "badMessageCheck",
+        "The envelope is for another registration authority. Fetch the current certificates with GetCACert.",
     )
 
 
@@ -120,7 +121,10 @@ def open_message(addressed: AddressedMessage) -> OpenedMessage:
     first = message.message_type == "PKCSReq"
     if first and not is_same_public_key(signing_request.public_key, message.signer.public_key()):
         # Either a device copied another device's envelope, or it sent a renewal as a first enrolment.
-        raise ScepRefused("badMessageCheck", "The message is not signed with the key of the certificate request in it.")
+        raise ScepRefused(
+            "badMessageCheck",
+            "The message is not signed with the key of the certificate request that the message contains.",
+        )
     return OpenedMessage(message, content, signing_request, challenge)
 
 
@@ -243,8 +247,8 @@ def renew_certificate(
 def prune_transactions(*, engine: Engine | None = None) -> int:
     """Delete SCEP transactions older than RETENTION in all tenants; return their number. Certificates stay.
 
-    Requires the database role admit_worker. Uses one database transaction per tenant. Can be repeated, and run
-    concurrently.
+    Requires the database role admit_worker. Uses one database transaction per tenant. Repeated and concurrent calls are
+    safe.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()

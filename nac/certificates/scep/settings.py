@@ -1,4 +1,5 @@
-"""Settings of a tenant's SCEP webhook, stored as one document and checked as a whole."""
+"""Settings of a tenant's SCEP webhook. Admit stores the settings as one JSON document and checks all fields
+together."""
 
 import ssl
 from collections.abc import Iterable

@@ -106,7 +106,8 @@ class _ConcurrencyLimit:
 
     @contextmanager
     def one(self, tenant: str) -> Iterator[None]:
-        """Count one request of the tenant while the context is open. Raises WebhookUnavailable above the limit."""
+        """Count one request of the tenant while the context is open. Raises WebhookUnavailable if the tenant already
+        has the maximum number of requests."""
         with self._lock:
             if self._taken[tenant] >= self._most:
                 raise WebhookUnavailable(
@@ -128,7 +129,8 @@ _concurrency_limit = _ConcurrencyLimit(_MAX_WAITING)
 def ask_webhook(
     webhook: Webhook, enrolment: WebhookEnrolment, challenge: str, request: SigningRequest
 ) -> Permit | Denial:
-    """Send the challenge to the webhook and return its decision. Raises WebhookUnavailable without a valid response."""
+    """Send the challenge to the webhook and return its decision. Raises WebhookUnavailable if the webhook sends no
+    valid response."""
     members = enrolment.members("validate") | {
         "challenge": challenge,
         "common_name": request.common_name,
@@ -169,7 +171,7 @@ def notify_issued(webhook: Webhook, enrolment: WebhookEnrolment, certificate: x5
 
 
 def notify_failed(webhook: Webhook, enrolment: WebhookEnrolment, *, code: str, detail: str) -> None:
-    """Report to the webhook that an enrolment that it permitted failed. Raises WebhookUnavailable."""
+    """Report to the webhook the failure of an enrolment that the webhook had permitted. Raises WebhookUnavailable."""
     _post(webhook, enrolment.members("failed") | {"code": code, "detail": detail[:_MAX_TEXT]})
 
 

@@ -25,7 +25,7 @@ _NETWORKS_REMEDY = Advice(
 
 
 class InvalidScepWebhook(InvalidInput):
-    """The webhook cannot be set with these values."""
+    """The settings of the webhook are not valid."""
 
 
 class ScepWebhookNotFound(NotFound):
@@ -33,7 +33,7 @@ class ScepWebhookNotFound(NotFound):
 
 
 def get_webhook(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: OutboundReach) -> Webhook | None:
-    """Return the tenant's webhook with its opened secret, or None."""
+    """Return the tenant's webhook with the decrypted secret, or None."""
     row = find_webhook_row(session, tenant_id=tenant_id)
     if row is None:
         return None
@@ -43,7 +43,7 @@ def get_webhook(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach:
 
 
 def find_webhook_row(session: Session, *, tenant_id: TenantId, lock: bool = False) -> ScepWebhook | None:
-    """Return the tenant's webhook row, with its sealed secret, or None."""
+    """Return the tenant's webhook row with the encrypted secret, or None."""
     query = select(ScepWebhook).where(ScepWebhook.tenant_id == tenant_id)
     return session.scalar(query.with_for_update() if lock else query)
 

@@ -22,9 +22,9 @@ def build_mobileconfig(
 ) -> bytes:
     """Return a profile with the network and its roots. `identity` adds a device certificate and its key.
 
-    `identity` is a PKCS#12 file with `password`; the profile displays it as `name`. Protect such a profile like a
-    private key. Without `identity`, the device management adds the certificate. Without `connect`, the profile has no
-    network.
+    `identity` is a PKCS#12 file with `password`; the profile displays this identity as `name`. Protect such a profile
+    like a private key. Without `identity`, the device management system adds the certificate. Without `connect`, the
+    profile contains no network settings.
     """
     roots = [_root_payload(network, number) for number in range(len(network.anchors))]
     payloads = list(roots)

@@ -1,4 +1,4 @@
-"""A tenant's network settings for devices, with checks that every export format can represent them."""
+"""A tenant's network settings for devices, with checks that every export format can represent the settings."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ class InvalidNetwork(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class SupplicantNetwork:
-    """A network with EAP-TLS. Devices accept servers named in `server_names` with certificates below `anchors`.
+    """A network with EAP-TLS. Devices accept a RADIUS server if its certificate has a name in `server_names` and chains
+    up to one of the roots `anchors`.
 
     Create this object with `describe_network`.
     """
@@ -39,7 +40,7 @@ class SupplicantNetwork:
         return self.ssid or f"{self.organisation} (wired)"
 
     def stable_uuid(self, part: str) -> UUID:
-        """Return the UUID of a part of the network.
+        """Return the UUID for a part of an exported configuration file.
 
         The UUID does not change between exports, so that a new file replaces the settings from an older file.
         """

@@ -1,7 +1,8 @@
-"""Effects of API routes and the permissions that guard them: docs/reference/permissions.md.
+"""Effects of API routes (what a caller can change or read), and the permissions that guard each effect
+(docs/reference/permissions.md).
 
-A route declares its possible effects (`api.access`) and must require a guard of each effect. A route without one is an
-escalation, and a test rejects it.
+A route declares its possible effects (`api.access`) and must require a guard of each effect. An effect without a
+required guard is an escalation of privileges, and a test rejects the route.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -20,8 +21,8 @@ EFFECT_GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class RouteDeclaration:
-    """Declaration of a route: permissions that all requests need, permissions that some requests need, and
-    effects."""
+    """Declaration of a route: the permissions that all requests need, the permissions that only some requests need, and
+    the effects of the route."""
 
     operation: str
     always: frozenset[Permission]
@@ -29,7 +30,8 @@ class RouteDeclaration:
     leads_to: frozenset[Effect]
 
     def unguarded(self) -> frozenset[Effect]:
-        """Effects without a required guard; each is an escalation."""
+        """Effects of the route for which the route requires no guard. Each such effect is an escalation of
+        privileges."""
         return frozenset(each for each in self.leads_to if not EFFECT_GUARDS[each] & (self.always | self.also))
 
     def reached(self, held: frozenset[Permission]) -> frozenset[Effect]:
@@ -52,7 +54,7 @@ EFFECT_CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class PermissionPair:
-    """Two permissions that together have more effects than the two separately."""
+    """Two permissions that together cause an effect that each permission separately does not cause."""
 
     first: Permission
     second: Permission
@@ -67,7 +69,7 @@ def find_reached_effects(routes: Iterable[RouteDeclaration], *held: Permission) 
 
 
 def find_permission_pairs(routes: Collection[RouteDeclaration]) -> list[PermissionPair]:
-    """All pairs of permissions with more effects than the two separately."""
+    """All pairs of permissions that together cause an effect that each permission separately does not cause."""
     alone = {each: find_reached_effects(routes, each) for each in Permission}
     effects = {each: {one.effect for one in found} for each, found in alone.items()}
     found = []

@@ -99,7 +99,8 @@ class TenantReach:
 
 @dataclass(frozen=True, slots=True)
 class TokenMaker:
-    """Person responsible for a token: the person created it, or created the token that created it."""
+    """Person responsible for a token: the person created the token, or created another token that created this
+    token."""
 
     person_id: UUID
     # Name of the person in the audit log.
@@ -123,8 +124,8 @@ class Principal:
     token_id: UUID | None = None
 
     def on_tenant(self, place: TenantRef) -> frozenset[Permission]:
-        """Permissions of the caller for the tenant, of every level. Permissions of MSP level have no effect on a
-        tenant."""
+        """All permissions of the caller for the tenant, from grants on the tenant, on its MSP and on the platform.
+        Permissions of MSP level have no effect on a tenant."""
         return _union_all(grant.permissions for grant in self.grants if grant.covers_tenant(place))
 
     def level_on_tenant(self, place: TenantRef, permission: Permission) -> PermissionLevel:
@@ -132,7 +133,7 @@ class Principal:
         return max(each.level for each in self.grants if permission in each.permissions and each.covers_tenant(place))
 
     def on_msp(self, place: MspRef) -> frozenset[Permission]:
-        """Permissions of the caller for the MSP. Grants by the MSP do not count while it is suspended."""
+        """Permissions of the caller for the MSP. Grants on the MSP do not count while the MSP is suspended."""
         return (
             self.on_platform() if place.is_suspended else _union_all(each.on_msp(place.msp_id) for each in self.grants)
         )
@@ -165,7 +166,8 @@ class Principal:
         )
 
     def tenants_of(self, msp_id: MspId) -> frozenset[TenantId] | None:
-        """Tenants of the MSP that grants on the MSP or the platform include. None means all tenants of the MSP."""
+        """Tenants of the MSP that the caller's grants include. None means all tenants: the caller has a grant on the
+        platform, or a grant on the whole MSP."""
         if any(
             each.level is PermissionLevel.PLATFORM or (each.msp_id == msp_id and each.chosen is None)
             for each in self.grants
@@ -175,7 +177,8 @@ class Principal:
 
 
 def filter_grants_of_owner(grants: Iterable[Grant], owner: Owner) -> tuple[Grant, ...]:
-    """Grants on this owner itself. A sign-in by the owner's identity provider is valid only for these grants."""
+    """Grants on exactly this owner, without grants on the owner's tenants. A sign-in by the owner's identity provider
+    is valid only for the returned grants."""
     return tuple(each for each in grants if (each.msp_id, each.tenant_id) == (owner.msp_id, owner.tenant_id))
 
 

@@ -27,7 +27,8 @@ def find_tenant(session: Session, key: str) -> TenantRef | None:
 
 
 def slugs_by_id(session: Session, grants: Iterable[Grant]) -> Mapping[UUID, str]:
-    """Slugs by id, for MSPs and tenants of the grants that the current scope can read."""
+    """Slugs by id of the MSPs and tenants in the grants. Omits MSPs and tenants that the current database scope cannot
+    read."""
     ids: set[UUID] = set()
     for grant in grants:
         ids.update(each for each in (grant.msp_id, grant.tenant_id, *(grant.chosen or ())) if each is not None)

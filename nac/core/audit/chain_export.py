@@ -1,4 +1,5 @@
-"""Export of a chain as lines of JSON: a start, one line for each entry, and a signed end. Verifiable without Admit."""
+"""Export of a chain as lines of JSON: a start, one line for each entry, and a signed end. Auditors can verify an export
+without Admit."""
 
 import base64
 import json
@@ -43,9 +44,10 @@ def get_head(session: Session, *, owner: Owner) -> SignedHead:
 
 
 def export_chain(read: OpenSession, *, owner: Owner, behind: int = 0) -> Iterator[str]:
-    """Yield the entries after position `behind`, as texts of several lines. `read` opens read transactions.
+    """Yield the export of the entries after position `behind`, in blocks of one or more lines. `read` opens read
+    transactions.
 
-    Raises NothingSealed and InvalidInput before the first text.
+    Raises NothingSealed or InvalidInput at the call, before any block.
     """
     with read() as session:
         chain = _require_chain(session, owner)

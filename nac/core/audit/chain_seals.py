@@ -1,7 +1,8 @@
 """Seals of audit entries. The worker adds each entry to its chain some seconds after the entry's transaction.
 
-A transaction that writes an entry also stores its id in `audit_unsealed`. The transaction of the change waits for
-no other transaction. The worker seals all entries of committed transactions in the order of their ids.
+A transaction that writes an entry also stores the id of the entry in `audit_unsealed`. So a transaction that changes
+data does not wait for other transactions. The worker seals all entries of committed transactions in the order of their
+ids.
 """
 
 from collections import defaultdict
@@ -69,8 +70,8 @@ def seal_waiting_entries(
 def is_chain_intact(session: Session, chain: AuditChain, keys: Mapping[int, HeadKey]) -> bool:
     """Whether the head of the chain has a valid signature and matches the last position.
 
-    If the head is not valid, a user changed rows in the database. Another seal would then sign the rows that the
-    user changed.
+    An invalid head means that a user changed rows directly in the database. A further seal would sign the rows that
+    this user changed.
     """
     head = head_text(
         chain_name(Owner(chain.msp_id, chain.tenant_id)), position=chain.position, digest=chain.hash, at=chain.sealed_at
@@ -137,7 +138,7 @@ def _raise_broken_alarm(session: Session, now: datetime) -> None:
 
 
 def _report_missing(session: Session, missing: set[int], now: datetime) -> None:
-    """Report entries that a user deleted before they were sealed. An export cannot show that these entries are
+    """Report entries that a user deleted before they were sealed. An export cannot show that the deleted entries are
     missing."""
     if not missing:
         return

@@ -1,4 +1,4 @@
-"""Audit log. Each change writes its entry in the same transaction."""
+"""Audit log. Each change of data writes an audit entry in the same transaction."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def append(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add an entry. `action` has the form noun.verb. `target` is a name for readers.
+    """Add an entry. `action` has the form noun.verb. `target` is the name of the changed object, for readers.
 
     Never put secrets in `before` or `after`.
     """
@@ -95,8 +95,8 @@ def append_difference(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> None:
-    """Add an entry with the values that differ. Adds no entry if all are equal. The two mappings must have equal
-    keys."""
+    """Add an entry with the values that differ between `before` and `after`. Adds no entry if all values are equal.
+    `before` and `after` must have the same keys."""
     if changed := [key for key in after if after[key] != before[key]]:
         append(
             session,
@@ -138,7 +138,7 @@ def _tenant_column(row: TenantOwned) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecorder(Generic[RowT]):
-    """Recorder that calls `append` for rows of one noun. By default a row belongs to a tenant."""
+    """Recorder that calls `append` for rows of one kind of object. By default a row belongs to a tenant."""
 
     noun: str
     # Function that returns the name of a row for readers.
@@ -167,7 +167,7 @@ class AuditRecorder(Generic[RowT]):
 
 
 def tenant_recorder(noun: str) -> AuditRecorder[Tenant]:
-    """Recorder for changes of a tenant as a whole."""
+    """Recorder for changes of a tenant's own row."""
     return AuditRecorder(
         noun, lambda tenant: tenant.slug, lambda tenant: {"tenant_id": tenant.id, "msp_id": tenant.msp_id}
     )
@@ -198,7 +198,7 @@ def require_entry(session: Session, *, owner: Owner, entry_id: int) -> AuditEntr
 
 
 def seals_by_entry_id(session: Session, entries: Sequence[AuditEntry]) -> dict[int, AuditSeal]:
-    """Seals by id of their entry. An entry that waits for its seal is missing in the result."""
+    """Seals by id of their entry. The result omits entries that are not sealed yet."""
     return {seal.entry_id: seal for seal in repository.list_seals(session, [entry.id for entry in entries])}
 
 

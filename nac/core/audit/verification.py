@@ -84,7 +84,8 @@ def verify_export(lines: Iterable[str], *, known: Sequence[KnownHead] = (), publ
 
 
 def parse_known_head(text: str) -> KnownHead:
-    """Parse a stored head. `text` is the line of the head, or an export that ends with it. Raises InvalidInput."""
+    """Parse a stored head. `text` is the line of the head, or an export that ends with this line. Raises
+    InvalidInput."""
     row = _parse_object(text.strip().rpartition("\n")[2], 0)
     head = _parse_object(str(row.get("head", "")), 0)
     signature, key = _decode_signature(row), str(row.get("public_key", ""))
@@ -96,7 +97,7 @@ def parse_known_head(text: str) -> KnownHead:
 def _verify_entry(
     result: ChainVerification, row: dict[str, Any], number: int, previous: bytes, seen: set[int]
 ) -> bytes:
-    """Check an entry. Returns the entry's stored hash: one wrong entry then causes no errors in the following
+    """Check an entry. Returns the entry's stored hash, so that one wrong entry causes no errors in the following
     entries."""
     position, stored = _parse_position(row.get("position"), number), _parse_digest(row.get("hash"), number)
     where = f"entry {position} (line {number})"
@@ -174,7 +175,9 @@ def _parse_object(line: str, number: int) -> dict[str, Any]:
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
-        raise InvalidInput("This is not a line of an export.", place=f"line {number}" if number else "head")
+        raise InvalidInput(
+            "The line does not belong to an export of an audit log.", place=f"line {number}" if number else "head"
+        )
     return cast("dict[str, Any]", row)
 
 

@@ -77,7 +77,8 @@ def count_waiting(session: Session, owner: Owner) -> int:
 
 
 def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequence[DueJob]:
-    """Return jobs that the caller must send to workers. A job is due again after `resend_after` if no worker takes it.
+    """Return jobs that the caller must send to workers. If no worker takes a job, the job is due again after
+    `resend_after`.
 
     A job whose worker lost its lease is queued again. Use as database role admit_worker, in PlatformScope.
     """
@@ -86,7 +87,7 @@ def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequen
 
 
 def take(session: Session, job_id: UUID, *, lease: timedelta, most: int) -> Job | None:
-    """Lease a queued job. Returns None if `most` jobs run already, or if another job of its owner runs.
+    """Lease a queued job. Returns None if `most` jobs run already, or if another job of the same owner runs.
 
     Use as database role admit_worker, in PlatformScope.
     """

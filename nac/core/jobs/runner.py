@@ -3,7 +3,7 @@
 A worker leases a job for the time LEASE. If the worker fails, another worker continues the job.
 
 Workers lease jobs as database role admit_worker, and run them as admit_app with the permissions of the job's
-caller. No step runs twice. A job with one transaction records its end in that transaction. A job with several
+caller. No committed step runs twice. A job with one transaction records its end in that transaction. A job with several
 transactions records its progress in each transaction. A worker that lost its lease cannot commit.
 """
 
@@ -61,7 +61,8 @@ class JobCancelled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobContinuation:
-    """Result of a handler that did not finish. The job continues after the delay, and after waiting jobs."""
+    """Result of a handler that did not finish. The worker continues the job after the delay, and after the jobs that
+    already wait."""
 
     after: timedelta = timedelta()
 
@@ -99,15 +100,15 @@ class JobRun:
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """Transaction in the owner's scope. Commits at exit, unless the job was cancelled or taken over."""
+        """Transaction in the owner's database scope. Commits at exit, unless the job was cancelled or taken over."""
         with self.open_session() as session:
             yield session
             session.flush()
             self.hold(session)
 
     def tell(self, done: int, total: int | None = None) -> None:
-        """Report the progress, visible at once. Call this function often: it writes only once a second and every
-        thousand rows."""
+        """Report the progress in a separate transaction, so that clients see the progress immediately. You can call
+        this function often: it writes only once a second and every thousand rows."""
         now = time.monotonic()
         if now - self._reported_at < _PROGRESS_SECONDS and done < self._reported_done + _PROGRESS_ROWS:
             return
@@ -122,7 +123,8 @@ class JobRun:
 
     @contextmanager
     def open_session(self, scope: Scope | None = None, *, is_snapshot: bool = False) -> Iterator[Session]:
-        """Transaction in the scope of the owner, or in `scope`. Audit entries get the origin of the job's request."""
+        """Transaction in the database scope of the owner, or in `scope`. Audit entries get the origin of the job's
+        request."""
         with session_scope(scope or self.scope, engine=self.engine, is_snapshot=is_snapshot) as session:
             if self.job.request_id is not None:
                 audit.set_origin(session, RequestOrigin(self.job.address, self.job.request_id))
@@ -150,14 +152,15 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class SingleTransactionHandler:
-    """Handler that runs in one transaction, together with the record of its end. Returns JSON without secrets."""
+    """Handler that runs in one transaction, which also records the end of the job. Returns JSON without secrets."""
 
     run: Callable[[Session, JobRun], Mapping[str, Any] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class MultiTransactionHandler:
-    """Handler that opens several transactions (`JobRun.transaction`) and stores its progress in each."""
+    """Handler that opens several transactions (`JobRun.transaction`) and stores the job's progress in each
+    transaction."""
 
     run: Callable[[JobRun], Mapping[str, Any] | JobContinuation | None]
 
@@ -189,7 +192,7 @@ def execute_job(run: JobRun, handler: JobHandler) -> None:
 
 
 def postpone_job(run: JobRun, exc: Exception, *, after: timedelta) -> None:
-    """Queue the job again. The problem of the job shows clients why the job waits."""
+    """Queue the job again. The job's field `problem` shows clients why the job waits."""
     values = {"due_at": utc_now() + after, "failures": run.job.failures + 1, "problem": _describe(exc)}
     _finish(run, state="queued", ended_at=None, **values)
 

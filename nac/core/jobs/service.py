@@ -1,7 +1,7 @@
 """Background jobs: start, list, cancel and retry.
 
-The transaction of the request stores the job and its input. Within a second the worker sends a Celery message for it
-(`worker.jobs.client_jobs`) and runs it (`nac.core.jobs.runner`).
+The transaction of the request stores the job and its input. Within a second the worker sends a Celery message for the
+job (`worker.jobs.client_jobs`) and runs the job (`nac.core.jobs.runner`).
 """
 
 import json
@@ -129,7 +129,8 @@ def list_jobs(
 def search_jobs(
     session: Session, *, owner: Owner, states: Sequence[str], kind: str, span: PageSpan
 ) -> BoundedPage[Job]:
-    """Search jobs like `list_jobs`. The result can be partial: it ends when the time for one response is over."""
+    """Search jobs like `list_jobs`. The search stops at the time limit of one response, so the result can be
+    incomplete."""
     return repository.search(session, owner, states=states, kind=kind, span=span)
 
 
@@ -141,7 +142,7 @@ def require_job(session: Session, *, owner: Owner, job_id: UUID, lock: bool = Fa
 
 
 def cancel_job(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
-    """Cancel a job. A running job stops at its next step. The changes of its committed transactions stay.
+    """Cancel a job. A running job stops at its next step. Changes that the job has already committed stay.
 
     Raises JobNotFound, and Conflict if the job has ended.
     """

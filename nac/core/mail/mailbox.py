@@ -1,4 +1,5 @@
-"""Folder with the mails that Admit's built-in mail server received. Used if no other mail server is configured."""
+"""Folder with the mails that Admit's built-in mail server received. Admit uses this folder if no other mail server is
+configured."""
 
 import os
 import secrets

@@ -2,7 +2,7 @@
 
 Runs as database role admit_worker, in PlatformScope. A worker leases a mail for the time LEASE.
 
-If a worker fails after it sent a mail and before it recorded this, Admit sends the mail again with the same Message-ID.
+If a worker sends a mail and fails before it records the delivery, Admit sends the mail again with the same Message-ID.
 """
 
 import json

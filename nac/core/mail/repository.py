@@ -38,7 +38,7 @@ def take_due(session: Session, *, now: datetime, lease: timedelta, most: int) ->
 
 
 def update_mail(session: Session, mail_id: UUID, attempt: int, **values: object) -> None:
-    """Change a mail, unless another worker has leased it since this attempt."""
+    """Change a mail, unless another worker has leased the mail since this attempt."""
     session.execute(update(Mail).where(Mail.id == mail_id, Mail.attempts == attempt).values(**values))
 
 

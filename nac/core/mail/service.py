@@ -1,4 +1,4 @@
-"""Outbox of mails. The transaction that causes a mail also queues it. The worker sends the mail."""
+"""Outbox of mails. The transaction that causes a mail also queues the mail. The worker sends the mail."""
 
 import json
 from collections.abc import Mapping

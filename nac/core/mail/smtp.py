@@ -93,7 +93,7 @@ def build_message(written: RenderedMail, *, mail_id: UUID, sender: str, recipien
 
 
 def send_message(client: smtplib.SMTP, message: EmailMessage) -> None:
-    """Send a mail. Raises MailRefused if a retry cannot succeed, MailServerAway if it can."""
+    """Send a mail. Raises MailRefused if a retry cannot succeed, and MailServerAway if a retry can succeed."""
     try:
         client.send_message(message)
     except smtplib.SMTPRecipientsRefused as exc:

@@ -14,8 +14,8 @@ _MAX_OCTETS = 253
 def encode_attribute(dictionary: Dictionary, name: str, value: str, tag: int | None = None) -> bytes:
     """Return the encoded attribute, including its headers.
 
-    Raises ValueError for unknown attributes, values that do not fit, encrypted attributes and parts of TLVs. Admit
-    never sends encrypted attributes and parts of TLVs.
+    Raises ValueError for unknown attributes, for values that are too long or invalid, for encrypted attributes and for
+    parts of TLVs. Admit never sends encrypted attributes and parts of TLVs in requests to a NAS.
     """
     dictionary.check(name, value, tag)
     found = dictionary.attributes[name.lower()]

@@ -23,10 +23,10 @@ class VendorFormat:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryAttribute:
-    """An attribute. `name` is as in the file.
+    """An attribute. `name` has the spelling of the dictionary file.
 
-    All fields except `name` are from the last definition of the attribute's number, with which radiusd parses and
-    encodes.
+    All fields except `name` are from the last definition of the attribute's number, because radiusd parses and encodes
+    with the last definition.
     """
 
     name: str
@@ -44,7 +44,8 @@ class DictionaryAttribute:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """All attributes of a radiusd by lower-case name (radiusd ignores case), their values and vendors."""
+    """All attributes in a radiusd's dictionaries by name in lower case (radiusd ignores case), with named values and
+    vendors."""
 
     attributes: Mapping[str, DictionaryAttribute]
     vendors: Mapping[int, VendorFormat]
@@ -57,8 +58,8 @@ class Dictionary:
     def check(self, attribute: str, value: str, tag: int | None) -> None:
         """Raise ValueError unless radiusd accepts this value in a reply. The message is for the author of the policy.
 
-        radiusd replaces a value that it cannot parse by zero and accepts the device, so this check must be
-        complete. The check also rejects values that radiusd accepts by mistake: "3600s" as the name of a value,
+        If radiusd cannot parse a value, radiusd replaces the value by zero and accepts the device, so this check must
+        be complete. The check also rejects values that radiusd accepts by mistake: "3600s" as the name of a value,
         4294967296 as 0, a host name as an address.
         """
         found = self._require(attribute)

@@ -1,4 +1,4 @@
-"""Parses FreeRADIUS 3.2 dictionary files like radiusd's own parser."""
+"""Parses FreeRADIUS 3.2 dictionary files in the same way as radiusd."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ class DictionaryDamaged(Exception):
 
 
 def read_dictionary(*files: Path) -> Dictionary:
-    """Return the dictionary of these files and the files that they include.
+    """Return the dictionary of these files, including the files that `$INCLUDE` lines name.
 
     Pass the files in radiusd's order: first the shared file, then the local file. Raises DictionaryDamaged with file
     and line.
@@ -87,7 +87,8 @@ class _DictionaryReader:
         )
 
     def _as_encoded(self, attribute: DictionaryAttribute) -> DictionaryAttribute:
-        """Return the attribute with type and flags of its number's last definition, which radiusd uses for replies."""
+        """Return the attribute with the type and flags of the last definition of the attribute's number. radiusd uses
+        the last definition for replies."""
         if attribute.nested:
             return attribute
         return replace(self._by_number.get((attribute.vendor, attribute.number), attribute), name=attribute.name)

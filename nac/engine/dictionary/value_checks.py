@@ -1,4 +1,5 @@
-"""Checks that radiusd 3.2 parses a text as a value of its type. Texts with an ambiguous meaning are rejected."""
+"""Checks that radiusd 3.2 parses a text as a value of the attribute's type. Texts with an ambiguous meaning are
+rejected."""
 
 import ipaddress
 import re
@@ -38,7 +39,7 @@ def require_value(name: str, kind: str, value: str, names: Mapping[str, int], le
 
 
 def count_data_bytes(kind: str, value: str) -> int:
-    """Return the octets of a checked value, without headers, tag and encryption."""
+    """Return the number of octets of a checked value, without headers, tag and encryption."""
     if kind == "string":
         return len(value.encode())
     if kind == "octets":
@@ -59,7 +60,8 @@ def _require_enumerable(name: str, value: str, names: Mapping[str, int], limit: 
 
 
 def _is_read_as_name(value: str) -> bool:
-    """Return whether radiusd reads `value` as a name. radiusd skips leading digits, and some text must remain."""
+    """Return whether radiusd reads `value` as the name of a value. radiusd skips leading digits, and reads any
+    remaining text as a name."""
     rest = re.sub(r"\A[ \t]*[+-]?(0x[0-9a-fA-F]+|[0-9]+)", "", value)
     return bool(rest.strip())
 

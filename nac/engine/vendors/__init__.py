@@ -1,7 +1,7 @@
 """NAS vendors: data files (`*.toml`, see docs/reference/vendors.md) that map results to attributes.
 
 `find_vendor(nas.vendor).render(results)` returns the attributes, and the results that the vendor does not support. The
-package imports only the standard library, because radiusd's module imports it through `nac.engine`.
+package imports only the standard library, because radiusd's Python module imports this package through `nac.engine`.
 """
 
 from nac.engine.vendors.catalogue import DEFAULT_VENDOR, all_vendors, find_vendor, known_vendor, vendor_name

@@ -1,4 +1,5 @@
-"""Requests about live sessions that a vendor's NASes accept (RFC 5176): port, identification and steps.
+"""Recipes for CoA-Requests and Disconnect-Requests (RFC 5176) to a vendor's NASes: port, identification of the session,
+and steps.
 
 `read_recipe` reads port, identification and steps from the table `coa` of a vendor file.
 """

@@ -1,4 +1,4 @@
-"""Results of a policy in a form for all vendors, and their RADIUS attributes."""
+"""Results of a policy in a vendor-neutral form, and the RADIUS attributes of the results."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A NAS vendor: the RADIUS attributes for each result, and the results that it does not support."""
+"""A NAS vendor: the RADIUS attributes for each result, and the results that the vendor does not support."""
 
 import hashlib
 import re
@@ -54,7 +54,8 @@ class AttributeTemplate:
 
 @dataclass(frozen=True, slots=True)
 class ResultForm:
-    """Form in which a vendor supports one key of a result."""
+    """Support of a vendor for one key of a result: the RADIUS attributes, or the reason why the vendor does not support
+    the key."""
 
     attributes: tuple[AttributeTemplate, ...] = ()
     # Reason why the vendor does not support the key.
@@ -103,7 +104,8 @@ class Vendor:
     recipe: Recipe = field(default_factory=Recipe)
 
     def render(self, results: Results) -> Rendering:
-        """Return the attributes. With refusals, the attributes are incomplete and must not be sent. Never raises."""
+        """Return the RADIUS attributes of `results`. If the returned value contains refusals, the attributes are
+        incomplete and must not be sent. Never raises."""
         made: list[RenderedAttribute] = []
         passphrase: tuple[AttributeTemplate, ...] = ()
         refusals: list[VendorRefusal] = []
@@ -170,7 +172,8 @@ def _find_collisions(
 
 
 def _render_reply_attributes(results: Results, used: set[str]) -> Iterator[RenderedAttribute]:
-    """Yield the attributes of `reply`. An attribute that an earlier key already sends gets one value more."""
+    """Yield the attributes of `reply`. If an earlier key already sends the attribute, the attribute gets one more
+    value."""
     for index, item in enumerate(results.reply):
         if item.operator == ":=" and item.attribute.lower() in used:
             item = ReplyAttribute(item.attribute, "+=", item.value, item.tag)

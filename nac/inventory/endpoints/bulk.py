@@ -178,7 +178,8 @@ def _lock_known(session: Session, tenant_id: TenantId, macs: list[str]) -> dict[
 def _missing_groups(
     session: Session, tenant_id: TenantId, rows: Iterable[_EndpointRow], reader: RowReader, options: EndpointBulkOptions
 ) -> tuple[str, ...]:
-    """Return the names of missing groups. Report groups by rule and, unless `make_groups`, missing groups."""
+    """Return the names of missing groups. Record a mistake for each group whose members a rule sets and, unless
+    `make_groups` is set, for each missing group."""
     lines = reader.lines_naming((row.number, row.groups) for row in rows)
     ENDPOINT_GROUPS.keep(session, tenant_id=tenant_id, names=lines.keys())
     groups = {group.name: group for group in ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id)}

@@ -64,7 +64,8 @@ def delete_endpoints(
 def block_endpoints(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """Block endpoints and end their live sessions (RFC 5176). Return how many were not blocked before.
+    """Block endpoints and end their live sessions (RFC 5176). Return the number of endpoints that were not blocked
+    before.
 
     Raises RowsRefused.
     """
@@ -81,8 +82,8 @@ def block_endpoints(
 def unblock_endpoints(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """Unblock endpoints; return how many were blocked. Raises RowsRefused, also for discovered or ignored
-    endpoints."""
+    """Unblock endpoints; return the number of endpoints that were blocked. Raises RowsRefused, also for discovered or
+    ignored endpoints."""
     reader = RowReader()
     found = _lock_endpoints(session, tenant_id, macs, reader)
     for line, endpoint in found:
@@ -104,7 +105,7 @@ def update_endpoint_groups(
     how: GroupingMode,
     tell: ProgressCallback = ignore_progress,
 ) -> int:
-    """Change the groups of endpoints, except groups by rule. Return how many endpoints changed.
+    """Change the groups of endpoints, except groups whose members a rule sets. Return the number of changed endpoints.
 
     Raises RowsRefused, UnknownGroup and GroupByRule.
     """

@@ -1,4 +1,5 @@
-"""Turns sightings into endpoints, with vendor, profile and groups by rule. Runs in the worker.
+"""Creates and updates endpoints from sightings: sets vendor, profile, and the groups whose members a rule sets. Runs in
+the worker.
 
 The worker processes only changed addresses (nac.inventory.endpoints.enrichment_queue), in bounded batches. The
 worker does not write unchanged rows, so cells receive no needless changes.
@@ -60,8 +61,8 @@ _UPDATE_SQL = text(
 
 
 def enrich_batch(session: Session, *, tenant_id: TenantId) -> int:
-    """Process one batch of the tenant. Return the number of processed addresses; 0 if no address is queued or
-    another worker has the queue."""
+    """Process one batch of the tenant. Return the number of processed addresses; 0 if no address is queued or another
+    worker has locked the queue."""
     if not enrichment_queue.try_lock_queue(session, tenant_id=tenant_id):
         return 0
     macs = enrichment_queue.take_batch(session, tenant_id=tenant_id, limit=BATCH_SIZE)
@@ -75,7 +76,8 @@ def enrich_batch(session: Session, *, tenant_id: TenantId) -> int:
 
 
 def _lock_endpoints(session: Session, tenant_id: TenantId, *where: ColumnElement[bool]) -> Sequence[Endpoint]:
-    """Return endpoints, locked in the order of addresses like all other changes. The lock prevents deletion."""
+    """Lock and return endpoints. To avoid deadlocks, all transactions lock endpoints in the order of their addresses.
+    The lock prevents deletion."""
     query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, *where).order_by(Endpoint.mac)
     query = query.with_for_update(key_share=True)
     return session.scalars(query.execution_options(populate_existing=True)).all()
@@ -181,7 +183,7 @@ def _lock_rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
 
 
 def _compile_or_none(group_id: UUID, rule: object) -> Policy | None:
-    """Return the compiled rule, or None if this version does not accept it. If the version does not accept the
+    """Return the compiled rule, or None if this version does not accept the rule. If the version does not accept the
     rule, the group keeps its members."""
     try:
         return compile_rule(rule)

@@ -1,4 +1,4 @@
-"""The worker's queue: addresses whose vendor, profile or groups by rule may have changed."""
+"""The worker's queue: addresses of endpoints whose vendor, profile or rule-based groups may have changed."""
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID
@@ -39,7 +39,7 @@ def try_lock_queue(session: Session, *, tenant_id: TenantId) -> bool:
 
 
 def lock_queue(session: Session, *, tenant_id: TenantId) -> None:
-    """Wait for the lock of the tenant's queue and hold it until the transaction ends."""
+    """Wait for the lock of the tenant's queue, and hold the lock until the transaction ends."""
     session.execute(select(func.pg_advisory_xact_lock(*_lock_key(tenant_id))))
 
 
@@ -48,7 +48,8 @@ def _lock_key(tenant_id: TenantId) -> tuple[Function[int], Function[int]]:
 
 
 def take_batch(session: Session, *, tenant_id: TenantId, limit: int) -> set[str]:
-    """Remove and return up to `limit` queued addresses, oldest first. Addresses that are queued meanwhile stay."""
+    """Remove and return up to `limit` queued addresses, oldest first. Addresses that other transactions queue meanwhile
+    stay in the queue."""
     places = session.scalars(_OLDEST_SQL, {"tenant": tenant_id, "limit": limit}).all()
     if not places:
         return set()

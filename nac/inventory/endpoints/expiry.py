@@ -18,7 +18,8 @@ DISCOVERED_BATCH_SIZE = 5_000
 
 
 def record_expired_approvals(session: Session) -> int:
-    """Record a batch of expired approvals of all tenants, each once; return the size of the batch.
+    """Record a batch of expired approvals of all tenants, and return the size of the batch. Each approval is recorded
+    once.
 
     Needs the role admit_worker and PlatformScope.
     """

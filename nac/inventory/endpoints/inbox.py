@@ -45,11 +45,12 @@ def classify_endpoints(
     decision: InboxDecision,
     dry_run: bool = False,
 ) -> Sequence[EndpointWithSighting]:
-    """Classify the discovered endpoints that match `wanted`, all or none. Return the classified endpoints with
-    their sightings.
+    """Classify all discovered endpoints that match `wanted`, or no endpoint. Return the classified endpoints with their
+    sightings.
 
-    Addresses in `wanted` can also be of ignored endpoints. Raises EndpointNotFound for other addresses, RandomAddress
-    if approval would admit a random address, and SeveralMistakes for several mistakes. `dry_run` changes nothing.
+    Addresses in `wanted` can also belong to ignored endpoints. Raises EndpointNotFound for other addresses. Raises
+    RandomAddress if the approval would admit a random address. Raises SeveralMistakes if there are several mistakes.
+    `dry_run` changes nothing.
     """
     found = _require_classifiable(session, tenant_id, wanted, decision)
     if dry_run or not found:
@@ -83,7 +84,7 @@ def classify_endpoints(
 def _require_classifiable(
     session: Session, tenant_id: TenantId, wanted: EndpointCriteria, decision: InboxDecision
 ) -> Sequence[EndpointWithSighting]:
-    """Return the endpoints to classify. Raises all mistakes at once."""
+    """Return the endpoints to classify. Raises one error that contains all mistakes."""
     mistakes = MistakeCollector()
     macs: list[str] = []
     found: Sequence[EndpointWithSighting] = ()
@@ -103,7 +104,9 @@ def _require_classifiable(
     with mistakes.noted():
         if decision.action != "approve" and (decision.groups or decision.valid_until):
             raise InvalidInput(
-                "Only approved endpoints have groups and an end.", place="groups", remedy="Remove the groups."
+                "Only the action `approve` accepts groups and an end (valid_until).",
+                place="groups",
+                remedy="Remove the groups and the end.",
             )
     mistakes.refuse()
     return found

@@ -1,7 +1,7 @@
 """WPA2 passphrases of endpoints and endpoint groups (iPSK, PPSK, DPSK).
 
-The passphrase of a device overrides the passphrase of its group. Passphrases are stored sealed. Admit shows a
-passphrase only once, when it is set.
+The passphrase of a device overrides the passphrase of its group. Admit stores passphrases encrypted. Admit shows a
+passphrase only once, when a user sets the passphrase.
 """
 
 import secrets

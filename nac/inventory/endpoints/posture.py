@@ -1,8 +1,8 @@
 """Posture: data about an endpoint from device management, a scanner or a script. Conditions read the data as mdm.*
 and posture.*.
 
-A posture value expires after its lifetime and then counts as missing. So reports of a source that stops do not
-count forever.
+A posture value expires after its lifetime and then counts as missing. So if a source stops sending reports, its old
+reports do not count forever.
 """
 
 import re

@@ -44,7 +44,7 @@ class _EndpointColumns(NamedTuple):
 
 
 class EndpointView(_EndpointColumns, PlainRow):
-    """An endpoint in a list, with the time when it was last seen."""
+    """An endpoint in a list, with the time when the device was last seen."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class EndpointCriteria:
     random: bool | None = None
 
     def build_clauses(self, tenant_id: TenantId, each: Any = Endpoint) -> list[ColumnElement[bool]]:  # noqa: ANN401
-        """Return the SQL conditions for Endpoint or an alias of it."""
+        """Return the SQL conditions for Endpoint or an alias of Endpoint."""
         conditions: list[ColumnElement[bool]] = []
         if self.macs:
             conditions.append(in_array(each.mac, self.macs))
@@ -116,9 +116,9 @@ class EndpointCriteria:
 
 
 def _seen_clause(tenant_id: TenantId, each: Any, so: ColumnElement[bool]) -> ColumnElement[bool]:  # noqa: ANN401
-    """Return a condition on the sighting of each row, which is looked up by key.
+    """Return a condition on the sightings of endpoints. PostgreSQL looks up the sighting of each row by key.
 
-    With a join, PostgreSQL would compare all pairs (ADR 0014).
+    With a join, PostgreSQL would compare all pairs of endpoints and sightings (ADR 0014).
     """
     last = select(true()).where(EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == each.mac, so)
     return func.coalesce(last.limit(1).correlate(each).scalar_subquery(), false())

@@ -78,7 +78,8 @@ def build_facts(endpoint: Endpoint) -> Mapping[str, Values]:
 
 
 def build_record(endpoint: Endpoint) -> EndpointRecord:
-    """Return the replica's record of an endpoint, without groups and passphrase. An unreadable row becomes blocked."""
+    """Return the replica's record of an endpoint, without groups and passphrase. If the row is unreadable, the record
+    is a blocked endpoint."""
     seen: Any = endpoint.first_seen_at
     try:
         attributes, posture = attribute_texts(endpoint.attributes), posture_values(endpoint.posture)

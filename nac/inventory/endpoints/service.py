@@ -88,7 +88,8 @@ def create_endpoint(
     notes: str = "",
     allow_random: bool = False,
 ) -> Endpoint:
-    """Approve a device, new or discovered. The approval ends at `valid_until` (with time zone), or never if None."""
+    """Create an approved endpoint, or approve a discovered or ignored endpoint. The approval ends at `valid_until`
+    (with time zone), or never if None."""
     mac = require_mac(mac)
     require_not_random([mac], allow_random=allow_random)
     endpoint = repository.get_by_mac(session, tenant_id, mac, lock=True)
@@ -117,7 +118,8 @@ def create_endpoint(
 
 
 class Unset:
-    """Type of `UNSET`, which leaves a value unchanged. None has another meaning for these values."""
+    """Type of `UNSET`, which leaves a value unchanged. None cannot have this meaning, because None removes the
+    value."""
 
 
 UNSET = Unset()
@@ -188,14 +190,15 @@ def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: s
 
 
 def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Reject the endpoint in spite of any policy until it is unblocked, and end its live sessions (RFC 5176)."""
+    """Block the endpoint: reject its requests regardless of the policy until `unblock_endpoint`, and end its live
+    sessions (RFC 5176)."""
     endpoint = _change_status(session, actor, tenant_id, mac, "blocked", "block")
     request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac], asked_by=actor)
     return endpoint
 
 
 def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Unblock an endpoint and withdraw requests to end its sessions.
+    """Unblock an endpoint, and cancel queued requests to end the endpoint's sessions.
 
     Raises InvalidInput if the endpoint is discovered or ignored.
     """
@@ -212,7 +215,7 @@ def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: 
 
 
 def update_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, groups: Iterable[str]) -> Endpoint:
-    """Replace the groups of an endpoint, except groups by rule."""
+    """Replace the groups of an endpoint, except groups whose members a rule sets."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
     found = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
     before = tuple(sorted(found.get(endpoint.id, ())))
@@ -282,7 +285,8 @@ def list_evidence(session: Session, *, tenant_id: TenantId, mac: str) -> Sequenc
 def explain_rule_memberships(
     session: Session, *, tenant_id: TenantId, endpoint: Endpoint
 ) -> dict[str, tuple[ComparisonTrace, ...]]:
-    """Return the endpoint's groups by rule, with the comparisons that make it a member."""
+    """Return the groups of the endpoint whose members a rule sets, with the comparisons that make the endpoint a
+    member."""
     groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=tenant_id, member_id=endpoint.id)
     return {
         group.name: explain_membership(compile_rule(group.rule), endpoint) for group in groups if group.rule is not None

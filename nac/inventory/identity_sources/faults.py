@@ -9,7 +9,7 @@ class SourceFault(Exception):
 
 
 class DirectoryUnavailable(SourceFault):
-    """The source cannot be reached or reports that it is out of service."""
+    """Admit cannot reach the source, or the source reports that it is out of service."""
 
     reason = "directory-unavailable"
 

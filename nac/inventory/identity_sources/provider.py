@@ -135,7 +135,8 @@ class OidcProvider:
         return self._keys[kid]
 
     async def _find_endpoints(self, tell: StepLog) -> tuple[str, str]:
-        """Return the endpoints of tokens and keys: from the settings, or discovered (OpenID Connect Discovery 4)."""
+        """Return the URLs of the token endpoint and of the key set: from the settings, or from the provider's discovery
+        document (OpenID Connect Discovery 4)."""
         settings = self.settings
         if settings.token_endpoint and settings.jwks_uri:
             return settings.token_endpoint, settings.jwks_uri

@@ -129,7 +129,7 @@ def update_source(
 
 
 def _require_secret_again(source: IdentitySource, settings: Mapping[str, Any], secret: str | None) -> None:
-    """Require the secret again if its destination changes.
+    """Require the secret again if the server that receives the secret changes.
 
     Without this check, a user who cannot read the secret could make Admit send the secret to another server.
     """
@@ -213,7 +213,7 @@ def _normalise_settings(kind: str, settings: Mapping[str, Any], reach: OutboundR
 def check_source(source: IdentitySource) -> None:
     """Check a source from another installation. Raises InvalidInput.
 
-    The secret and the addresses are not checked here, because each login checks them.
+    This function does not check the secret and the addresses, because each login checks the secret and the addresses.
     """
     require_slug(source.name, place="name")
     _require_position(source.position)
@@ -235,7 +235,8 @@ def _parse_settings(kind: str, settings: Mapping[str, Any]) -> LdapSettings | Oi
 
 
 def _require_reach(settings: LdapSettings | OidcSettings, reach: OutboundReach) -> None:
-    """Check that Admit may connect to literal addresses. For host names, each login checks the addresses."""
+    """Check that Admit may connect to the IP addresses in the settings. For host names, each login checks the
+    addresses."""
     whys = [why for host in list_hosts(settings) if is_address(host) and (why := reach.why_not(host))]
     if whys:
         raise InvalidIdentitySource("; ".join(whys) + ".", place="settings", remedy=REACH_REMEDY)
@@ -252,7 +253,9 @@ def _require_secret(source: IdentitySource) -> None:
 
 def _require_position(position: int) -> int:
     if not 1 <= position <= 1000:
-        raise InvalidIdentitySource(f"Invalid position {position}.", place="position", remedy="Use 1 to 1000.")
+        raise InvalidIdentitySource(
+            f"Invalid position {position}.", place="position", remedy="Use a number from 1 to 1000."
+        )
     return position
 
 

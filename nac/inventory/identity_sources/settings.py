@@ -207,7 +207,7 @@ def list_hosts(settings: LdapSettings | OidcSettings) -> list[str]:
 
 
 def _split_url(url: str) -> tuple[str, str] | None:
-    """Return scheme and host; None if the URL is invalid, or has no host or a user name."""
+    """Return scheme and host; None if the URL is invalid, has no host, or contains a user name."""
     try:
         parts = urlsplit(url)
         alone = parts.hostname and parts.port != 0 and not parts.username

@@ -1,8 +1,8 @@
 """Data that radiusd's module and the verifier exchange in addition to name and password.
 
 The module sends the attributes of the request, and the verifier sends the result. The attributes and the result are
-compressed JSON in base64, in several Reply-Message attributes, on the loopback interface. radiusd's module imports
-this file, so this file has few imports.
+compressed JSON in base64. Several Reply-Message attributes carry this text on the loopback interface. radiusd's module
+imports this file, so this file has few imports.
 """
 
 import zlib

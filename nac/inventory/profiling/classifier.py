@@ -113,7 +113,8 @@ def _combine_weights(weights: Iterable[int]) -> float:
 
 @cache
 def load_packaged_profiles() -> ProfileCatalogue:
-    """Return the profiles of this version. A mistake in a file raises ValueError with its name."""
+    """Return the profiles of this version. If a file has a mistake, the function raises ValueError with the name of the
+    file."""
     titles = {}
     clues: defaultdict[str, list[Clue]] = defaultdict(list)
     for file in sorted(files("nac.inventory.profiling").joinpath("profiles").iterdir(), key=lambda entry: entry.name):

@@ -1,6 +1,6 @@
 """Reads evidence about a device from a packet: DHCP options, LLDP, CDP, User-Agent, a switch's classification.
 
-Devices and NASes can report anything. No function here raises, and results are bounded: only
+Devices and NASes can report anything. No function in this module raises an error, and results are bounded: only
 `EVIDENCE_KEYS`, each of at most `MAX_VALUE` characters.
 """
 

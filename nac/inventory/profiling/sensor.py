@@ -1,6 +1,7 @@
 """Reads Cisco device sensor data in accounting: a name such as "dhcp-option=", then type, length and value.
 
-Type and length have 16 bits each, big-endian. The data comes from devices, so no function here raises.
+Type and length have 16 bits each, big-endian. The data comes from devices, so no function in this module raises an
+error.
 """
 
 from typing import NamedTuple

@@ -232,7 +232,7 @@ def store_users(
 def _hash_rows(
     rows: Sequence[_UserRow], plan: UserBulkPlan, seal: Seal, tell: Callable[[int], None]
 ) -> list[dict[str, Any]]:
-    """Return the id of each row, and the password columns if it has a password."""
+    """Return the id of each row, and the password columns if the row has a password."""
     # Password of users with only an NT hash: random and unknown to all, so that PAP always fails.
     unknown = hash_password(secrets.token_hex(32)) if any(row.nt_hash for row in rows) else ""
     stored: list[dict[str, Any]] = []

@@ -115,7 +115,8 @@ def store_user(
 
 
 class Unchanged(Enum):
-    """Value that leaves the stored value unchanged. None has another meaning for these values."""
+    """Value that leaves the stored value unchanged. None cannot have this meaning, because None removes the stored
+    value."""
 
     AS_IT_IS = 0
 
@@ -254,5 +255,5 @@ def require_password(password: str) -> None:
         raise InvalidInput(
             "The password is too short or too long, or contains NUL.",
             place="password",
-            remedy=f"Use {_MINIMUM_PASSWORD_CHARACTERS} characters to {_PASSWORD_OCTETS} octets.",
+            remedy=f"Use at least {_MINIMUM_PASSWORD_CHARACTERS} characters and at most {_PASSWORD_OCTETS} octets.",
         )

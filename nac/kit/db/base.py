@@ -1,6 +1,6 @@
 """Declarative base of all tables.
 
-Models and migrations name constraints equally, so `alembic check` can compare them.
+Models and migrations give constraints the same names, so that `alembic check` can compare models and migrations.
 """
 
 from datetime import datetime

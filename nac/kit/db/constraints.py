@@ -1,7 +1,7 @@
-"""Messages for violated constraints, which occur when concurrent requests conflict after their own checks.
+"""Messages for violated constraints. A violation occurs if concurrent requests pass their checks and then conflict.
 
-Models declare the messages (`nac.kit.db.declarations`). `nac.kit.db.error_translation.report_missing_at` overrides
-the place.
+Models declare the messages (`nac.kit.db.declarations`). `nac.kit.db.error_translation.report_missing_at` overrides the
+field name in a message.
 """
 
 from sqlalchemy import Constraint, Index
@@ -29,6 +29,6 @@ def find_reference(constraint: str) -> Reference | None:
 
 
 def find_plural(table: str) -> str:
-    """Return people's word for the rows of a table."""
+    """Return the plural noun for the rows of a table, for messages."""
     model = Base.metadata.tables.get(table)
     return (model is not None and describe_table(model).plural) or table.replace("_", " ")

@@ -1,8 +1,9 @@
-"""Declarations of models about their tables, columns and constraints, besides the schema.
+"""Declarations of models in addition to the schema, such as error messages, roles in tenant files, and encrypted
+columns.
 
-A model declares a property at the object that it describes: class attributes of `nac.kit.db.base.Base` for its
-table, and `info=` for a column or a constraint. `nac.kit.db.constraints` collects the messages, and
-`nac.onboarding.tenant_files.tables` the parts of tenant files.
+A model declares properties of its table as class attributes of `nac.kit.db.base.Base`, and properties of a column or
+constraint with `info=`. `nac.kit.db.constraints` collects the messages, and `nac.onboarding.tenant_files.tables` the
+parts of tenant files.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ class UniqueConflict(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """Words for a row that another refers to."""
+    """Words for a row that another row refers to."""
 
     # Field of the request.
     place: str
@@ -67,7 +68,8 @@ class FileExclusion:
 
 
 class Purge(Enum):
-    """Method to delete rows of a purged tenant, where the foreign key of the tenant does not delete them."""
+    """Procedure that deletes the rows of a purged tenant. Only for tables whose foreign key to the tenant does not
+    delete the rows."""
 
     # Before the tenant's row, because one statement would take too long.
     BATCHES = auto()
@@ -119,12 +121,13 @@ def report_taken(place: str, detail: str) -> Info:
 
 
 def describe_reference(place: str, what: str) -> Info:
-    """Describe a foreign key whose requests use another field or word than the referred table's `reference`."""
+    """Describe a foreign key for error messages: the field of the request, and the noun with an article. Overrides the
+    `reference` of the referred table."""
     return {Reference: Reference(place, what)}
 
 
 def seal_with(template: str, *, is_radius_secret: bool = False) -> Info:
-    """Describe a column with sealed values, and their context."""
+    """Describe a column with sealed (encrypted) values. `template` is the context of the encryption."""
     return {SealedColumn: SealedColumn(template, is_radius_secret)}
 
 

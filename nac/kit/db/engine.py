@@ -1,4 +1,4 @@
-"""Database engines. A process has one for each database role that it uses."""
+"""Database engines. A process has one engine for each database role that the process uses."""
 
 import select
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def make_engine(
 
     The first use of the engine opens a connection. `settings` ("name=value") are PostgreSQL settings of each
     connection. At most twice `pool_size` connections are open. If all are in use, callers wait up to
-    `wait_seconds`. Up to `pool_size` connections stay open when they are idle; with `keeps_all`, all do. A
+    `wait_seconds`. Up to `pool_size` idle connections stay open. With `keeps_all`, all idle connections stay open. A
     statement fails after `statement_seconds` without an answer, unless `limit_waiting` sets a different time.
     """
     parsed = make_url(url)
@@ -113,8 +113,8 @@ def _limit_waiting(engine: Engine, statement_seconds: float) -> None:
 def _ping_idle_connections(engine: Engine) -> None:
     """Ping a connection before its use, so that no request fails after a restart of PostgreSQL.
 
-    A recently used connection needs no ping if the server has sent nothing since its last use. Pings of recently
-    used connections would be every fifth round trip.
+    A recently used connection needs no ping if the server has sent nothing since its last use. If Admit also pinged
+    recently used connections, every fifth round trip would be a ping.
     """
 
     @event.listens_for(engine, "checkin")

@@ -58,8 +58,8 @@ def translate_error(exc: DBAPIError) -> AdmitError:
 
 @contextmanager
 def report_missing_at(place: str) -> Iterator[None]:
-    """Set the `place` of errors about missing rows in this block. The place is the name of a list of rows or of a
-    file."""
+    """Set the field `place` of errors about missing rows that occur in this block. The place is the name of a list of
+    rows or of a file."""
     try:
         yield
     except DBAPIError as exc:
@@ -87,15 +87,16 @@ def _reference_error(cause: pg.Error) -> AdmitError:
         return Conflict(f"The request refers to {what} that does not exist.", place=place, remedy=_RELOAD_REMEDY)
     referring = find_plural(cause.diag.table_name or "another object")
     return InUse(
-        f"The object is still in use by: {referring}.", remedy="Change or delete the objects that use it first."
+        f"The object is still in use by: {referring}.",
+        remedy="First change or delete the objects that use this object.",
     )
 
 
 def _is_reference_missing(cause: pg.Error) -> bool:
     """Return whether the row refers to a missing row.
 
-    If the result is false, another row refers to the row. Only the error message of PostgreSQL shows the
-    difference.
+    If the result is False, the statement deletes a row that another row refers to. Only the error message of PostgreSQL
+    shows the difference.
     """
     return (cause.diag.message_primary or "").startswith("insert or update")
 

@@ -41,10 +41,11 @@ def search_bounded(
     *,
     in_full: bool = False,
 ) -> BoundedPage[Entity]:
-    """Return the first rows that match `indexed` and `unindexed`. `in_full` reads any number of rows.
+    """Return the first rows that match `indexed` and `unindexed`. With `in_full`, PostgreSQL may read any number of
+    rows.
 
-    `indexed` has conditions with an index in the order of `span`. `unindexed` has conditions without an index. The
-    limit of the subquery bounds the rows that PostgreSQL reads, even if its estimates are wrong.
+    `indexed` has conditions for which an index exists in the sort order of `span`. `unindexed` has conditions without
+    an index. The limit of the subquery bounds the rows that PostgreSQL reads, even if its estimates are wrong.
     """
     found = span.order.apply_to(select(entity).where(*indexed)).execution_options(populate_existing=True)
     if span.after is not None:
@@ -97,7 +98,7 @@ GROWING_TABLES: frozenset[str] = frozenset(get_args(GrowingTable))
 
 
 def analyse_if_grown(session: Session, table: str) -> None:
-    """Update the statistics of a table in GROWING_TABLES if they show it as empty, although it has rows.
+    """Update the statistics of a table in GROWING_TABLES if the table has rows, but its statistics show an empty table.
 
     Call this before inserts of rows that refer to the table. Repeat the call at intervals, because autovacuum can
     run meanwhile.

@@ -23,7 +23,7 @@ def list_revisions() -> list[str]:
 
 
 def require_current_schema(engine: Engine) -> None:
-    """Raise SchemaTooNew or SchemaTooOld if the schema is not exactly that of this version.
+    """Raise SchemaTooNew or SchemaTooOld if the database does not have exactly the schema of this version.
 
     Raises DatabaseUnavailable if the database does not answer, and ConnectionsInUse if no connection is free.
     """

@@ -1,4 +1,4 @@
-"""Database transactions. Only this module commits."""
+"""Database transactions. Only this module commits transactions."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ def _scope_transaction(session: Session, transaction: SessionTransaction, connec
 
 
 def _send_settings(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Set PostgreSQL settings of the transaction, and begin the transaction if it has not begun.
+    """Set PostgreSQL settings of the transaction. Begins the transaction if necessary.
 
     Sends one message instead of two, and avoids the overhead of SQLAlchemy statements.
     """
@@ -84,7 +84,8 @@ def _try_send_settings(connection: psycopg.Connection, settings: Mapping[str, st
 
 
 def _plan_settings(scope: Scope, by_key: bool) -> dict[str, str]:
-    """Return settings of the query planner. A lookup by key uses an index, and one generic plan for each connection.
+    """Return settings of the query planner. For lookups by key, PostgreSQL uses an index, and reuses one generic plan
+    in each connection.
 
     A new plan for each lookup would take several times as long. The generic plan stays right while tables grow.
     """
@@ -161,9 +162,9 @@ def lock_row(session: Session, row: object, *, keeps_key: bool = False) -> None:
 
 
 def enter_tenant(session: Session, tenant_id: TenantId) -> None:
-    """Give a platform or MSP session access to the rows of one tenant that it can see."""
+    """Give a session of the platform or an MSP access to the rows of one tenant, if the session can see the tenant."""
     if not isinstance(session.info.get("scope"), PlatformScope | MspScope):
-        raise ScopeViolation("Only a platform or MSP scope can enter a tenant.")
+        raise ScopeViolation("Only a session of the platform or an MSP can get access to a tenant.")
     session.flush()
     # Row-level security controls whether this scope can see the tenant.
     if session.scalar(select(_TENANTS_TABLE.c.id).where(_TENANTS_TABLE.c.id == tenant_id)) is None:
@@ -175,7 +176,7 @@ def enter_tenant(session: Session, tenant_id: TenantId) -> None:
 def enter_msp(session: Session, msp_id: MspId) -> None:
     """Give a platform session access to the rows of one MSP."""
     if not isinstance(session.info.get("scope"), PlatformScope):
-        raise ScopeViolation("Only the platform can enter an MSP.")
+        raise ScopeViolation("Only a session of the platform can get access to an MSP.")
     session.flush()
     session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.msp_id": str(msp_id)}
     _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
@@ -184,14 +185,14 @@ def enter_msp(session: Session, msp_id: MspId) -> None:
 def enter_person(session: Session, person_id: UUID) -> None:
     """Give a platform session access to a person's account. The caller must have checked permissions."""
     if not isinstance(session.info.get("scope"), PlatformScope):
-        raise ScopeViolation("Only the platform can enter an account.")
+        raise ScopeViolation("Only a session of the platform can get access to a person's account.")
     session.flush()
     session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.person_id": str(person_id)}
     _apply_settings(session.connection(), session.info[_SETTINGS_KEY])
 
 
 def enter_platform(session: Session, *, msp_id: MspId | None = None, tenant_id: TenantId | None = None) -> None:
-    """Give the session of an MSP or tenant access to rows of the platform, such as slots of cells.
+    """Give the session of an MSP or tenant access to rows of the platform, such as the port pairs of cells.
 
     The caller must have checked permissions. Row-level security ensures that the session belongs to this MSP or tenant.
     """
@@ -204,9 +205,9 @@ def enter_platform(session: Session, *, msp_id: MspId | None = None, tenant_id: 
 
 
 def become_person(session: Session, person_id: UUID) -> None:
-    """Give a session access as this person, after it verified the person's credential."""
+    """Give a session the access of this person. The caller must have verified the person's credential."""
     if not isinstance(session.info.get("scope"), CredentialScope):
-        raise ScopeViolation("Only a credential scope can become a person.")
+        raise ScopeViolation("Only a session in CredentialScope can get the access of a person.")
     session.flush()
     session.info[_SETTINGS_KEY] = session.info[_SETTINGS_KEY] | {"admit.person_id": str(person_id)}
     _apply_settings(session.connection(), session.info[_SETTINGS_KEY])

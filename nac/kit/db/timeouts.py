@@ -1,7 +1,8 @@
 """Time limits for PostgreSQL. The client limits the time of each statement.
 
 A frozen server, or a server behind a broken network, sends nothing and closes nothing. The kernel of a frozen server
-still acknowledges packets: keepalives and tcp_user_timeout do not help. Unix sockets do not have these options.
+still acknowledges packets: keepalives and tcp_user_timeout do not help. Unix sockets do not support keepalives and
+tcp_user_timeout.
 """
 
 import math
@@ -34,7 +35,7 @@ class WaitBudget:
     """Seconds that a request can still wait for a thread, for a connection, and for an answer of PostgreSQL.
 
     Each answer restores the whole budget, so that a request with many statements can finish. A timeout uses up the
-    whole budget, so that further attempts fail at once.
+    whole budget, so that further attempts fail immediately.
     """
 
     __slots__ = ("_full", "left")
@@ -44,7 +45,7 @@ class WaitBudget:
 
     @property
     def spare(self) -> float:
-        """Seconds that remain for a thread or a connection. A minimum stays reserved for the statement."""
+        """Seconds that remain to wait for a thread or a connection. A minimum stays reserved for the statement."""
         return max(0.0, self.left - _MIN_SECONDS)
 
     def spend(self, seconds: float) -> None:

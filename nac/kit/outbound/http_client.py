@@ -69,8 +69,8 @@ class OutboundTransport(httpx.AsyncHTTPTransport):
 class FetchFailed(Exception):
     """A response is missing or unusable. The message is for administrators.
 
-    `why` omits the URL, which can contain a secret. `is_slow` means that the server probably received the request
-    and is still processing it. `refused` is the body of a 4xx response.
+    `why` omits the URL, which can contain a secret. `is_slow` means that the server probably received the request and
+    is still processing the request. `refused` is the body of a 4xx response.
     """
 
     def __init__(self, url: str, why: str, *, is_slow: bool = False, refused: bytes | None = None) -> None:
@@ -144,7 +144,7 @@ class HttpClient:
     async def post(self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int) -> HttpResponse:
         """Send a POST and return the response, with any status.
 
-        Follows no redirects. Raises FetchFailed without a response.
+        Follows no redirects. Raises FetchFailed if no response arrives.
 
         Reads up to `most_bytes` of the response body, so that the connection can be reused.
         """

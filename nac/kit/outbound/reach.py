@@ -73,9 +73,9 @@ class AddressRefusal(NamedTuple):
 class OutboundReach:
     """Networks to which Admit may connect.
 
-    Addresses in `refused` are never permitted. Addresses in `allowed` are always permitted. Other addresses must be
-    public or private unicast addresses, and must not belong to this machine. If `only` is set, a permitted address must
-    also be in it.
+    Addresses in `refused` are never permitted. Addresses in `allowed` are permitted unless they are in `refused`. Other
+    addresses must be public or private unicast addresses, and must not belong to this machine. If `only` is set, a
+    permitted address must also be in a network of `only`.
     """
 
     allowed: tuple[Network, ...] = ()
@@ -115,7 +115,8 @@ class OutboundReach:
         return ""
 
     def _remedy(self, text: str) -> str:
-        """Return the remedy for a refused address. The refusal comes from the platform or from the tenant."""
+        """Return the remedy for a refused address. The remedy depends on whether the platform or the tenant refuses the
+        address."""
         return PLATFORM_REMEDY if self._what(_embedded_ipv4(ipaddress.ip_address(text))) else self.only_remedy
 
     def _what(self, address: Address) -> str:
@@ -138,7 +139,7 @@ class OutboundReach:
     def find_literal_refusal(self, host: str) -> AddressRefusal | None:
         """Return the refusal of a host that is an address in any notation. Returns None for a name.
 
-        `places` checks the addresses of a name when Admit connects.
+        For a host name, the method `places` checks the addresses when Admit connects.
         """
         try:
             # Remove a trailing dot, which is valid after a name. Otherwise getaddrinfo would not recognise an address.

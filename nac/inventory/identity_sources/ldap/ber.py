@@ -38,7 +38,7 @@ def sequence(parts: Iterable[bytes], tag: int = SEQUENCE) -> bytes:
 
 
 def parse_lengths(start: bytes) -> tuple[int, int] | None:
-    """Return the octets of the header (tag and length) and of the content; None if `start` is too short."""
+    """Return the number of octets of the header (tag and length) and of the content; None if `start` is too short."""
     if len(start) < 2:
         return None
     first = start[1]

@@ -111,7 +111,7 @@ class LdapConnection:
                     raise DirectoryRefused(f"the server sent more than the {size_limit} requested entries")
 
     async def end(self) -> None:
-        """Close at once, without waiting for the server."""
+        """Close the connection immediately, without waiting for the server."""
         if not self._writer.is_closing():
             self._writer.write(messages.unbind_request(self._next()))
         self._writer.transport.abort()

@@ -20,7 +20,7 @@ _MAX_DEPTH = 16
 
 
 class InvalidLdapFilter(ValueError):
-    """The text is not a filter. The message has the position."""
+    """The text is not a filter. The message contains the position of the mistake."""
 
 
 @dataclass(frozen=True)
