@@ -35,7 +35,7 @@ permission.
 _EFFECTS = """
 ## Effects of operations
 An effect is a kind of change or access that certain permissions guard
-(`nac/core/access/effects.py`). Each operation declares its effects in `api/v1`. For each
+(`nac/kit/permissions.py`). Each operation declares its effects in `api/v1`. For each
 effect, an operation needs at least one of the permissions that guard this effect. Tests fail if an
 operation needs no permission for an effect, or if the operation has an effect that it does not
 declare.

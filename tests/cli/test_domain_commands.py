@@ -49,7 +49,7 @@ def test_tenants_beyond_free_slots_are_rejected(alpha: Admit) -> None:
     assert "No cell has a free slot (port pair) for another tenant. The slot of a purged tenant" in result.stderr
     alpha.json("tenant", "delete", "bravo", "--purge", "--yes")
     result = alpha.run("tenant", "create", "charlie", "--policy", "none")
-    assert "1 slots of deleted tenants wait until radiusd has a new secret" in result.stderr
+    assert "Slots of deleted tenants that wait until radiusd has a new secret: 1." in result.stderr
     assert "Try again in 30 seconds." in result.stderr
 
 

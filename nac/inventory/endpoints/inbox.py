@@ -105,7 +105,7 @@ def _require_classifiable(
         if decision.action != "approve" and (decision.groups or decision.valid_until):
             raise InvalidInput(
                 "Only the action `approve` accepts groups and an end (valid_until).",
-                place="groups",
+                place="groups" if decision.groups else "valid_until",
                 remedy="Remove the groups and the end.",
             )
     mistakes.refuse()

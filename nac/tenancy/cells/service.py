@@ -266,11 +266,14 @@ def require_free_slot(session: Session, *, label: str = "", cell_id: CellId | No
 def _no_free_slot_error(session: Session, label: str, cell_id: CellId | None) -> NoFreeSlot:
     more = "Add a cell, or slots to a cell."
     if label or cell_id is not None:
-        which = f"No active cell with the label {label!r} has a free slot." if label else "The cell has no free slot."
-        return NoFreeSlot(which, place="cell", remedy=f"Choose another cell or label. {more}")
+        missing = f"No active cell with the label {label!r} has a" if label else "The cell has no"
+        return NoFreeSlot(
+            f"{missing} free slot (port pair).", place="cell", remedy=f"Choose another cell or label. {more}"
+        )
     if count := repository.count_retired(session):
         return NoFreeSlot(
-            f"No cell has a free slot. {count} slots of deleted tenants wait until radiusd has a new secret.",
+            "No cell has a free slot (port pair). "
+            f"Slots of deleted tenants that wait until radiusd has a new secret: {count}.",
             remedy=f"Try again in 30 seconds. {more}",
         )
     return NoFreeSlot(remedy=f"The slot of a purged tenant becomes free after 30 seconds. {more}")
