@@ -39,8 +39,8 @@ _FORMATS = (
 )
 @click.option("--make-groups", is_flag=True, help="Create missing groups.")
 @click.option("--allow-random", is_flag=True, help="Also approve random MAC addresses.")
-@click.option("--chap", is_flag=True, help="Store passwords for CHAP too.")
-@click.option("--mschap", is_flag=True, help="Store passwords for MS-CHAP too.")
+@click.option("--allow-chap", "chap", is_flag=True, help="Store passwords for CHAP too.")
+@click.option("--allow-mschap", "mschap", is_flag=True, help="Store passwords for MS-CHAP too.")
 @click.option(
     "--wrong",
     type=click.Choice(("refuse", "leave-out")),

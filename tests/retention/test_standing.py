@@ -304,7 +304,7 @@ def cancel(logs: Logs) -> None:
 def test_export_required_by_deletion_cannot_be_cancelled(ordered: Logs) -> None:
     logs = ordered
     logs.enforce()
-    with pytest.raises(Conflict, match="required before its day is deleted"):
+    with pytest.raises(Conflict, match="before the deletion of the exported day"):
         cancel(logs)
 
 
