@@ -45,7 +45,7 @@ class RetentionNotice(BaseModel):
     log: str = Field(description="Name of the log.")
     kind: str = Field(description="Reason: budget, change or export.")
     since: datetime = Field(description="Start of the period.")
-    expected_on: date | None = Field(description="Expected day of deletion.")
+    expected_on: date | None = Field(description="Day on which Admit is expected to delete rows.")
     detail: str = Field(description='Explanation in one sentence; "" if none.')
 
 
@@ -74,8 +74,8 @@ class RetentionList(BaseModel):
 
 
 class RetentionPreview(Retention):
-    lost_days: int = Field(description="Number of existing days that the change would delete in a week.")
-    no_longer_exported: bool = Field(description="Whether days would be deleted without export.")
+    lost_days: int = Field(description="Number of stored days that Admit would delete a week after the change.")
+    no_longer_exported: bool = Field(description="Whether Admit would delete days without an export.")
 
 
 class RetentionUpdate(Input):
@@ -106,7 +106,7 @@ class RetentionHold(BaseModel):
     """
 
     id: int = Field(description="Permanent id.")
-    log: LogName | None = Field(description="Log on hold; null for all.")
+    log: LogName | None = Field(description="Log on hold; null for all logs.")
     since: date | None = Field(description="First day on hold; null for no bound.")
     until: date | None = Field(description="Last day on hold; null for no bound.")
     reason: str = Field(description="Reason.")
@@ -120,7 +120,7 @@ class RetentionHoldInput(Input):
     model_config = body_example({"reason": "Case 2026-17", "log": "auth", "since": "2026-01-05", "until": "2026-01-31"})
 
     reason: str = Field(max_length=200, examples=["Case 2026-17"], description="Reason.")
-    log: LogName | None = Field(None, description="Log on hold; null for all.")
+    log: LogName | None = Field(None, description="Log on hold; null for all logs.")
     since: date | None = Field(None, description="First day on hold; null for no bound.")
     until: date | None = Field(None, description="Last day on hold; null for no bound.")
 
@@ -194,7 +194,7 @@ def get_hold(access: Reads, hold: _Hold) -> RetentionHold:
 def clear_hold(access: Changes, hold: _Hold) -> RetentionHold:
     """Clear a hold.
 
-    Expired days are deleted after a week at the earliest.
+    Admit deletes the expired days of the hold a week later at the earliest.
     """
     with access.change() as change:
         now = holds.require_hold(change.session, tenant_id=access.tenant_id, hold_id=hold, lock=True)

@@ -1,4 +1,4 @@
-"""Self-tests of a tenant: Admit sends requests as a NAS before you configure a switch."""
+"""Self-tests of a tenant, in which Admit sends requests as a NAS before you configure a switch."""
 
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -33,7 +33,7 @@ class SelfTestCheck(BaseModel):
     sent: str = Field(examples=["unknown device"], description="Sent request.")
     expected: str = Field(examples=["permit VLAN 20"], description="Expected result.")
     got: str = Field(examples=["permit VLAN 20"], description="Actual result.")
-    because: str = Field(description="Reason for the expected result.")
+    because: str = Field(description="Explanation why Admit expects this result.")
     reason: str = Field(
         examples=["rule-permitted"], description='Reason code of the cell; "" if the cell did not decide.'
     )
@@ -51,7 +51,7 @@ class SelfTest(BaseModel):
     created_at: datetime = Field(description="Creation time.")
     started_at: datetime | None = Field(description="Start time; null while the self-test waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
-    error: str = Field(description='Error that prevented the test; "" if none.')
+    error: str = Field(description='Error that prevented the self-test; "" if no error occurred.')
     checks: list[SelfTestCheck] = Field(description="Checks, in order.")
 
 

@@ -59,16 +59,20 @@ class TenantImport(Input):
         max_length=file_jobs.MAX_JOB_FILE_BYTES * 4 // 3 + 4,
         examples=["UEsDBBQAAAAIAAAA"],
     )
-    passphrase: str = Field("", max_length=PASSPHRASE_CHARACTERS[1], description='Passphrase of the file; "" if none.')
+    passphrase: str = Field(
+        "", max_length=PASSPHRASE_CHARACTERS[1], description='Passphrase of the file; "" if the file has no passphrase.'
+    )
     place: Slug | None = Field(
         None,
         examples=["frankfurt"],
-        description="Label of the cell; null for the cell with most free slots.",
+        description="Label of the cell; null for the cell with the most free port pairs.",
     )
     keeps_authorities: bool = Field(
         False,
-        description="Whether authorities keep the ids that certificates of the authorities contain, for a "
-        "move to another installation.",
+        description=(
+            "Whether authorities keep the ids that their certificates contain. Use true to move a tenant to another "
+            "installation."
+        ),
     )
 
 
@@ -76,9 +80,9 @@ class TenantImport(Input):
 def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: TenantExport) -> Job:
     """Start a job that exports a tenant to a file.
 
-    Download the file with `getTenantFile`, for some days. Requires all permissions to read the contents of the file.
-    With a passphrase, the file includes secrets. A file with secrets requires `secret.reveal` and `authority.manage`
-    too.
+    `getTenantFile` downloads the file, which expires after some days. You need every permission to read the contents of
+    the file. With a passphrase, the file includes secrets. A file with secrets requires `secret.reveal` and
+    `authority.manage` too.
     """
     needs = tables.export_permissions(logs=body.logs, secrets=bool(body.passphrase))
     access.require(*needs)
@@ -106,7 +110,7 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Tena
 def get_tenant_file(request: Request, access: Downloads, job: _Job) -> FileResponse:
     """Download a tenant file (zip).
 
-    Requires the permissions of the export.
+    You need the same permissions as for the export.
     """
     with access.read() as session:
         row = jobs.require_job(session, owner=access.owner, job_id=job)
@@ -122,8 +126,8 @@ def get_tenant_file(request: Request, access: Downloads, job: _Job) -> FileRespo
 def import_tenant(request: Request, access: Imports, body: TenantImport) -> Job:
     """Start a job that creates a tenant from a file.
 
-    The job fails with a message if the file is invalid. Requires all permissions to create parts of a tenant, because a
-    file can contain any part. The command line imports larger files.
+    The job fails with a message if the file is invalid. You need every permission to create parts of a tenant, because
+    a file can contain any part. You can import larger files only on the command line.
     """
     with access.change() as change:
         fields = body.model_dump() | {"msp_id": str(access.msp_id), "place": body.place or ""}

@@ -81,7 +81,7 @@ class Listeners(BaseModel):
     """RADIUS address and ports of a tenant."""
 
     address: str = Field(
-        description="Address of the tenant's cell, or of the platform if the cell has none.",
+        description="Address of the tenant's cell, or of the platform if the cell has no address.",
         examples=["radius.example"],
     )
     auth_port: int = Field(description="UDP port for authentication.")
@@ -91,7 +91,9 @@ class Listeners(BaseModel):
 class TenantSettings(BaseModel):
     methods: list[str] = Field(description="Offered authentication methods.")
     tls_versions: list[str] = Field(examples=[["1.2", "1.3"]], description="Offered TLS versions.")
-    replay_days: int = Field(description="Days of requests to replay before publication of a policy; 0 for no replay.")
+    replay_days: int = Field(
+        description="Days of requests that Admit replays before you publish a policy; 0 for no replay."
+    )
     renewal_keeps_key: bool = Field(description="Whether devices can renew a certificate with the same key.")
     status_failure: str = Field(
         description="Handling of certificates with unknown status: admit (soft) or reject (hard)."
@@ -101,16 +103,20 @@ class TenantSettings(BaseModel):
     )
     silent_reports: int = Field(description="Number of missed interim reports after which a session counts as ended.")
     silent_days: int = Field(
-        description="Days after which a silent session counts as ended, if the NAS sends no interim reports."
+        description=("Days without reports after which a session counts as ended, if the NAS sends no interim reports.")
     )
     failure_limit: int = Field(
-        description="Limit of failed authentications of a device within the window. Above the limit, Admit rejects "
-        "the device for a time."
+        description=(
+            "Limit of failed authentications of a device within the window. When a device reaches the limit, Admit "
+            "rejects the device until the window ends."
+        )
     )
     failure_window_seconds: int = Field(description="Window for failed authentications, in seconds.")
     password_failure_limit: int = Field(
-        description="Limit of wrong passwords per user name within the window. Above the limit, Admit rejects "
-        "logins. Admit counts devices of earlier logins separately."
+        description=(
+            "Limit of wrong passwords per user name within the window. Above the limit, Admit rejects logins with "
+            "this user name. A device from which the user has logged in before has a separate count."
+        )
     )
     password_failure_window_seconds: int = Field(description="Window for wrong passwords, in seconds.")
     realms: list[str] = Field(
@@ -137,7 +143,7 @@ class TenantInput(Input):
     place: SlugOrNone = Field(
         "",
         examples=["frankfurt"],
-        description='Label of the cell; "" for the cell with most free slots.',
+        description='Label of the cell; "" for the cell with the most free port pairs.',
     )
 
 
@@ -177,7 +183,7 @@ class TenantUpdate(Input):
         None,
         ge=0,
         le=tenants.MAX_REPLAY_DAYS,
-        description="Days of requests to replay before publication of a policy; 0 for no replay.",
+        description="Days of requests that Admit replays before you publish a policy; 0 for no replay.",
     )
     renewal_keeps_key: Omittable[bool] = Field(
         None, description="Whether devices can renew a certificate with the same key."
@@ -199,14 +205,18 @@ class TenantUpdate(Input):
         None,
         ge=1,
         le=1000,
-        description="Days after which a silent session counts as ended, if the NAS sends no interim reports.",
+        description=(
+            "Days without reports after which a session counts as ended, if the NAS sends no interim reports."
+        ),
     )
     failure_limit: Omittable[int] = Field(
         None,
         ge=1,
         le=1_000_000,
-        description="Limit of failed authentications of a device within the window. Above the limit, Admit rejects "
-        "the device for a time.",
+        description=(
+            "Limit of failed authentications of a device within the window. When a device reaches the limit, Admit "
+            "rejects the device until the window ends."
+        ),
     )
     failure_window_seconds: Omittable[int] = Field(
         None, ge=1, le=3_600, description="Window for failed authentications, in seconds."
@@ -215,8 +225,10 @@ class TenantUpdate(Input):
         None,
         ge=1,
         le=1_000_000,
-        description="Limit of wrong passwords per user name within the window. Above the limit, Admit rejects "
-        "logins. Admit counts devices of earlier logins separately.",
+        description=(
+            "Limit of wrong passwords per user name within the window. Above the limit, Admit rejects logins with "
+            "this user name. A device from which the user has logged in before has a separate count."
+        ),
     )
     password_failure_window_seconds: Omittable[int] = Field(
         None, ge=1, le=3_600, description="Window for wrong passwords, in seconds."
@@ -273,9 +285,10 @@ def list_seen_tenants(
 
 @router.post("/tenants", status_code=201, operation_id="createTenant")
 def create_tenant(request: Request, names: CreatesInNamedMsp, body: MspTenantInput) -> TenantDetail:
-    """Create a tenant with a slot, a site, certificate authorities and a server certificate.
+    """Create a tenant with RADIUS ports, a site, certificate authorities and a server certificate.
 
-    With the standard policy, the tenant is ready for use. `?wait=live` waits until the tenant's cell answers.
+    With the standard policy, the tenant is ready for use. With `?wait=live`, the operation waits until the tenant's
+    cell responds to NASes.
     """
     with body_references():
         access = names.on_msp(body.msp)
@@ -367,7 +380,7 @@ def _update_settings(session: Session, access: Access, changes: dict[str, Any]) 
 def suspend_tenant(access: Manages) -> TenantDetail:
     """Suspend a tenant, which then admits no device.
 
-    Only the level that suspended the tenant, or a higher level, can resume the tenant.
+    Only the level (tenant, MSP or platform) that suspended the tenant, or a higher level, can resume the tenant.
     """
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
@@ -381,8 +394,8 @@ def suspend_tenant(access: Manages) -> TenantDetail:
 def resume_tenant(access: Manages) -> TenantDetail:
     """Resume a suspended tenant.
 
-    You cannot resume a tenant that a higher level or the end of a trial suspended. Use `restoreTenant` for a deleted
-    tenant.
+    You cannot resume a tenant that a higher level suspended, or whose trial has ended. Use `restoreTenant` for a
+    deleted tenant.
     """
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
@@ -410,7 +423,7 @@ def delete_tenant(
         Query(
             ge=msps.DELETION_DAYS[0],
             le=msps.DELETION_DAYS[1],
-            description="Days within which the tenant can be restored (default: the MSP's default).",
+            description="Days for which you can restore the tenant (default: the MSP's setting).",
         ),
     ] = None,
 ) -> TenantDetail:
@@ -438,7 +451,7 @@ def delete_tenant(
 def restore_tenant(access: Deletes, tenant: _Key) -> TenantDetail:
     """Restore a deleted tenant before Admit deletes the tenant's data.
 
-    The tenant's cell answers requests of NASes again, with unchanged settings.
+    The tenant's cell responds to NASes again, with unchanged settings.
     """
     with access.change() as change:
         tenant_id = _enter_named_tenant(change.session, access, tenant)
