@@ -1,4 +1,4 @@
-"""`./admit tenant-file`: reads and writes your files of any size without an upload."""
+"""Commands of `./admit tenant-file`, which export and import tenant files of any size without an upload."""
 
 import os
 from pathlib import Path
@@ -73,7 +73,7 @@ def import_(
 ) -> None:
     """Create a new tenant from FILE. If an error occurs, Admit creates nothing.
 
-    A file written before a purge needs no passphrase on this installation.
+    A file that the worker wrote before a purge needs no passphrase on this installation.
     """
     # Imported here because they load the database libraries.
     from cli.command_context import CommandContext

@@ -263,7 +263,7 @@ class _TenantSeeder:
         return True
 
     def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: FileWriter) -> str:
-        """Create the user if missing, and return the password. Only a file has the password.
+        """Create the user if missing, and return the password. Only the demo's file contains the password.
 
         If the file is missing, set a new password.
         """
