@@ -93,7 +93,9 @@ class SiteActionCounts(ActionCounts):
 
 class RedecisionOutcome(BaseModel):
     verdict: str = Field(
-        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
+        description=(
+            'Verdict of the policy. In monitor mode, Admit does not enforce the verdict. "" if no policy decided.'
+        )
     )
     rule: str = Field(description='Name of the rule; "" for the fallback.')
     vlan: str = Field(description='VLAN of the device; "" if none.')

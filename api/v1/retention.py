@@ -43,8 +43,8 @@ class RetentionNotice(BaseModel):
     """Warning about early deletion, or deletion without export."""
 
     log: str = Field(description="Name of the log.")
-    kind: str = Field(description="Reason: budget, change or export.")
-    since: datetime = Field(description="Start of the period.")
+    kind: str = Field(description="Reason of the warning: budget, change or export.")
+    since: datetime = Field(description="Time when the reason of the warning began.")
     expected_on: date | None = Field(description="Day on which Admit is expected to delete rows.")
     detail: str = Field(description='Explanation in one sentence; "" if none.')
 
@@ -59,8 +59,10 @@ class Retention(ObservedModel):
     used_bytes: int = Field(description="Estimated size in bytes.")
     used_rows: int = Field(description="Estimated number of rows.")
     oldest_day: date | None = Field(description="Oldest day with rows.")
-    kept_from: date = Field(description="Oldest day that is kept.")
-    kept_from_later: date = Field(description="Oldest day that is kept after pending changes take effect.")
+    kept_from: date = Field(description="Oldest day that Admit does not delete.")
+    kept_from_later: date = Field(
+        description="Oldest day that Admit does not delete after pending changes take effect."
+    )
     export: ExportFormat | None = Field(description="File format of the export before deletion; null for no export.")
     held: bool = Field(description="Whether a hold prevents deletion.")
     notices: list[RetentionNotice] = Field(description="Warnings about early deletion, or deletion without export.")
@@ -102,7 +104,7 @@ class RetentionUpdate(Input):
 class RetentionHold(BaseModel):
     """Days of logs that Admit does not delete, including the first and the last day.
 
-    null means no bound for a day, or all logs for `log`.
+    For `since` and `until`, null means no bound. For `log`, null means all logs.
     """
 
     id: int = Field(description="Permanent id.")
@@ -112,8 +114,8 @@ class RetentionHold(BaseModel):
     reason: str = Field(description="Reason.")
     set_by: str = Field(description="Actor who created the hold.")
     set_at: datetime = Field(description="Creation time.")
-    cleared_at: datetime | None = Field(description="Time when the hold was cleared; null while in force.")
-    cleared_by: str = Field(description='Actor who cleared the hold; "" while in force.')
+    cleared_at: datetime | None = Field(description="Time when the hold was cleared; null while the hold is in force.")
+    cleared_by: str = Field(description='Actor who cleared the hold; "" while the hold is in force.')
 
 
 class RetentionHoldInput(Input):
@@ -158,7 +160,9 @@ def list_retention(access: Reads) -> RetentionList:
 def list_holds(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(HOLD_ORDERS))],
-    in_force: Annotated[bool | None, Query(description="Whether the hold is in force.")] = None,
+    in_force: Annotated[
+        bool | None, Query(description="Whether to list only holds in force (true) or only cleared holds (false).")
+    ] = None,
 ) -> Page[RetentionHold]:
     """List holds, oldest first, including cleared holds."""
     with access.read() as session:

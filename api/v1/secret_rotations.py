@@ -96,7 +96,7 @@ class SecretRotation(ObservedModel):
 
 
 class SecretRotationNas(BaseModel):
-    key: str = Field(description="Key of the NAS in the list.")
+    key: str = Field(description="Unique key of the NAS in this list.")
     name: str = Field(description="Name.")
     state: NasState = Field(description="State.")
     new_since: datetime | None = Field(description="Time of the first request with the new secret.")
@@ -108,7 +108,7 @@ class SecretRotationNas(BaseModel):
             "source address), or `watched` (check the log, because Admit cannot always detect the secret)."
         )
     )
-    plan: str = Field(description="What to do with the NAS.")
+    plan: str = Field(description="Instructions for changing the secret on the NAS.")
 
 
 @router.post("", status_code=201, operation_id="startSecretRotation")

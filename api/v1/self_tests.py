@@ -68,8 +68,8 @@ def start_self_test(access: Starts) -> SelfTest:
     """Start a self-test.
 
     Admit sends requests to the tenant's ports, as devices would. The requests have known and unknown MAC addresses, a
-    valid, a revoked and a foreign certificate, and a wrong secret. A self-test takes a few seconds. Poll `state` for
-    the end.
+    valid, a revoked and a foreign certificate, and a wrong secret. A self-test takes a few seconds. Repeat
+    `getSelfTest` until `state` shows that the self-test has ended.
     """
     with access.change() as change:
         row = self_tests.start_self_test(change.session, actor=access.actor, tenant_id=access.tenant_id)

@@ -42,7 +42,7 @@ from nac.tenancy.tenants.repository import ORDERS
 
 router = NounRouter(
     tag="tenants",
-    description="Customers with their own networks, policies and rows: create, update, delete and restore.",
+    description="Customers with their own networks, policies and data.",
 )
 
 _Status = Literal["active", "suspended", "deleting"]

@@ -44,8 +44,10 @@ class User(BaseModel):
         "CHAP requires the password itself."
     )
     mschap: bool = Field(
-        description="Whether the NT hash is stored too, encrypted, which MS-CHAP and PEAP require. Anyone "
-        "with the hash can log in."
+        description=(
+            "Whether Admit also stores the NT hash, encrypted. MS-CHAP and PEAP require the NT hash. "
+            "Anyone with the NT hash can log in."
+        )
     )
     valid_until: datetime | None = Field(description="Time from which Admit rejects the user; null for no limit.")
     created_at: datetime = Field(description="Creation time.")

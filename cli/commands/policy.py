@@ -368,7 +368,12 @@ def replay(
 @slug_option
 @click.option("--draft", type=click.File("rb"), help="File with the document to use.")
 @site_option
-@click.option("--request", "request_file", type=click.File("rb"), help="JSON: attribute -> values.")
+@click.option(
+    "--request",
+    "request_file",
+    type=click.File("rb"),
+    help="JSON file with the request: an object that maps attributes to their values.",
+)
 @click.option(
     "--decision",
     metavar="ID",
