@@ -1,6 +1,7 @@
 """Turns pydantic's errors into sentences for people.
 
-A place is a path such as `items[3].groups` in a body, `body` for the whole body, or the name of a parameter.
+The place of an error is a path such as `items[3].groups` in a body, `body` for the complete body, or the name of a
+parameter.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

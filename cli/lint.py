@@ -125,7 +125,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def clock(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """One module reads the wall clock, so that tests can set any time."""
+    """Only one module reads the wall clock, so that tests can set any time."""
     if source.path == "nac/kit/clock.py":
         return
     for call in _calls(source.tree):

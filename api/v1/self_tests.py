@@ -37,7 +37,7 @@ class SelfTestCheck(BaseModel):
     reason: str = Field(
         examples=["rule-permitted"], description='Reason code of the cell; "" if the cell did not decide.'
     )
-    why: str = Field(description="Explanation in one sentence.")
+    why: str = Field(description="Explanation of the actual result in one sentence.")
     rule: str = Field(description='Name of the rule; "" for the fallback.')
     milliseconds: int = Field(description="Duration in milliseconds.")
     ok: bool = Field(description="Whether the result is as expected.")

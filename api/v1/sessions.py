@@ -89,8 +89,8 @@ def list_sessions(
     session_id: Annotated[str, Query(max_length=253, description="Acct-Session-Id.")] = "",
     chargeable_user: Annotated[str, Query(max_length=253, description="Chargeable-User-Identity (RFC 4372).")] = "",
     ended: Annotated[bool, Query(description="Whether to include ended sessions.")] = False,
-    since: Annotated[PastMoment | None, Query(description="List sessions that were live after this time.")] = None,
-    until: Annotated[PastMoment | None, Query(description="List sessions that started before this time.")] = None,
+    since: Annotated[PastMoment | None, Query(description="Time after which the listed sessions were live.")] = None,
+    until: Annotated[PastMoment | None, Query(description="Time before which the listed sessions started.")] = None,
 ) -> Page[Session]:
     """List sessions: live sessions newest first, then ended sessions by end time.
 
@@ -132,7 +132,7 @@ def get_session(access: Reads, session: _Session) -> SessionDetail:
 
 @router.post("/{session}/disconnect", status_code=202, operation_id="disconnectSession")
 def disconnect_session(access: Disconnects, session: _Session) -> CoaRequest:
-    """Ask the NAS to end a session (RFC 5176).
+    """Request that the NAS ends a session (RFC 5176).
 
     The response has the id of the CoA request. Get this request to see the result.
     """
@@ -141,13 +141,13 @@ def disconnect_session(access: Disconnects, session: _Session) -> CoaRequest:
 
 @router.post("/{session}/reauthenticate", status_code=202, operation_id="reauthenticateSession")
 def reauthenticate_session(access: Disconnects, session: _Session) -> CoaRequest:
-    """Ask the NAS to reauthenticate the device of a session."""
+    """Request that the NAS reauthenticates the device of a session."""
     return _create_coa_request(access, session, "reauthenticate")
 
 
 @router.post("/{session}/bounce", status_code=202, operation_id="bounceSession")
 def bounce_session(access: Disconnects, session: _Session) -> CoaRequest:
-    """Ask the NAS to take the port of a session down and up."""
+    """Request that the NAS takes the port of a session down and up."""
     return _create_coa_request(access, session, "bounce")
 
 

@@ -64,7 +64,9 @@ class TemplateFollower(BaseModel):
     tenant: str = Field(description="Slug of the tenant.")
     version: int | None = Field(description="Number of the last applied version; null before the first roll-out.")
     applied_at: datetime | None = Field(description="Time when Admit last applied a version to the tenant.")
-    overrides: list[str] = Field(description="Parts that only the tenant manages: a whole site or one object.")
+    overrides: list[str] = Field(
+        description=("Parts that the template does not change at this tenant. A part is a complete site or one object.")
+    )
     drift: list[TemplateDifference] | None = Field(
         description="Differences between the tenant and the applied version; null without `drift` in the request."
     )
@@ -75,7 +77,7 @@ class TemplateFollowerInput(Input):
         [],
         max_length=templates.MAX_OVERRIDES,
         examples=[["policy:office", "site:main.time_zone"]],
-        description="Parts that only the tenant manages: a whole site or one object.",
+        description="Parts that the template does not change at this tenant. A part is a complete site or one object.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Tenant files: export of a whole tenant to one file, and a new tenant from a file. See docs/how-to/tenants.md."""
+"""Export of a tenant to one file, and import of a file as a new tenant. See docs/how-to/tenants.md."""
 
 from typing import Annotated
 from uuid import UUID
@@ -25,7 +25,7 @@ from nac.tenancy.tenants import service as tenants
 # A file of 16 MB in base64.
 _FILE_BODY = accept_body(most_bytes=24 * 1024 * 1024)
 router = NounRouter(
-    tag="tenant-files", description="Tenant files: export of a whole tenant, and import as a new tenant."
+    tag="tenant-files", description="Export of a tenant to a file, and import of a file as a new tenant."
 )
 
 _Tenant = Annotated[str, Path(examples=["hill-school"], description="Slug or id of the tenant.", max_length=63)]

@@ -266,8 +266,8 @@ def list_seen_tenants(
 ) -> Page[MspTenant]:
     """List all tenants that you can read, of any MSP.
 
-    The list includes tenants of the platform, of your MSPs and of your own grants. After a sign-in with one factor, the
-    list omits tenants that require two factors.
+    The list includes the tenants that you can read by grants on the platform, on an MSP or on a tenant. After a sign-in
+    with one factor, the list omits tenants that require two factors.
     """
     has_two = asked.signed_in is None or asked.signed_in.has_two_factors
     with asked.read_tenants(Permission.TENANT_READ) as (session, reach):
@@ -427,7 +427,7 @@ def delete_tenant(
         ),
     ] = None,
 ) -> TenantDetail:
-    """Delete a tenant, which stops at once.
+    """Delete a tenant, whose service stops immediately.
 
     Admit deletes the tenant's data after `days`, or after the MSP's default. Until then you can restore the tenant.
     Audit entries stay.

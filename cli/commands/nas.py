@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """Manage NASes of a tenant: switches, access points, controllers.
 
-    Admit also answers unregistered NASes. Unregistered NASes belong to the tenant's default site.
+    Admit also responds to unregistered NASes. Unregistered NASes belong to the tenant's default site.
     """
 
 

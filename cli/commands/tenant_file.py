@@ -29,7 +29,7 @@ def _passphrase(file: Path | None) -> str:
 @click.argument("slug")
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Output file.")
 @_passphrase_option
-@click.option("--logs", is_flag=True, help="Include logs, for reading only; imports skip them.")
+@click.option("--logs", is_flag=True, help="Include logs, which are only for reading. An import skips logs.")
 @json_option
 def export(slug: str, out: Path, passphrase_file: Path | None, logs: bool, as_json: bool) -> None:
     """Export the tenant SLUG to a file. Without a passphrase, the file contains no secrets or keys."""

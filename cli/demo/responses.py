@@ -30,7 +30,7 @@ class RadiusResponse:
 
     @property
     def vlan(self) -> str:
-        """Return the VLAN of the switch port. RFC 3580 3.31 requires three attributes with one tag.
+        """Return the VLAN of the switch port. RFC 3580 3.31 requires three tunnel attributes with the same tag.
 
         Returns "" if the response has none of the three attributes. Returns "broken" if only some exist, or if an
         attribute is repeated or has another tag or type.

@@ -139,7 +139,7 @@ def _ensure_tenant(domain: CommandContext, slug: str) -> None:
                 raise Refused(
                     f"The tenant {slug!r} belongs to another MSP.",
                     place="demo",
-                    remedy="Start without the demo, which needs this name: ./admit up --no-demo",
+                    remedy="Start without the demo, because the demo needs this name: ./admit up --no-demo",
                 )
         except tenants.TenantNotFound:
             provision_tenant(

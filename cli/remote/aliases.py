@@ -1,6 +1,6 @@
 """Short commands such as `endpoint add`, from the table in `commands.toml`.
 
-A line is `verb = "operationId word..."`. A word is one of:
+A line is `verb = "operationId word..."`. A word has one of these forms:
 
 * `field`: the body field or parameter `field` is an argument. The argument of `field?` is optional, and the argument of
   `field...` takes several values.
