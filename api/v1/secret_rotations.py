@@ -44,8 +44,8 @@ class SecretRotationInput(Input):
     at_end: Literal["finish", "wait"] = Field(
         "finish",
         description=(
-            "Action at the end of the window: stop accepting the old secret (finish), or accept both secrets until "
-            "you finish or cancel the rotation (wait)."
+            "Action at the end of the window: reject the old secret (finish), or accept both secrets "
+            "until you end the rotation (wait)."
         ),
     )
 
@@ -160,7 +160,7 @@ def list_nases(
 
 @router.post("/finish", operation_id="finishSecretRotation")
 def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
-    """Finish a rotation: only the new secret works."""
+    """Finish a rotation, so that only the new secret works."""
     with access.change() as change:
         _require_match(change, access, body.nas)
         status = rotations.finish_rotation(
@@ -175,7 +175,7 @@ def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
 
 @router.post("/cancel", operation_id="cancelSecretRotation")
 def cancel_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
-    """Cancel a rotation: only the old secret works."""
+    """Cancel a rotation, so that only the old secret works."""
     with access.change() as change:
         _require_match(change, access, body.nas)
         status = rotations.cancel_rotation(

@@ -249,7 +249,7 @@ def begin_sign_on(
     """Start single sign-on: redirect the browser to the provider.
 
     On failure, the browser is redirected to the path `on_error` with `error`, the code of the problem, and
-    `request_id`. Without `on_error`, the browser gets a page, and a program gets a problem (RFC 9457).
+    `request_id`. Without `on_error`, a browser gets an error page, and a program gets a problem document (RFC 9457).
     """
     return sign_on_flow.begin_sign_on(request, desk, sign_on_id, to=to, on_error=on_error)
 

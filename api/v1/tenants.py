@@ -62,8 +62,10 @@ class Tenant(BaseModel):
     slug: str = Field(description="Slug: a DNS label.")
     name: str = Field(description="Name.")
     status: str = Field(
-        description="Status. `suspended`: admits no device and cannot be changed. `deleting`: can be "
-        "restored until `purge_at`.",
+        description=(
+            "Status. A `suspended` tenant admits no device, and you cannot change the tenant. You can "
+            "restore a `deleting` tenant until `purge_at`."
+        ),
         json_schema_extra={"enum": list(get_args(TenantStatus))},
     )
     purge_at: datetime | None = Field(

@@ -59,16 +59,16 @@ class UserPasswordInput(Input):
     chap: bool | None = Field(
         None,
         description=(
-            "Whether to store the password itself, encrypted, in addition to the hash. CHAP requires the password "
-            "itself. null leaves the setting of an existing user unchanged; for a new user, null follows the tenant's"
-            " methods."
+            "Whether to store the password itself, encrypted, in addition to the hash. CHAP requires the "
+            "password itself. For a new user, null follows the tenant's methods. For an existing user, "
+            "null leaves the setting unchanged."
         ),
     )
     mschap: bool | None = Field(
         None,
         description=(
-            "Whether to store the NT hash too, encrypted, for MS-CHAP and PEAP. null leaves the setting of an "
-            "existing user unchanged; for a new user, null follows the tenant's methods."
+            "Whether to store the NT hash too, encrypted, for MS-CHAP and PEAP. For a new user, null "
+            "follows the tenant's methods. For an existing user, null leaves the setting unchanged."
         ),
     )
 

@@ -35,7 +35,7 @@ def connect(url: str | None = None, token_file: Path | None = None) -> ApiClient
 
 
 def _read_token(file: Path | None) -> str:
-    """Return the caller's token; "" if no token is set. Raises InvalidInput if the value is empty or no token."""
+    """Return the caller's token; "" if no token is set. Raises InvalidInput if the value is empty or is not a token."""
     if file is None and TOKEN not in os.environ:
         return ""
     token = file.read_text("ascii", "replace").strip() if file else os.environ[TOKEN].strip()
