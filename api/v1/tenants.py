@@ -108,10 +108,7 @@ class TenantSettings(BaseModel):
         description=("Days without reports after which a session counts as ended, if the NAS sends no interim reports.")
     )
     failure_limit: int = Field(
-        description=(
-            "Limit of failed authentications of a device within the window. When a device reaches the limit, Admit "
-            "rejects the device until the window ends."
-        )
+        description="Number of failures in the window after which Admit rejects a device until the window ends."
     )
     failure_window_seconds: int = Field(description="Window for failed authentications, in seconds.")
     password_failure_limit: int = Field(
@@ -215,10 +212,7 @@ class TenantUpdate(Input):
         None,
         ge=1,
         le=1_000_000,
-        description=(
-            "Limit of failed authentications of a device within the window. When a device reaches the limit, Admit "
-            "rejects the device until the window ends."
-        ),
+        description="Number of failures in the window after which Admit rejects a device until the window ends.",
     )
     failure_window_seconds: Omittable[int] = Field(
         None, ge=1, le=3_600, description="Window for failed authentications, in seconds."
