@@ -108,7 +108,7 @@ class TenantSettings(BaseModel):
         description=("Days without reports after which a session counts as ended, if the NAS sends no interim reports.")
     )
     failure_limit: int = Field(
-        description="Number of failures in the window after which Admit rejects a device until the window ends."
+        description="Number of failed authentications after which Admit rejects a device until the window ends."
     )
     failure_window_seconds: int = Field(description="Window for failed authentications, in seconds.")
     password_failure_limit: int = Field(
@@ -212,7 +212,7 @@ class TenantUpdate(Input):
         None,
         ge=1,
         le=1_000_000,
-        description="Number of failures in the window after which Admit rejects a device until the window ends.",
+        description="Number of failed authentications after which Admit rejects a device until the window ends.",
     )
     failure_window_seconds: Omittable[int] = Field(
         None, ge=1, le=3_600, description="Window for failed authentications, in seconds."
