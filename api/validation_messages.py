@@ -1,6 +1,7 @@
 """Turns pydantic's errors into sentences for people.
 
-A place is a path such as `items[3].groups` in a body, `body` for the whole body, or the name of a parameter.
+The place of an error is a path such as `items[3].groups` in a body, `body` for the complete body, or the name of a
+parameter.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -73,7 +74,7 @@ _HEADER_NAMES = {"idempotency-key": "Idempotency-Key", "if-match": "If-Match"}
 def describe_mistakes(
     errors: Iterable[Mapping[str, Any]], *, body: object, expects: object
 ) -> Iterator[dict[str, str]]:
-    """Return one error for each place. `expects` is the type of the body."""
+    """Return one error for each place in the request. `expects` is the type that the body must have."""
     told = set()
     for error in errors:
         loc = _error_location(error)
@@ -112,7 +113,7 @@ class _ErrorContext(dict[str, object]):
 
 
 def _walk_body_keys(loc: Sequence[str | int], body: object) -> Iterator[str | int]:
-    """Parts of the location that are keys of the body; pydantic also names members of unions."""
+    """Yield the parts of the location that are keys of the body. Skips names of union members, which pydantic adds."""
     value: Any = body
     for number, part in enumerate(loc[1:], 2):
         if _has_part(value, part):
@@ -138,7 +139,7 @@ def _format_place(loc: Sequence[str | int], keys: Sequence[str | int]) -> str:
 
 
 def _list_fields_at(expects: object, keys: Sequence[str | int]) -> list[str]:
-    """Return the names of the fields that are valid at this place."""
+    """Return the names of the fields that are valid at the path `keys` of the body."""
     found = list(_walk_types(expects))
     for key in keys:
         found = [kind for outer in found for kind in _walk_types(_get_member_type(outer, key))]
@@ -147,7 +148,7 @@ def _list_fields_at(expects: object, keys: Sequence[str | int]) -> list[str]:
 
 
 def _walk_types(expects: object) -> Iterator[object]:
-    """Types that the value can have."""
+    """Yield the types that a value of type `expects` can have."""
     origin = get_origin(expects)
     if origin is Annotated:
         yield from _walk_types(get_args(expects)[0])

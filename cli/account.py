@@ -1,7 +1,8 @@
 """Accounts of the processes.
 
-If `./admit` runs as root, each process has its own system user (`cli.rights`). PostgreSQL refuses to run as root. If
-not, all processes run under the caller's account.
+If root runs `./admit` and system users can enter the checkout, each process has its own system user (`cli.rights`). If
+they cannot enter the checkout, only PostgreSQL has a system user, because PostgreSQL refuses to run as root. If another
+user runs `./admit`, all processes run under that user's account.
 """
 
 import grp
@@ -33,7 +34,7 @@ class Account:
     gid: int
 
     def run_as(self) -> RunAs:
-        """Return the arguments of subprocess to run a program as `account`."""
+        """Return the arguments with which `subprocess` runs a program under this account."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
 
@@ -93,7 +94,7 @@ def _create(command: list[str], name: str) -> None:
 def may_run(account: Account, var: Path) -> bool:
     """Whether processes of `account` can load the code and enter `var`.
 
-    Processes cannot if the code or `var` is below /root.
+    For example, the result is False if the code or `var` is below /root.
     """
     command = [sys.executable, "-P", "-c", _PROBE, str(var)]
     try:

@@ -63,7 +63,10 @@ class CommandContext:
 
     @contextmanager
     def tenant(self, slug: str, *, is_snapshot: bool = False) -> Iterator[tuple[Session, TenantId]]:
-        """Open a session in the scope of the tenant; `is_snapshot` as in `session_scope`."""
+        """Open a database session in the scope of the tenant.
+
+        `is_snapshot` has the meaning that it has in `session_scope`.
+        """
         with self.platform() as session:
             tenant_id = tenants.require_by_slug(session, slug=slug).id
         with session_scope(TenantScope(tenant_id), engine=self._engine, is_snapshot=is_snapshot) as session:
@@ -71,7 +74,7 @@ class CommandContext:
 
     @contextmanager
     def change(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
-        """Open a session like `tenant`. After the block, wait until the tenant's cell uses the change."""
+        """Open a session like `tenant`. After the block, waits until the tenant's cell uses the change."""
         with self.tenant(slug) as (session, tenant_id):
             yield session, tenant_id
             xact = cells.get_current_xact(session)

@@ -88,7 +88,7 @@ def _disk(var: Path) -> Diagnosis:
 
 
 def _shared_memory() -> Iterator[Diagnosis]:
-    """Check the folder for semaphores of the worker and TLS sessions of the cells."""
+    """Check the folder /dev/shm, in which the worker has semaphores and the cells have TLS sessions."""
     folder = Path("/dev/shm")  # noqa: S108 -- not ours to make
     if not folder.is_dir() or folder.stat().st_mode & 0o1777 != 0o1777:
         yield Diagnosis(
@@ -103,7 +103,7 @@ def _clock() -> Iterator[Diagnosis]:
             "fail",
             "clock",
             "is earlier than this version of Admit",
-            "Set the clock, because certificates depend on it.",
+            "Set the clock, because the validity of certificates depends on the clock.",
         )
     elif _clock_is_disciplined():
         yield Diagnosis("ok", "clock", "synchronised by a time service")
@@ -165,7 +165,9 @@ def _permissions(layout: Layout) -> Iterator[Diagnosis]:
         if folder.exists() and folder.stat().st_mode & 0o007:
             yield Diagnosis("fail", "permissions", f"other users can enter {folder}", f"chmod o= {folder}")
     if not is_root() and layout.var.stat().st_uid != os.getuid():
-        yield Diagnosis("warn", "permissions", f"{layout.var} belongs to another account", "Use the one that ran 'up'.")
+        yield Diagnosis(
+            "warn", "permissions", f"{layout.var} belongs to another account", "Use the account that ran 'up'."
+        )
     elif layout.is_separated:
         yield Diagnosis("ok", "accounts", layout.describe())
     else:

@@ -43,5 +43,5 @@ def write(path: Path, values: Mapping[str, str]) -> None:
 
 
 def with_process_environment(values: Mapping[str, str]) -> dict[str, str]:
-    """Return `values`, with the ADMIT_* variables of the caller instead of values with the name of such a variable."""
+    """Return `values`, overridden by the ADMIT_* environment variables of the caller."""
     return dict(values) | {name: value for name, value in os.environ.items() if name.startswith("ADMIT_")}

@@ -27,9 +27,9 @@ _DEFAULTS = {
 def compose(layout: Layout, choices: dict[str, str], passwords: Passwords) -> dict[str, str]:
     """Return the content of admit.env.
 
-    Values come from the layout, then `choices`, the caller's environment, and the previous admit.env.
+    A value of the layout overrides `choices`, then the caller's environment, then the previous admit.env.
 
-    The checkout always determines paths and credentials. Operators can change all other values.
+    The layout determines paths and credentials. Operators can change all other values.
     """
     kept = _DEFAULTS | envfile.read(layout.env_file)
     fixed = credentials(layout, "operator", OPERATOR, passwords) | {
@@ -51,7 +51,7 @@ def credentials(layout: Layout, name: str, rights: ProcessRights, passwords: Pas
 
 
 def without_credentials(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that every process gets."""
+    """Return the values without URLs that contain a password. Every process gets these values."""
     secret = {"ADMIT_REDIS_URL", *(f"ADMIT_{setting}" for setting in OPERATOR.databases)}
     return {name: value for name, value in values.items() if name not in secret}
 

@@ -2,9 +2,9 @@
 
 The exit status is 2 for invalid input (options, names, files), as in click, and 1 for all other errors.
 
-With --json, standard output also has an object: `error` (a code for programs), `place`, `message` and `remedy`. If a
-command has several mistakes, `mistakes` is a list of objects with these keys. Errors of click about options have these
-keys too.
+With --json, standard output also has an object with `error` (a code for programs), `place`, `message` and `remedy`. If
+a command has several mistakes, `mistakes` is a list of objects with these keys. Errors of click about options have
+these keys too.
 """
 
 import json
@@ -31,7 +31,7 @@ class Refused(AdmitError):
 
 
 def confirm(question: str) -> None:
-    """Ask on standard error. Raises Refused if the answer is no or cannot be read."""
+    """Ask the user for a confirmation on standard error. Raises Refused if the answer is no or cannot be read."""
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort as exc:
@@ -51,7 +51,7 @@ def require_utf8(name: str) -> Iterator[None]:
 
 @contextmanager
 def report_errors(*, as_json: bool = False) -> Iterator[None]:
-    """Convert errors that have a message for people to errors of click. Other errors print a traceback."""
+    """Convert Admit's errors, which have a message for people, to errors of click. Other errors print a traceback."""
     try:
         yield
     except SettingsError as exc:

@@ -56,7 +56,7 @@ def give_master_key(layout: Layout) -> None:
 def ensure_operator_key(layout: Layout) -> None:
     """Create the operator key if the key is missing or damaged, and set the owner.
 
-    Only the operator and the API read the key.
+    Only the operator and the API can read the key.
     """
     file = layout.operator_key
     try:
@@ -68,7 +68,10 @@ def ensure_operator_key(layout: Layout) -> None:
 
 
 def _mode(layout: Layout, separated: int) -> int:
-    """Return the mode of a folder. If all processes have one user, no other user needs access."""
+    """Return the mode of a folder.
+
+    The mode is `separated` if each process has its own user, otherwise 0o700, because no other user needs access.
+    """
     return separated if layout.is_separated else 0o700
 
 

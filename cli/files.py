@@ -1,4 +1,4 @@
-"""Folders and files that another account can own, without following links; and files with secrets of the caller."""
+"""Creates folders for other accounts and changes owners, without following links. Reads the caller's secret files."""
 
 import os
 import stat
@@ -30,7 +30,7 @@ def read_password_file(path: Path) -> str:
 
 
 def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:
-    """Create the file `path`, or set owner (None: the caller) and mode of the file. Rejects a link."""
+    """Create the folder `path` if missing, and set its owner (None: the caller) and mode. Rejects a link."""
     path.mkdir(mode=mode & 0o777, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -41,7 +41,10 @@ def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:
 
 
 def chown_tree(folder: Path, owner: Account, *, group_reads: bool = False) -> None:
-    """Make `owner` the owner of everything in `folder`. With `group_reads`, new files also get the group."""
+    """Make `owner` the owner of everything in `folder`.
+
+    With `group_reads`, the group can read all files, and new files get the same group.
+    """
     for _, folders, files, handle in os.fwalk(folder):
         os.fchown(handle, owner.uid, owner.gid)
         if group_reads:

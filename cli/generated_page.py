@@ -1,4 +1,4 @@
-"""Pages of docs/reference that a module generates: the command that compares or writes a page."""
+"""Command that compares or writes a page of docs/reference that a module generates."""
 
 import sys
 from collections.abc import Callable, Iterable

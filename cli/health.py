@@ -119,7 +119,7 @@ def _worker(settings: Settings, started_at: float) -> str:
 
 
 class _TlsConnection(http.client.HTTPConnection):
-    """TLS connection that does not verify the certificate, because only the response matters."""
+    """TLS connection that does not verify the certificate, because the check needs only the response."""
 
     # Header of the PROXY protocol, if the listener expects one from this machine.
     announcement = b""
@@ -146,7 +146,7 @@ def _http(address: str, port: int) -> str:
 
 
 def _check_each_address(listen_address: str, connection: Callable[[str], http.client.HTTPConnection]) -> str:
-    """Return the first problem of the listen addresses, or ""."""
+    """Check each listen address, and return the first problem, or ""."""
     hosts = [local_address(address) for address in bound_addresses(listen_address)]
     return next(filter(None, (_check_readiness(connection(host)) for host in hosts)), "")
 
@@ -169,7 +169,10 @@ def _check_readiness(connection: http.client.HTTPConnection) -> str:
 
 
 def read_cell_status(cell_dir: Path) -> dict[str, Any]:
-    """Return the last status that the agent wrote about the agent's cell (`radius.agent.status`); empty if none."""
+    """Return the last status of the cell, which the agent wrote (`radius.agent.status`).
+
+    Empty if the file is missing or unreadable.
+    """
     try:
         status = json.loads((cell_dir / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

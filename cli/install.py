@@ -74,7 +74,7 @@ def _summary(versions: dict[str, str]) -> str:
 
 
 def _freeradius_names(packages: Sequence[Package]) -> list[str]:
-    """Return the FreeRADIUS packages of `packages`. All FreeRADIUS packages need one version."""
+    """Return the FreeRADIUS packages of `packages`. All FreeRADIUS packages must have the same version."""
     return [*(package.name for package in packages if package.freeradius), *FREERADIUS_COMPANIONS]
 
 
@@ -139,7 +139,7 @@ def _codename() -> str:
 
 @contextmanager
 def _no_services() -> Iterator[None]:
-    """Prevent service starts during the block. Keeps an existing policy-rc.d of the machine."""
+    """Prevent packages from starting services during the block. Keeps an existing policy-rc.d of the machine."""
     if _POLICY.exists() and _POLICY.read_text(encoding="utf-8", errors="replace") != _POLICY_TEXT:
         yield
         return
@@ -152,7 +152,7 @@ def _no_services() -> Iterator[None]:
 
 @contextmanager
 def _no_system_cluster() -> Iterator[None]:
-    """Prevent that the package postgresql-15 creates and starts a cluster."""
+    """Prevent the package postgresql-15 from creating and starting a cluster."""
     if "postgresql-15" in installed_versions(_POSTGRESQL):
         yield
         return

@@ -3,11 +3,12 @@
 Every command reads `var/layout.json`.
 
 Admit has three layouts:
-* The caller is not root: everything runs as the caller, below `var/`.
-* Root, and system users can reach the checkout: each process runs as its own system user (`cli.rights`), below `var/`.
-  Root's supervisor starts the processes.
-* Root, and the checkout is closed to others (below /root, a `mktemp -d`): only PostgreSQL has a system user, because
-  PostgreSQL does not run as root. The data of PostgreSQL is in /var/lib/admit/<hash>. The other processes run as root.
+* The caller is not root. All processes run as the caller, with data below `var/`.
+* The caller is root, and system users can enter the checkout. Each process runs as its own system user (`cli.rights`),
+  with data below `var/`. Root's supervisor starts the processes.
+* The caller is root, and system users cannot enter the checkout (for example below /root, or created by `mktemp -d`).
+  Only PostgreSQL has a system user, because PostgreSQL does not run as root. The data of PostgreSQL is in
+  /var/lib/admit/<hash>. The other processes run as root.
 """
 
 import hashlib
@@ -169,7 +170,7 @@ def require_layout() -> Layout:
 
 
 def require_writable(var: Path) -> None:
-    """Create `var`. Raises Refused if that fails."""
+    """Create the folder `var`. Raises Refused if the caller cannot create the folder or write to it."""
     try:
         var.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as exc:
@@ -217,7 +218,7 @@ def _socket_folder(var: Path, short: Path) -> Path:
 
 
 def _set_aside_orphan(layout: Layout) -> None:
-    """Rename data of an earlier checkout at this path, whose `var/` and master key were deleted."""
+    """Rename PostgreSQL data of an earlier checkout at this path. Its master key was deleted with `var/`."""
     if layout.postgres.is_relative_to(layout.var) or not layout.postgres.exists():
         return
     home = layout.postgres.parent

@@ -1,6 +1,6 @@
-"""House rules that general linters do not check, with their reasons: `python -m cli.lint`.
+"""House rules that general linters do not check. `python -m cli.lint` runs the rules.
 
-A line can break a rule with a reason: `# house: allow <rule> -- reason`.
+A line can break a rule if it has the comment `# house: allow <rule> -- reason`.
 """
 
 import ast
@@ -125,7 +125,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def clock(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """One module reads the wall clock, so that tests can set any time."""
+    """Only one module reads the wall clock, so that tests can set any time."""
     if source.path == "nac/kit/clock.py":
         return
     for call in _calls(source.tree):
@@ -164,20 +164,23 @@ def long_file(source: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 def plain_english(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """Readers understand a docstring or comment at first reading."""
+    """Readers must understand a docstring or comment at first reading."""
     if source.path.startswith(PLAIN_PACKAGES):
         yield from lint_text.check_code(source.text, source.tree)
 
 
 def docstring_form(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """A docstring names its subject first and is made of sentences."""
+    """A docstring names its subject first and consists of sentences."""
     if source.path.startswith(PLAIN_PACKAGES):
         for line, docstring in lint_text.docstrings(source.tree):
             yield from ((line, what) for what in lint_text.docstring_mistakes(docstring))
 
 
 def interface(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """The domain knows no user interface: each edge renders the operations that advice names."""
+    """The domain does not depend on a user interface.
+
+    Its advice names operations of the API, which each interface renders.
+    """
     if source.path.startswith(_WITHOUT_INTERFACE):
         for number, line in enumerate(source.text.splitlines(), start=1):
             if "./admit" in line:
@@ -231,7 +234,8 @@ def _allowed_lines(source: SourceFile) -> set[tuple[int, str]]:
 
 
 def check_class_names(sources: Iterable[SourceFile]) -> list[Finding]:
-    """Return public classes that share a name within one package, each with the other files of that name.
+    """Return public classes that share a name within one package, each with the files of the other classes of that
+    name.
 
     A package is a folder such as nac/policies or api/v1 with its subfolders, or the files directly in cli.
     """
@@ -253,7 +257,10 @@ def check_class_names(sources: Iterable[SourceFile]) -> list[Finding]:
 
 
 def check_registry_hosts(path: str, text: str) -> list[Finding]:
-    """Package sources are a setting of the machine, so that people can use a mirror. Checks every tracked file."""
+    """Return the lines that contain a host of a package registry.
+
+    Package sources are a setting of the machine, so that people can use a mirror. This rule covers every tracked file.
+    """
     return [
         Finding(path, number, "registry-host", f"contains {host}; package sources are a setting of the machine")
         for number, line in enumerate(text.splitlines(), start=1)

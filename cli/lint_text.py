@@ -42,7 +42,7 @@ def banned_words(text: str) -> Iterator[str]:
 
 
 def docstring_mistakes(docstring: str) -> Iterator[str]:
-    """Return mistakes in the form of a docstring: its beginning, and the end of its first sentence."""
+    """Return mistakes at the beginning of a docstring, and at the end of its first sentence."""
     if match := _OPENING.match(docstring):
         yield f"begins with '{match[0]}'; begin with a verb or a noun"
     if not _START.match(docstring):

@@ -50,7 +50,7 @@ class NounGroup(_ListedGroup):
 
 
 def find_in_module(ctx: click.Context, words: Sequence[str]) -> click.Command | None:
-    """Return a command of the module that the first word names."""
+    """Return the command for `words`. The first word names the module."""
     found: click.Command | None = load_module(words[0])
     for word in words[1:]:
         found = found.get_command(ctx, word) if isinstance(found, click.Group) else None

@@ -1,4 +1,4 @@
-"""Commands for operations of the API, to render advice of the domain on the command line."""
+"""Renders advice of the domain on the command line, with a command for each API operation that the advice names."""
 
 import re
 import shlex
@@ -68,12 +68,12 @@ _PLATFORM_ALARM_STEPS: Mapping[str, NextStep] = {
 
 
 def render_advice(text: str) -> str:
-    """Text for people at the command line: next steps as commands."""
+    """Return a text for the command line, with next steps as commands."""
     return text.render(render_step) if isinstance(text, Advice) else text
 
 
 def render_alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
-    """Alarm of a status file or of the worker, with the next steps as commands in the text."""
+    """Return an alarm of a status file or of the worker, with the next steps as commands in the text."""
     row = {name: value for name, value in alarm.items() if name != "next_steps"}
     steps = [NextStep(**each) for each in alarm.get("next_steps", ())]
     if step := _PLATFORM_ALARM_STEPS.get(alarm["code"]):
@@ -82,7 +82,7 @@ def render_alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def render_step(step: NextStep) -> str:
-    """Command line of the step, or only the options if the step repeats the failed command."""
+    """Return the command line of the step, or only the options if the step repeats the failed command."""
     usage, key_parameter = _find_usage(step)
     left = dict(step.parameters)
     words = [_fill(word, left) for word in usage.split()]
@@ -95,7 +95,7 @@ def render_step(step: NextStep) -> str:
 
 
 def _find_usage(step: NextStep) -> tuple[str, str]:
-    """Usage, and the parameter that selected the usage."""
+    """Return the usage of the step's command, and the parameter that selected the usage."""
     for name, value in step.parameters.items():
         for key in (f"{step.operation_id}.{name}={value}", f"{step.operation_id}.{name}"):
             if key in COMMANDS:
@@ -106,7 +106,10 @@ def _find_usage(step: NextStep) -> tuple[str, str]:
 
 
 def _read_usage(operation_id: str) -> str:
-    """Usage of the short command, otherwise of the command of `./admit api`, which every operation has."""
+    """Return the usage of the operation's short command.
+
+    Without a short command, returns the usage of the `./admit api` command.
+    """
     # Imported here because the catalog imports all commands, which report errors with this module.
     from cli.remote.catalog import load_catalog
 
@@ -115,7 +118,7 @@ def _read_usage(operation_id: str) -> str:
 
 
 def _fill(word: str, parameters: dict[str, str]) -> str:
-    """The word, or the value of the parameter that the word names in capitals.
+    """Return the value of the parameter that the word names in capitals, otherwise the word.
 
     Removes the parameter from `parameters`.
     """

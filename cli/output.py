@@ -103,7 +103,10 @@ class Progress:
 
     @contextmanager
     def step(self, subject: str, what: str) -> Iterator[None]:
-        """Print a step before it ends. On a terminal, the line of the finished step replaces this line."""
+        """Print the line of a step before the step ends.
+
+        On a terminal, the line of the finished step replaces this line.
+        """
         terminal = sys.stdout.isatty()
         if terminal:
             click.echo(f"{'...':>8}  {subject:<11} {what}", nl=False)

@@ -96,7 +96,10 @@ def freeradius_objection(debian_version: str) -> str:
 
 
 def is_upgradable(debian_version: str) -> bool:
-    """Whether installing a supported version is an upgrade, which Admit does with apt. People downgrade manually."""
+    """Whether a supported version is newer than `debian_version`, so that Admit can upgrade with apt.
+
+    Admit never downgrades packages; people must downgrade manually.
+    """
     return tuple(int(part) for part in upstream_version(debian_version).split(".")) < (3, 2, 7)
 
 

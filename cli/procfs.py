@@ -57,10 +57,10 @@ def list_processes() -> list[Process]:
 def find_strays(var: Path, folders: Iterable[Path]) -> list[Process]:
     """Return the processes of the installation `var`.
 
-    The environment of such a process contains the path `var`, or the working folder of the process is in `folders`.
+    A process belongs to `var` if its environment contains the path and a variable of supervisord or `up`. PostgreSQL,
+    Redis and radiusd also belong to `var` if their working folder is in `folders`.
 
-    The path is not sufficient: the environment must also have a variable of supervisord or `up`. Excludes the caller
-    and the caller's parents.
+    Excludes the caller and the caller's parents.
     """
     spared = _ancestors()
     marks = (b"ADMIT_VAR_DIR=" + os.fsencode(var), b"SUPERVISOR_PROCESS_NAME=", b"ADMIT_SUPERVISOR=")

@@ -44,7 +44,7 @@ def write_redis_configuration(layout: Layout, passwords: Passwords) -> None:
 
 
 def _redis_user(name: str, rules: str, passwords: Passwords) -> str:
-    """Return the line of a Redis user, with a hash of the user's password."""
+    """Return the line that configures a Redis user, with a hash of the user's password."""
     digest = hashlib.sha256(passwords.get("redis", name).encode()).hexdigest()
     return f"user {name} on #{digest} {rules}"
 

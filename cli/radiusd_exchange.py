@@ -1,4 +1,7 @@
-"""Waits until the agent has exchanged radiusd. A new radiusd applies changed secrets and settings of single NASes."""
+"""Waits until the agent has replaced radiusd by a new process.
+
+Changed secrets and settings of single NASes require a new radiusd.
+"""
 
 import time
 from collections.abc import Sequence
@@ -47,7 +50,7 @@ def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, 
             if trouble := _find_failure(settings, began):
                 raise NotInForceYet(remedy=trouble)
             if time.monotonic() > deadline:
-                raise NotInForceYet(remedy="The alarms say why: ./admit status")
+                raise NotInForceYet(remedy="See the reason in the alarms: ./admit status")
             time.sleep(_POLL_SECONDS)
     finally:
         engine.dispose()

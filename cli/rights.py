@@ -1,6 +1,6 @@
 """Rights of each process: system user, database roles, Redis and master key.
 
-`up` sets up accounts, folders, environments and Redis only from this table. See docs/internals/processes.md.
+`up` sets up accounts, folders, environments and Redis users from this table only. See docs/internals/processes.md.
 tests/whole/test_rights.py compares the table with running processes.
 """
 

@@ -40,5 +40,5 @@ def _set_password(connection: psycopg.Connection, role: str, password: str) -> N
 
 
 def migrate(layout: Layout, passwords: Passwords) -> None:
-    """Migrate the schema to this version as admit_owner. Raises SchemaTooNew if the code is older."""
+    """Migrate the schema to this version as admit_owner. Raises SchemaTooNew if the code is older than the schema."""
     upgrade_schema(database_url(layout, "admit_owner", passwords.get("postgresql", "admit_owner")))

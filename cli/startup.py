@@ -1,4 +1,4 @@
-"""Starts and stops all processes of this checkout, from any state."""
+"""Starts and stops all processes of this checkout, even if only some of them run."""
 
 import fcntl
 import hashlib

@@ -235,7 +235,7 @@ class Supervisor:
     def shut_down(self, *, first: Iterable[str], patience_seconds: float = 60) -> None:
         """Stop the processes `first` together, then all other processes, then supervisord.
 
-        Returns when all have ended.
+        Returns when supervisord has ended, or after `patience_seconds`.
         """
         pid = int(self._call("getPID"))
         deadline = time.monotonic() + patience_seconds

@@ -37,7 +37,7 @@ class SinceType(click.ParamType[datetime]):
 
 
 class DurationType(click.ParamType[timedelta]):
-    """Type of an option for a duration: 90s, 15m, 1h, 2d."""
+    """Type of an option for a duration, such as 90s, 15m, 1h or 2d."""
 
     name = "TIME"
 

@@ -29,7 +29,10 @@ class RadiusSecretRequest(Input):
         description='Id of a configuration snippet to return with the secret; "" for none.',
     )
     site: str = Field("", max_length=63, description='Slug of the site for the configuration; "" for the default site.')
-    next: bool = Field(False, description="Whether to return the next secret of a running rotation.")
+    next: bool = Field(
+        False,
+        description="Whether to return the new secret of a running rotation (true) or the current secret (false).",
+    )
 
 
 class RadiusServer(BaseModel):

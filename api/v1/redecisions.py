@@ -24,7 +24,9 @@ from nac.redecisions.settings import TenantRedecisionSettings
 router = NounRouter(
     prefix="/tenants/{tenant}/redecisions",
     tag="re-decisions",
-    description="New decisions about live sessions after a change, and requests to NASes if the result differs.",
+    description=(
+        "New decisions about live sessions after a change. If the result differs, Admit sends a request to the NAS."
+    ),
 )
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.REDECISION_READ))]
@@ -38,24 +40,33 @@ class Redecision(ObservedModel):
     ended_at: datetime | None = Field(description="End time; null if not ended.")
     cause: str = Field(description="Change that caused the re-decision, and the actor who made the change.")
     asked_by: str = Field(description="Actor who started the re-decision, such as token:setup.")
-    scope: str = Field(description="Evaluated sessions: `all` or `some`.")
+    scope: str = Field(
+        description=(
+            "Scope: `all` for all live sessions of the tenant, or `some` for only the sessions that a change affects."
+        )
+    )
     state: RedecisionState = Field(
         description="State: deciding, waiting (for approval), sending (requests to NASes), done, stopped, "
         "or superseded by a later re-decision."
     )
-    waits_for: str | None = Field(description="Reason to wait for approval: preview or ceiling.")
-    sessions: int = Field(description="Number of sessions with differences.")
-    unchanged: int = Field(description="Number of sessions without differences.")
+    waits_for: str | None = Field(
+        description=(
+            "Reason why the re-decision waits for approval: the mode `preview`, or the ceiling of disconnects "
+            "(`ceiling`)."
+        )
+    )
+    sessions: int = Field(description="Number of sessions that Admit has checked so far.")
+    unchanged: int = Field(description="Number of sessions whose result would not change.")
     disconnects: int = Field(description="Number of sessions to disconnect.")
     reauthentications: int = Field(description="Number of sessions to reauthenticate.")
     may_disconnect: int = Field(
-        description="Number of sessions to reauthenticate or change whose NAS may disconnect the device."
+        description="Number of sessions whose request may disconnect the device, including all disconnect requests."
     )
     cannot_be_redecided: dict[str, int] = Field(description="Number of sessions that cannot be re-decided, by reason.")
     detail: str = Field(description='Explanation in one sentence; "" if none.')
 
     def observed_fields(self) -> set[str]:
-        """Return the fields that the worker updates; results change even after the decisions."""
+        """Return the fields that the worker updates. The results change even after Admit has decided all sessions."""
         beside = set(type(self).model_fields) - set(Redecision.model_fields)
         return beside | _RESULT_FIELDS if self.state in ("deciding", "sending") else beside
 
@@ -81,11 +92,13 @@ class SiteActionCounts(ActionCounts):
 
 class RedecisionOutcome(BaseModel):
     verdict: str = Field(
-        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
+        description=(
+            'Verdict of the policy. In monitor mode, Admit does not enforce the verdict. "" if no policy decided.'
+        )
     )
     rule: str = Field(description='Name of the rule; "" for the fallback.')
     vlan: str = Field(description='VLAN of the device; "" if none.')
-    text: str = Field(description="Description in words.")
+    text: str = Field(description="Verdict, rule and VLAN in one text.")
     reason: str | None = Field(None, description="Reason code.")
 
 
@@ -105,7 +118,7 @@ class RedecisionDifference(BaseModel):
 
 
 class RedecisionSummary(BaseModel):
-    """Affected sessions by NAS, by site and by change, largest first."""
+    """Number of affected sessions by NAS, by site and by change, largest number first."""
 
     nases: list[NasActionCounts] = Field(description="Number of sessions by NAS.")
     sites: list[SiteActionCounts] = Field(description="Number of sessions by site.")
@@ -115,7 +128,8 @@ class RedecisionSummary(BaseModel):
 class RedecisionDetail(Redecision, RedecisionSummary):
     items: dict[str, int] = Field(
         description=(
-            "Number of sessions with differences, by state: found, asked (request sent to the NAS), settled, withdrawn."
+            "Number of sessions with differences, by state: found (no request yet), asked (request queued), "
+            "settled (no request needed any more), withdrawn (request cancelled)."
         )
     )
     requests: dict[str, int] = Field(description="Number of requests to NASes by state; listed under coa-requests.")
@@ -126,7 +140,7 @@ class CancelledRedecision(Redecision):
 
 
 class RedecisionPreviewInput(Input):
-    """Policy to preview. Without `draft` and `version`, the newest version."""
+    """Policy to preview: `draft`, otherwise `version`, otherwise the newest version."""
 
     model_config = body_example({"policy": "office", "version": 2})
 
@@ -134,18 +148,20 @@ class RedecisionPreviewInput(Input):
     version: RowNumber | None = Field(None, description="Number of the version; null for the newest.")
     draft: dict[str, Any] | None = Field(None, description="Policy document; null for a stored version.")
     in_force: bool = Field(
-        False, description="Whether to preview a re-decision that starts now, with the current policies."
+        False, description="Whether to preview a re-decision with the policies that are in force now."
     )
 
 
 class RedecisionPreview(RedecisionSummary):
-    sessions: int = Field(description="Number of sessions.")
-    unchanged: int = Field(description="Number of sessions without differences.")
-    asked_already: int = Field(description="Number of sessions with a pending or just completed request.")
+    sessions: int = Field(description="Number of live sessions that Admit checked.")
+    unchanged: int = Field(description="Number of sessions whose result would not change.")
+    asked_already: int = Field(
+        description="Number of sessions with an open request to the NAS, or with a request that has just ended."
+    )
     disconnects: int = Field(description="Number of sessions to disconnect.")
     reauthentications: int = Field(description="Number of sessions to reauthenticate.")
     may_disconnect: int = Field(
-        description="Number of sessions to reauthenticate or change whose NAS may disconnect the device."
+        description="Number of sessions whose request may disconnect the device, including all disconnect requests."
     )
     cannot_be_redecided: dict[str, int] = Field(description="Number of sessions that cannot be re-decided, by reason.")
     over_ceiling: bool = Field(description="Whether the re-decision would wait for approval.")
@@ -160,11 +176,15 @@ class RedecisionSettings(BaseModel):
     )
     per_second: int = Field(description="Maximum number of requests to the tenant's NASes per second.")
     ceiling_percent: int = Field(
-        description="Percentage of live sessions to disconnect above which approval is required."
+        description="Largest percentage of live sessions that Admit disconnects without approval."
     )
-    ceiling_sessions: int = Field(description="Number of live sessions to disconnect above which approval is required.")
+    ceiling_sessions: int = Field(
+        description="Largest number of live sessions that Admit disconnects without approval."
+    )
     every_minutes: int = Field(
-        description="Interval in minutes for a re-decision of all sessions without a change: 5 to 1440, or 0 for never."
+        description=(
+            "Interval in minutes (5 to 1440, or 0 for never) at which Admit re-decides all sessions without a change."
+        )
     )
 
 
@@ -181,20 +201,21 @@ class RedecisionSettingsUpdate(Input):
         None,
         ge=0,
         le=100,
-        description="Percentage of live sessions to disconnect above which approval is required.",
+        description="Largest percentage of live sessions that Admit disconnects without approval.",
     )
     ceiling_sessions: Omittable[int] = Field(
         None,
         ge=0,
         le=10_000_000,
-        description="Number of live sessions to disconnect above which approval is required.",
+        description="Largest number of live sessions that Admit disconnects without approval.",
     )
     every_minutes: Omittable[int] = Field(
         None,
         ge=0,
         le=1_440,
-        description="Interval in minutes for a re-decision of all sessions without a change: 5 to 1440, "
-        "or 0 for never.",
+        description=(
+            "Interval in minutes (5 to 1440, or 0 for never) at which Admit re-decides all sessions without a change."
+        ),
     )
 
 

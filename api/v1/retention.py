@@ -42,9 +42,9 @@ class RetentionNotice(BaseModel):
     """Warning about early deletion, or deletion without export."""
 
     log: str = Field(description="Name of the log.")
-    kind: str = Field(description="Reason: budget, change or export.")
-    since: datetime = Field(description="Start of the period.")
-    expected_on: date | None = Field(description="Expected day of deletion.")
+    kind: str = Field(description="Reason of the warning: budget, change or export.")
+    since: datetime = Field(description="Time when the reason of the warning began.")
+    expected_on: date | None = Field(description="Day on which Admit is expected to delete rows.")
     detail: str = Field(description='Explanation in one sentence; "" if none.')
 
 
@@ -58,8 +58,10 @@ class Retention(ObservedModel):
     used_bytes: int = Field(description="Estimated size in bytes.")
     used_rows: int = Field(description="Estimated number of rows.")
     oldest_day: date | None = Field(description="Oldest day with rows.")
-    kept_from: date = Field(description="Oldest day that is kept.")
-    kept_from_later: date = Field(description="Oldest day that is kept after pending changes take effect.")
+    kept_from: date = Field(description="Oldest day that Admit does not delete.")
+    kept_from_later: date = Field(
+        description="Oldest day that Admit does not delete after pending changes take effect."
+    )
     export: ExportFormat | None = Field(description="File format of the export before deletion; null for no export.")
     held: bool = Field(description="Whether a hold prevents deletion.")
     notices: list[RetentionNotice] = Field(description="Warnings about early deletion, or deletion without export.")
@@ -73,8 +75,8 @@ class RetentionList(BaseModel):
 
 
 class RetentionPreview(Retention):
-    lost_days: int = Field(description="Number of existing days that the change would delete in a week.")
-    no_longer_exported: bool = Field(description="Whether days would be deleted without export.")
+    lost_days: int = Field(description="Number of stored days that Admit would delete a week after the change.")
+    no_longer_exported: bool = Field(description="Whether Admit would delete days without an export.")
 
 
 class RetentionUpdate(Input):
@@ -101,25 +103,25 @@ class RetentionUpdate(Input):
 class RetentionHold(BaseModel):
     """Days of logs that Admit does not delete, including the first and the last day.
 
-    null means no bound for a day, or all logs for `log`.
+    For `since` and `until`, null means no bound. For `log`, null means all logs.
     """
 
     id: int = Field(description="Permanent id.")
-    log: LogName | None = Field(description="Log on hold; null for all.")
+    log: LogName | None = Field(description="Log on hold; null for all logs.")
     since: date | None = Field(description="First day on hold; null for no bound.")
     until: date | None = Field(description="Last day on hold; null for no bound.")
     reason: str = Field(description="Reason.")
     set_by: str = Field(description="Actor who created the hold.")
     set_at: datetime = Field(description="Creation time.")
-    cleared_at: datetime | None = Field(description="Time when the hold was cleared; null while in force.")
-    cleared_by: str = Field(description='Actor who cleared the hold; "" while in force.')
+    cleared_at: datetime | None = Field(description="Time when the hold was cleared; null while the hold is in force.")
+    cleared_by: str = Field(description='Actor who cleared the hold; "" while the hold is in force.')
 
 
 class RetentionHoldInput(Input):
     model_config = body_example({"reason": "Case 2026-17", "log": "auth", "since": "2026-01-05", "until": "2026-01-31"})
 
     reason: str = Field(max_length=200, examples=["Case 2026-17"], description="Reason.")
-    log: LogName | None = Field(None, description="Log on hold; null for all.")
+    log: LogName | None = Field(None, description="Log on hold; null for all logs.")
     since: date | None = Field(None, description="First day on hold; null for no bound.")
     until: date | None = Field(None, description="Last day on hold; null for no bound.")
 
@@ -157,7 +159,9 @@ def list_retention(access: Reads) -> RetentionList:
 def list_holds(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(HOLD_ORDERS))],
-    in_force: Annotated[bool | None, Query(description="Whether the hold is in force.")] = None,
+    in_force: Annotated[
+        bool | None, Query(description="Whether to list only holds in force (true) or only cleared holds (false).")
+    ] = None,
 ) -> Page[RetentionHold]:
     """List holds, oldest first, including cleared holds."""
     with access.read() as session:
@@ -193,7 +197,7 @@ def get_hold(access: Reads, hold: _Hold) -> RetentionHold:
 def clear_hold(access: Changes, hold: _Hold) -> RetentionHold:
     """Clear a hold.
 
-    Expired days are deleted after a week at the earliest.
+    Admit deletes the expired days of the hold a week later at the earliest.
     """
     with access.change() as change:
         now = holds.require_hold(change.session, tenant_id=access.tenant_id, hold_id=hold, lock=True)

@@ -78,7 +78,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def create_role(access: Annotated[Access, manage], body: RoleInput) -> Role:
         """Create a custom role.
 
-        You need each permission of the role.
+        You must have every permission of the new role.
         """
         with access.change() as change:
             row = custom_roles.create_role(
@@ -91,7 +91,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def change_role(access: Annotated[Access, manage], slug: _Slug, body: RoleUpdate) -> Role:
         """Update a custom role.
 
-        The change applies at once to all members with the role.
+        The change applies immediately to all members with the role.
         """
         with access.change() as change:
             _require_match(change, access, slug)

@@ -22,7 +22,7 @@ def _collect_routers() -> Iterator[NounRouter]:
 
 
 def _has_parameters(route: BaseRoute) -> list[bool]:
-    """Sort key: of two routes that match a path, the one with the literal segment comes first."""
+    """Sort key by which a route with a literal segment comes before a route with a parameter in the same segment."""
     assert isinstance(route, Route)
     return ["{" in segment for segment in route.path.split("/")]
 

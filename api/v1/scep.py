@@ -1,4 +1,4 @@
-"""SCEP of a tenant: enrolment URL, registration authority, and webhook for challenges."""
+"""SCEP of a tenant, with the enrolment URL, the registration authority, and the webhook for challenges."""
 
 from datetime import datetime
 from typing import Annotated
@@ -25,7 +25,7 @@ from nac.tenancy.tenants import service as tenants
 router = NounRouter(
     prefix="/tenants/{tenant}/scep",
     tag="scep",
-    description="SCEP of a tenant: URL, registration authority, and webhook for challenges.",
+    description="SCEP of a tenant, with the URL, the registration authority, and the webhook for challenges.",
 )
 
 Connects = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.CONNECTION))]
@@ -64,12 +64,14 @@ class ScepWebhookInput(Input):
     networks: list[_Network] = Field(
         default=[],
         max_length=50,
-        description="Networks (CIDR) allowed for the host's address; empty for all that the installation allows.",
+        description=(
+            "Networks (CIDR) allowed for the host's address; empty for all networks that the installation allows."
+        ),
     )
     ca_certificate: str = Field(
         "",
         max_length=64 * 1024,
-        description='CA certificates for the server (PEM); null or "" for those of the system.',
+        description='CA certificates (PEM) that verify the server; null or "" for the CA certificates of the system.',
     )
 
 
@@ -78,10 +80,14 @@ class ScepWebhook(BaseModel):
     profile: str = Field(description="Certificate profile.")
     timeout_seconds: float = Field(description="Timeout in seconds.")
     networks: list[str] = Field(
-        description="Networks (CIDR) allowed for the receiver's address; empty or null for all that the "
-        "installation allows."
+        description=(
+            "Networks (CIDR) allowed for the receiver's address; empty or null for all networks that the installation"
+            " allows."
+        )
     )
-    ca_certificate: str = Field(description='CA certificates for the server (PEM); null or "" for those of the system.')
+    ca_certificate: str = Field(
+        description='CA certificates (PEM) that verify the server; null or "" for the CA certificates of the system.'
+    )
 
 
 class CreatedScepWebhook(ScepWebhook):
@@ -145,7 +151,7 @@ def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebho
 def delete_webhook(access: Connects) -> None:
     """Delete the webhook.
 
-    Challenges from other systems are then rejected.
+    Admit then rejects challenges from other systems.
     """
     with access.change() as change:
         change.require_match(

@@ -42,8 +42,10 @@ class SecretRotationInput(Input):
     )
     at_end: Literal["finish", "wait"] = Field(
         "finish",
-        description="Action at the end of the window: only the new secret works (finish), or a person "
-        "decides about NASes with the old secret (wait).",
+        description=(
+            "Action at the end of the window: reject the old secret (finish), or accept both secrets "
+            "until you end the rotation (wait)."
+        ),
     )
 
 
@@ -53,18 +55,20 @@ class SecretRotationEnd(Input):
     nas: str = Field("", max_length=253, description='NAS that has its own secret; "" for the tenant\'s secret.')
     leave_behind: bool = Field(
         False,
-        description="Whether to end the rotation even if NASes still use the ending secret. These NASes then "
-        "get no response.",
+        description=(
+            "Whether to end the rotation even if NASes still use the ending secret. Admit then does not respond to "
+            "NASes with the ending secret."
+        ),
     )
 
 
 class SecretRotationCounts(BaseModel):
     """NASes by the secret that each NAS uses.
 
-    `back` counts NASes that used the new secret, then the old secret again.
+    `back` is the number of NASes that used the new secret, then the old secret again.
     """
 
-    unseen: int = Field(0, description="Number of NASes without a request since the start.")
+    unseen: int = Field(0, description="Number of NASes without a request since the start of the rotation.")
     old: int = Field(0, description="Number of NASes whose last request used the old secret.")
     new: int = Field(0, description="Number of NASes that use the new secret.")
     back: int = Field(0, description="Number of NASes that used the new secret, then the old secret again.")
@@ -86,22 +90,24 @@ class SecretRotation(ObservedModel):
     plan: list[str] = Field(description="Next steps.")
 
     def observed_fields(self) -> set[str]:
-        """Return the observed fields. A person decides about the end."""
+        """Return the fields that change without a request of the user. Only the user decides about the end."""
         return {"state", "opened_at", "nases", "plan"}
 
 
 class SecretRotationNas(BaseModel):
-    key: str = Field(description="Key of the NAS in the list.")
+    key: str = Field(description="Unique key of the NAS in this list.")
     name: str = Field(description="Name.")
     state: NasState = Field(description="State.")
     new_since: datetime | None = Field(description="Time of the first request with the new secret.")
     last_seen: datetime | None = Field(description="Time of the last request.")
     source: str | None = Field(description="Source address of requests of the NAS.")
     way: ChangeWay = Field(
-        description="How the NAS changes to the new secret: `alone` at any time, `together` with all NASes that "
-        "share the address of the NAS, or `watched` because radiusd cannot always detect the secret."
+        description=(
+            "How to change the secret on the NAS: `alone` (at any time), `together` (with all NASes that share its "
+            "source address), or `watched` (check the log, because Admit cannot always detect the secret)."
+        )
     )
-    plan: str = Field(description="What to do with the NAS.")
+    plan: str = Field(description="Instructions for changing the secret on the NAS.")
 
 
 @router.post("", status_code=201, operation_id="startSecretRotation")
@@ -126,7 +132,7 @@ def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation
 
 @router.get("", operation_id="getSecretRotation")
 def get_rotation(access: Reads, nas: _Nas = "") -> SecretRotation:
-    """Get the last rotation, with the next steps."""
+    """Get the last rotation of the secret, with the next steps."""
     with access.read() as session:
         return access.shown(_build_rotation(rotations.require_status(session, tenant_id=access.tenant_id, nas=nas)))
 
@@ -153,7 +159,7 @@ def list_nases(
 
 @router.post("/finish", operation_id="finishSecretRotation")
 def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
-    """Finish a rotation: only the new secret works."""
+    """Finish a rotation, so that only the new secret works."""
     with access.change() as change:
         _require_match(change, access, body.nas)
         status = rotations.finish_rotation(
@@ -168,7 +174,7 @@ def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
 
 @router.post("/cancel", operation_id="cancelSecretRotation")
 def cancel_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
-    """Cancel a rotation: only the old secret works."""
+    """Cancel a rotation, so that only the old secret works."""
     with access.change() as change:
         _require_match(change, access, body.nas)
         status = rotations.cancel_rotation(

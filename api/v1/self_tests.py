@@ -1,4 +1,4 @@
-"""Self-tests of a tenant: Admit sends requests as a NAS before you configure a switch."""
+"""Self-tests of a tenant, in which Admit sends requests as a NAS before you configure a switch."""
 
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -32,11 +32,11 @@ class SelfTestCheck(BaseModel):
     sent: str = Field(examples=["unknown device"], description="Sent request.")
     expected: str = Field(examples=["permit VLAN 20"], description="Expected result.")
     got: str = Field(examples=["permit VLAN 20"], description="Actual result.")
-    because: str = Field(description="Reason for the expected result.")
+    because: str = Field(description="Explanation why Admit expects this result.")
     reason: str = Field(
         examples=["rule-permitted"], description='Reason code of the cell; "" if the cell did not decide.'
     )
-    why: str = Field(description="Explanation in one sentence.")
+    why: str = Field(description="Explanation of the actual result in one sentence.")
     rule: str = Field(description='Name of the rule; "" for the fallback.')
     milliseconds: int = Field(description="Duration in milliseconds.")
     ok: bool = Field(description="Whether the result is as expected.")
@@ -50,7 +50,7 @@ class SelfTest(BaseModel):
     created_at: datetime = Field(description="Creation time.")
     started_at: datetime | None = Field(description="Start time; null while the self-test waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
-    error: str = Field(description='Error that prevented the test; "" if none.')
+    error: str = Field(description='Error that prevented the self-test; "" if no error occurred.')
     checks: list[SelfTestCheck] = Field(description="Checks, in order.")
 
 
@@ -67,8 +67,8 @@ def start_self_test(access: Starts) -> SelfTest:
     """Start a self-test.
 
     Admit sends requests to the tenant's ports, as devices would. The requests have known and unknown MAC addresses, a
-    valid, a revoked and a foreign certificate, and a wrong secret. A self-test takes a few seconds. Poll `state` for
-    the end.
+    valid, a revoked and a foreign certificate, and a wrong secret. A self-test takes a few seconds. Repeat
+    `getSelfTest` until `state` shows that the self-test has ended.
     """
     with access.change() as change:
         row = self_tests.start_self_test(change.session, actor=access.actor, tenant_id=access.tenant_id)

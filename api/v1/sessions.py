@@ -54,12 +54,14 @@ class Session(BaseModel):
     chargeable_user: str = Field(description='Chargeable-User-Identity (RFC 4372); "" if absent.')
     started_at: datetime = Field(description="Start time.")
     stopped_at: datetime | None = Field(description="End time; null while the session is live.")
-    heard_at: datetime = Field(description="Time of the last report.")
+    heard_at: datetime = Field(description="Time of the last accounting report.")
     seconds: int = Field(description="Duration in seconds.")
     input_octets: int | None = Field(description="Octets received from the device.")
     output_octets: int | None = Field(description="Octets sent to the device.")
     cause: str = Field(description='Acct-Terminate-Cause; "" if absent.')
-    flags: list[str] = Field(description="Flags. `stale`: assumed to have ended, because reports stopped.")
+    flags: list[str] = Field(
+        description="Flags. `stale`: Admit regards the session as ended, because the accounting reports stopped."
+    )
 
 
 class SessionDetail(Session):
@@ -69,7 +71,7 @@ class SessionDetail(Session):
         None, description="Number of the policy version that decided; 0 or null if none did."
     )
     vlan: str | None = Field(None, description='VLAN of the device; "" if none.')
-    decided_as: str | None = Field(None, description="Verdict that applies to the session.")
+    decided_as: str | None = Field(None, description="Verdict of the decision that applies to the session.")
 
 
 @router.get("", operation_id="listSessions")
@@ -86,12 +88,13 @@ def list_sessions(
     session_id: Annotated[str, Query(max_length=253, description="Acct-Session-Id.")] = "",
     chargeable_user: Annotated[str, Query(max_length=253, description="Chargeable-User-Identity (RFC 4372).")] = "",
     ended: Annotated[bool, Query(description="Whether to include ended sessions.")] = False,
-    since: Annotated[PastMoment | None, Query(description="Sessions that existed after this time.")] = None,
-    until: Annotated[PastMoment | None, Query(description="Sessions that started before this time.")] = None,
+    since: Annotated[PastMoment | None, Query(description="Time after which the listed sessions were live.")] = None,
+    until: Annotated[PastMoment | None, Query(description="Time before which the listed sessions started.")] = None,
 ) -> Page[Session]:
     """List sessions: live sessions newest first, then ended sessions by end time.
 
-    `sort=started_at` reverses the list. A list of only live sessions then begins with the oldest session.
+    `sort=started_at` reverses the list. With `sort=started_at`, a list of only live sessions begins with the oldest
+    session.
     """
     after = _parse_key(paging.after())
     by_key = not ended and sessions.is_indexed_query(mac=mac, user=user, nas=nas, address=address)
@@ -128,22 +131,22 @@ def get_session(access: Reads, session: _Session) -> SessionDetail:
 
 @router.post("/{session}/disconnect", status_code=202, operation_id="disconnectSession")
 def disconnect_session(access: Disconnects, session: _Session) -> CoaRequest:
-    """Ask the NAS to end a session (RFC 5176).
+    """Request that the NAS ends a session (RFC 5176).
 
-    The response has the id of the request, which will show the result.
+    The response has the id of the CoA request. Get this request to see the result.
     """
     return _create_coa_request(access, session, "disconnect")
 
 
 @router.post("/{session}/reauthenticate", status_code=202, operation_id="reauthenticateSession")
 def reauthenticate_session(access: Disconnects, session: _Session) -> CoaRequest:
-    """Ask the NAS to reauthenticate the device of a session."""
+    """Request that the NAS reauthenticates the device of a session."""
     return _create_coa_request(access, session, "reauthenticate")
 
 
 @router.post("/{session}/bounce", status_code=202, operation_id="bounceSession")
 def bounce_session(access: Disconnects, session: _Session) -> CoaRequest:
-    """Ask the NAS to take the port of a session down and up."""
+    """Request that the NAS takes the port of a session down and up."""
     return _create_coa_request(access, session, "bounce")
 
 

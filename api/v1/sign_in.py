@@ -49,7 +49,10 @@ class SignInByCode(Input):
 class PasskeyChallengeInput(Input):
     challenge: Challenge | None = Field(
         None,
-        description="Challenge of a sign-in by password that needs a second factor; null to sign in with any passkey.",
+        description=(
+            "Challenge of a password sign-in that needs a second factor; null to sign in with a passkey and no "
+            "password."
+        ),
     )
 
 
@@ -88,9 +91,16 @@ class SecondFactorRequired(BaseModel):
 
 class PasskeyOptions(BaseModel):
     options: dict[str, Any] = Field(
-        description="For navigator.credentials, by parseRequestOptionsFromJSON() or parseCreationOptionsFromJSON()."
+        description=(
+            "Options for navigator.credentials. Convert them with parseRequestOptionsFromJSON() or "
+            "parseCreationOptionsFromJSON()."
+        )
     )
-    challenge: str = Field(description="Challenge to return with the authenticator's response, within five minutes.")
+    challenge: str = Field(
+        description=(
+            "Challenge for the next request, which must come within five minutes, with the authenticator's response."
+        )
+    )
 
 
 @router.post("/sign-in", operation_id="signIn", dependencies=[_ANYONE])

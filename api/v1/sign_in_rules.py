@@ -25,8 +25,10 @@ class SignInRules(BaseModel):
     )
     sign_on_only: bool = Field(description="Whether members can sign in only by single sign-on.")
     local_account: str | None = Field(
-        description="E-mail address of the one member who can sign in without the provider, with two factors; null "
-        "if nobody can."
+        description=(
+            "E-mail address of the only member who can sign in without the provider (with two factors); null if no "
+            "member can."
+        )
     )
 
 
@@ -44,8 +46,10 @@ class SignInRulesUpdate(Input):
         None,
         max_length=254,
         examples=["break-glass@acme.example"],
-        description="E-mail address of the one member who can sign in without the provider, with two "
-        'factors; "" if nobody can, null to leave the address unchanged.',
+        description=(
+            'E-mail address of the only member who can sign in without the provider (with two factors). "" if no '
+            "member can, null to leave the address unchanged."
+        ),
     )
 
 
@@ -65,11 +69,11 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def change_rules(access: Annotated[Access, manage], body: SignInRulesUpdate) -> SignInRules:
         """Update the sign-in rules.
 
-        Sign-ins that do not meet the rules are rejected from now on. API tokens are not affected.
+        From then on, Admit rejects sign-ins that do not meet the rules. API tokens are not affected.
 
-        The rules apply to all members, so the change requires every permission of a member. To set `sign_on_only`, you
-        need `member.manage`. You must also have signed in by the provider after the last change of the provider's
-        settings.
+        The rules apply to all members, so you need every permission that a member can have. To set `sign_on_only`, you
+        need `member.manage`. A member with `member.manage` must also have signed in by the provider since the last
+        change of the provider's settings.
         """
         with access.change() as change:
             now = rules.get_rule(change.session, owner=access.owner, lock=True)

@@ -35,11 +35,11 @@ _ANYONE = Depends(AllowsAnyone("The caller is not signed in yet."))
 # A path of this site, never a URL that a browser could read as another host.
 _LOCAL_PATH = r"^/(?:[A-Za-z0-9._~%?&=+,:@-][A-Za-z0-9._~%?&=+,:@/-]*)?$"
 _SignInFlow = Annotated[SignInFlow, Depends(open_sign_in_flow)]
-_SignOnId = Annotated[UUID, Path(description="Id of the single sign-on.")]
+_SignOnId = Annotated[UUID, Path(description="Id of the single sign-on settings.")]
 
 
 class SignOnRule(Input):
-    """Rule that makes people of the provider members, by domain and group."""
+    """Rule by which a person of the provider becomes a member, depending on e-mail domain and group."""
 
     role: Slug = Field(examples=["help-desk"], description="Slug of the role.")
     domain: str = Field(
@@ -64,7 +64,7 @@ class SignOnSettings(Input):
     ca_certificate: str = Field(
         "",
         max_length=50_000,
-        description='CA certificates for the server (PEM); null or "" for those of the system.',
+        description='CA certificates (PEM) that verify the server; null or "" for the CA certificates of the system.',
     )
     groups_claim: str = Field(
         "groups",
@@ -80,7 +80,7 @@ class SignOnSettings(Input):
         False, description="Whether the provider always requires two factors, even without `amr: mfa`."
     )
     joins: list[SignOnRule] = Field(
-        [], max_length=MAX_JOINS, description="Rules that make people members at the first sign-in of the person."
+        [], max_length=MAX_JOINS, description="Rules by which a person becomes a member at the person's first sign-in."
     )
 
 
@@ -97,8 +97,10 @@ class SignOnUpdate(SignOnSettings):
     client_secret: str | None = Field(
         None,
         max_length=1_000,
-        description="Client secret; stored encrypted and never returned. Required for the first provider and for "
-        "each new provider; null to leave the secret unchanged.",
+        description=(
+            "Client secret; stored encrypted and never returned. Required for the first provider and for a change to "
+            "another provider; null to leave the secret unchanged."
+        ),
     )
 
 
@@ -140,8 +142,8 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def set_up_sign_on(request: Request, access: Annotated[Access, manage], body: SignOnUpdate) -> SignOn:
         """Set up the provider of single sign-on.
 
-        Requires every permission of the MSP or tenant, because the provider could sign in as any member. A sign-in by
-        the provider gives no access to other memberships of the person.
+        You need every permission of the MSP or tenant, because the provider could sign in as any member. After a
+        sign-in by the provider, the person cannot use memberships of other MSPs or tenants.
         """
         with access.change() as change:
             before = sign_ons.find_sign_on(change.session, owner=access.owner, lock=True)
@@ -161,7 +163,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def remove_sign_on(request: Request, access: Annotated[Access, manage]) -> None:
         """Delete the provider of single sign-on.
 
-        People who signed in by the provider are signed out. Requires every permission of the MSP or tenant.
+        People who signed in by the provider are signed out. You need every permission of the MSP or tenant.
         """
         with access.change() as change:
             change.require_match(
@@ -246,7 +248,7 @@ def begin_sign_on(
     """Start single sign-on: redirect the browser to the provider.
 
     On failure, the browser is redirected to the path `on_error` with `error`, the code of the problem, and
-    `request_id`. Without `on_error`, the browser gets a page, and a program gets a problem (RFC 9457).
+    `request_id`. Without `on_error`, a browser gets an error page, and a program gets a problem document (RFC 9457).
     """
     return sign_on_flow.begin_sign_on(request, desk, sign_on_id, to=to, on_error=on_error)
 

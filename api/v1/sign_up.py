@@ -39,8 +39,10 @@ class SignUpConfirmation(Input):
 class ConfirmedSignUp(BaseModel):
     tenant: str = Field(
         examples=["hill-school-k3m9pq"],
-        description='Slug of the tenant; "" while Admit cannot create the tenant. When the tenant is created, Admit '
-        "sends a mail.",
+        description=(
+            'Slug of the new tenant; "" if Admit cannot create the tenant yet. Admit then creates the tenant later '
+            "and sends a mail."
+        ),
     )
 
 
@@ -58,8 +60,8 @@ def sign_up(request: Request, body: SignUpInput) -> SignUpResponse:
 def confirm_sign_up(request: Request, response: Response, body: SignUpConfirmation) -> ConfirmedSignUp:
     """Confirm a sign-up with the token of the mailed link.
 
-    The token works once. The operation creates an account with this password. It also creates a tenant that admits
-    known devices and devices with certificates of the tenant. A self-test of the tenant starts.
+    The token works once. The operation creates an account with this password, and a tenant. The tenant admits known
+    devices and devices with certificates of the tenant. Admit then starts a self-test of the tenant.
     """
     tenant = sign_up_flow.confirm_sign_up(request, token=body.token, password=body.password, name=body.name).tenant
     # Readable after the new account signs in.

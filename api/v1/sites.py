@@ -51,7 +51,7 @@ class Site(BaseModel):
         "admitted with the fallback."
     )
     fallback: dict[str, Any] | None = Field(
-        description="Outcome that replaces the policy's fallback; null for the policy's own."
+        description="Outcome that replaces the policy's fallback; null to use the policy's fallback."
     )
 
 
@@ -74,14 +74,14 @@ class SiteUpdate(Input):
         "admitted with the fallback.",
     )
     fallback: dict[str, Any] | None = Field(
-        None, description="Outcome that replaces the policy's fallback; null for the policy's own."
+        None, description="Outcome that replaces the policy's fallback; null to use the policy's fallback."
     )
     policy: Slug | None = Field(None, description="Slug of the policy; null to deny everything.")
     default: Omittable[bool] = Field(
         None,
         description=(
-            "Whether the site is the default site. Only true is valid: to change the default site, set `default` to "
-            "true at another site. Unchanged if omitted."
+            "Whether the site is the default site; only true is valid. To change the default site, set `default` "
+            "to true at the new default site. Unchanged if omitted."
         ),
     )
 

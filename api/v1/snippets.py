@@ -23,7 +23,9 @@ _Id = Annotated[str, Path(max_length=63, examples=["cisco-iosxe-ibns2"], descrip
 class Snippet(BaseModel):
     id: str = Field(description="Permanent id.")
     title: str = Field(description="Title.")
-    vendor: str = Field(description="Vendor whose recipe ends sessions (docs/reference/vendors.md).")
+    vendor: str = Field(
+        description="Vendor of the NAS, whose recipe determines how Admit ends sessions (docs/reference/vendors.md)."
+    )
     access: AccessKind = Field(description="Kind of access that the snippet configures.")
     kind: SnippetKind = Field(description="Form: commands to paste, a file, or manual steps.")
     versions: str = Field(description="Supported software versions.")

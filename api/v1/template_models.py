@@ -22,7 +22,7 @@ _TEMPLATE_EXAMPLE = {
 class Template(BaseModel):
     slug: str = Field(description="Slug: a DNS label.")
     name: str = Field(description="Name.")
-    newest: int = Field(description="Number of the newest version; 0 if none.")
+    newest: int = Field(description="Number of the newest version; 0 if the template has no version.")
     created_at: datetime = Field(description="Creation time.")
     updated_at: datetime = Field(description="Time of the last change.")
 
@@ -56,17 +56,19 @@ class TemplateVersionInput(Input):
 
 class TemplateDifference(BaseModel):
     part: str = Field(examples=["site:main.time_zone"], description="Path of the part in the template.")
-    wanted: Any = Field(description="Value in the template; null if none.")
-    found: Any = Field(description="Value at the tenant; null if none.")
+    wanted: Any = Field(description="Value in the template; null if the template has no value.")
+    found: Any = Field(description="Value at the tenant; null if the tenant has no value.")
 
 
 class TemplateFollower(BaseModel):
     tenant: str = Field(description="Slug of the tenant.")
-    version: int | None = Field(description="Number of the last applied version; null if none.")
-    applied_at: datetime | None = Field(description="Time of the last application.")
-    overrides: list[str] = Field(description="Parts that only the tenant manages: a whole site or one object.")
+    version: int | None = Field(description="Number of the last applied version; null before the first roll-out.")
+    applied_at: datetime | None = Field(description="Time when Admit last applied a version to the tenant.")
+    overrides: list[str] = Field(
+        description=("Parts that the template does not change at this tenant. A part is a complete site or one object.")
+    )
     drift: list[TemplateDifference] | None = Field(
-        description="Changes at the tenant since then; null if not requested."
+        description="Differences between the tenant and the applied version; null without `drift` in the request."
     )
 
 
@@ -75,12 +77,12 @@ class TemplateFollowerInput(Input):
         [],
         max_length=templates.MAX_OVERRIDES,
         examples=[["policy:office", "site:main.time_zone"]],
-        description="Parts that only the tenant manages: a whole site or one object.",
+        description="Parts that the template does not change at this tenant. A part is a complete site or one object.",
     )
 
 
 class StageInput(Input):
-    """Stage of a roll-out: `tenants`, or `share` in percent of all outdated tenants.
+    """Stage of a roll-out, with either a list of tenants, or a share of all outdated tenants in percent.
 
     A share includes the tenants of earlier stages.
     """
@@ -88,9 +90,13 @@ class StageInput(Input):
     tenants: list[Slug] | None = Field(
         None, max_length=10_000, description="Slugs of tenants that follow the template; null if `share` is set."
     )
-    share: int | None = Field(None, ge=1, le=100, description="Percentage of tenants; null if `tenants` is set.")
+    share: int | None = Field(
+        None, ge=1, le=100, description="Percentage of all outdated tenants; null if `tenants` is set."
+    )
     minutes: int = Field(
-        ge=MIN_MINUTES, le=MAX_MINUTES, description="Minutes to watch the tenants of the stage before the next stage."
+        ge=MIN_MINUTES,
+        le=MAX_MINUTES,
+        description="Minutes for which Admit watches the tenants of the stage before the next stage starts.",
     )
 
 
@@ -114,13 +120,17 @@ class RolloutInput(Input):
         0.05,
         gt=0,
         le=1,
-        description="Maximum change of the share of rejected devices (0 to 1), up or down. If the share changes by "
-        "more than this maximum, the roll-out stops.",
+        description=(
+            "Largest change, up or down, of a tenant's share of rejected devices (0 to 1). After a larger change, the"
+            " roll-out stops or rolls back (`back_when_moved`)."
+        ),
     )
     back_when_moved: bool = Field(
         False,
-        description="Whether Admit rolls the tenants back at once if the share changes by more than "
-        "`most_moved`. If false, the roll-out stops.",
+        description=(
+            "Whether Admit rolls back all tenants automatically if the share of rejected devices changes by more than"
+            " `most_moved`. If false, the roll-out stops."
+        ),
     )
 
 
@@ -129,11 +139,13 @@ class RolloutTenant(BaseModel):
     stage: int = Field(description="Number of the stage, from 1.")
     state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"] = Field(description="State.")
     detail: str = Field(description='Explanation in one sentence; "" if none.')
-    applied_at: datetime | None = Field(description="Time of the last application.")
-    rejected_before: int | None = Field(description="Number of rejected devices in the time before.")
-    devices_before: int | None = Field(description="Number of authenticated devices in the time before.")
-    rejected_since: int | None = Field(description="Number of rejected devices since then.")
-    devices_since: int | None = Field(description="Number of authenticated devices since then.")
+    applied_at: datetime | None = Field(description="Time when the roll-out updated the tenant.")
+    rejected_before: int | None = Field(description="Number of devices rejected in an equal time before the update.")
+    devices_before: int | None = Field(
+        description="Number of devices that Admit admitted or rejected in an equal time before the update."
+    )
+    rejected_since: int | None = Field(description="Number of devices rejected since the update.")
+    devices_since: int | None = Field(description="Number of devices that Admit admitted or rejected since the update.")
 
 
 class Rollout(BaseModel):
@@ -143,15 +155,17 @@ class Rollout(BaseModel):
     stage: int = Field(description="Number of the stage, from 1.")
     stages: list[int] = Field(description="Minutes to watch each stage.")
     most_moved: float = Field(
-        description="Maximum change of the share of rejected devices (0 to 1), up or down. If the share changes by "
-        "more than this maximum, the roll-out stops."
+        description=(
+            "Largest change, up or down, of a tenant's share of rejected devices (0 to 1). After a larger change, the"
+            " roll-out stops or rolls back (`back_when_moved`)."
+        )
     )
     back_when_moved: bool = Field(
         description="Whether the roll-out rolls back automatically if the share of rejected devices changes by more "
         "than `most_moved`."
     )
     job_id: UUID | None = Field(
-        description="Job of the MSP that runs the roll-out. If the job ends, the roll-out stops."
+        description="Id of the MSP's job that runs the roll-out. If the job ends, the roll-out stops."
     )
     detail: str = Field(description='Reason of the stop; "" if not stopped.')
     asked_by: str = Field(description="Actor who started the roll-out, such as token:setup.")

@@ -173,7 +173,7 @@ def list_followers(
 ) -> Page[TemplateFollower]:
     """List tenants that follow the template and that you can see.
 
-    `drift` requires, at each tenant, the permissions to read the parts of the tenant's version.
+    To use `drift`, you need permission to read the parts of the applied version at each tenant.
     """
     with access.read() as session:
         rows = templates.list_followers(
@@ -193,8 +193,8 @@ def follow_template(
 ) -> TemplateFollower:
     """Add a tenant to the template.
 
-    Roll-outs include the tenant from now on; nothing changes before. Requires, at the tenant, the permissions for the
-    parts of the newest version, except overridden ones.
+    The next roll-out includes the tenant. Until then, nothing changes at the tenant. You need permission at the tenant
+    to change each part of the newest version, except overridden parts.
     """
     with access.change() as change:
         _require_match(change, access, slug, follower)
@@ -236,7 +236,7 @@ def list_rollouts(
 def start_rollout(access: RollsOut, slug: _Slug, body: RolloutInput) -> RolloutDetail:
     """Start a roll-out, which runs as a job of the MSP.
 
-    The job begins within a second. Requires, at each tenant, the permissions for the parts of the version.
+    The job begins within a second. You need permission at each tenant to change each part of the version.
     """
     stages = [rollouts.RolloutStage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
     with access.change() as change:
@@ -281,7 +281,7 @@ def pause_rollout(access: Changes, slug: _Slug, rollout_id: _RolloutId) -> Rollo
 def resume_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Resume a paused roll-out.
 
-    The time to watch the current stage starts again. Requires the permissions of `startRollout`.
+    The time to watch the current stage starts again. You need the same permissions as for `startRollout`.
     """
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
@@ -301,8 +301,8 @@ def resume_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> Rol
 def roll_back_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Roll back a roll-out: restore the previous state of the tenants.
 
-    Parts that have changed since the roll-out stay unchanged. Requires, at each tenant, the permissions for the
-    restored parts.
+    Parts that have changed since the roll-out stay unchanged. You need permission at each tenant to change the restored
+    parts.
     """
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
@@ -371,7 +371,7 @@ def _describe_rollout(row: RolloutRow) -> dict[str, Any]:
 
 
 def _list_visible_tenants(access: Access) -> frozenset[TenantId] | None:
-    """Return the visible tenants; None for all of the MSP."""
+    """Return the tenants that the caller can see; None for all tenants of the MSP."""
     return access.principal.tenants_of(access.msp_id)
 
 

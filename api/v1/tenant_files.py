@@ -1,4 +1,4 @@
-"""Tenant files: export of a whole tenant to one file, and a new tenant from a file. See docs/how-to/tenants.md."""
+"""Export of a tenant to one file, and import of a file as a new tenant. See docs/how-to/tenants.md."""
 
 from typing import Annotated
 from uuid import UUID
@@ -24,7 +24,7 @@ from nac.tenancy.tenants import service as tenants
 # A file of 16 MB in base64.
 _FILE_BODY = accept_body(most_bytes=24 * 1024 * 1024)
 router = NounRouter(
-    tag="tenant-files", description="Tenant files: export of a whole tenant, and import as a new tenant."
+    tag="tenant-files", description="Export of a tenant to a file, and import of a file as a new tenant."
 )
 
 _Tenant = Annotated[str, Path(examples=["hill-school"], description="Slug or id of the tenant.", max_length=63)]
@@ -58,16 +58,20 @@ class TenantImport(Input):
         max_length=file_jobs.MAX_JOB_FILE_BYTES * 4 // 3 + 4,
         examples=["UEsDBBQAAAAIAAAA"],
     )
-    passphrase: str = Field("", max_length=PASSPHRASE_CHARACTERS[1], description='Passphrase of the file; "" if none.')
+    passphrase: str = Field(
+        "", max_length=PASSPHRASE_CHARACTERS[1], description='Passphrase of the file; "" if the file has no passphrase.'
+    )
     place: Slug | None = Field(
         None,
         examples=["frankfurt"],
-        description="Label of the cell; null for the cell with most free slots.",
+        description="Label of the cell; null for the cell with the most free port pairs.",
     )
     keeps_authorities: bool = Field(
         False,
-        description="Whether authorities keep the ids that certificates of the authorities contain, for a "
-        "move to another installation.",
+        description=(
+            "Whether authorities keep the ids that their certificates contain. Use true to move a tenant to another "
+            "installation."
+        ),
     )
 
 
@@ -75,9 +79,9 @@ class TenantImport(Input):
 def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: TenantExport) -> Job:
     """Start a job that exports a tenant to a file.
 
-    Download the file with `getTenantFile`, for some days. Requires all permissions to read the contents of the file.
-    With a passphrase, the file includes secrets. A file with secrets requires `secret.reveal` and `authority.manage`
-    too.
+    `getTenantFile` downloads the file, which expires after some days. You need every permission to read the contents of
+    the file. With a passphrase, the file includes secrets. A file with secrets requires `secret.reveal` and
+    `authority.manage` too.
     """
     needs = tables.export_permissions(logs=body.logs, secrets=bool(body.passphrase))
     access.require(*needs)
@@ -105,7 +109,7 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Tena
 def get_tenant_file(request: Request, access: Downloads, job: _Job) -> FileResponse:
     """Download a tenant file (zip).
 
-    Requires the permissions of the export.
+    You need the same permissions as for the export.
     """
     with access.read() as session:
         row = jobs.require_job(session, owner=access.owner, job_id=job)
@@ -121,8 +125,8 @@ def get_tenant_file(request: Request, access: Downloads, job: _Job) -> FileRespo
 def import_tenant(request: Request, access: Imports, body: TenantImport) -> Job:
     """Start a job that creates a tenant from a file.
 
-    The job fails with a message if the file is invalid. Requires all permissions to create parts of a tenant, because a
-    file can contain any part. The command line imports larger files.
+    The job fails with a message if the file is invalid. You need every permission to create parts of a tenant, because
+    a file can contain any part. You can import larger files only on the command line.
     """
     with access.change() as change:
         fields = body.model_dump() | {"msp_id": str(access.msp_id), "place": body.place or ""}

@@ -41,7 +41,7 @@ from nac.tenancy.tenants.repository import ORDERS
 
 router = NounRouter(
     tag="tenants",
-    description="Customers with their own networks, policies and rows: create, update, delete and restore.",
+    description="Customers with their own networks, policies and data.",
 )
 
 _Status = Literal["active", "suspended", "deleting"]
@@ -61,8 +61,10 @@ class Tenant(BaseModel):
     slug: str = Field(description="Slug: a DNS label.")
     name: str = Field(description="Name.")
     status: str = Field(
-        description="Status. `suspended`: admits no device and cannot be changed. `deleting`: can be "
-        "restored until `purge_at`.",
+        description=(
+            "Status. A `suspended` tenant admits no device, and you cannot change the tenant. You can "
+            "restore a `deleting` tenant until `purge_at`."
+        ),
         json_schema_extra={"enum": list(get_args(TenantStatus))},
     )
     purge_at: datetime | None = Field(
@@ -80,7 +82,7 @@ class Listeners(BaseModel):
     """RADIUS address and ports of a tenant."""
 
     address: str = Field(
-        description="Address of the tenant's cell, or of the platform if the cell has none.",
+        description="Address of the tenant's cell, or of the platform if the cell has no address.",
         examples=["radius.example"],
     )
     auth_port: int = Field(description="UDP port for authentication.")
@@ -90,7 +92,9 @@ class Listeners(BaseModel):
 class TenantSettings(BaseModel):
     methods: list[str] = Field(description="Offered authentication methods.")
     tls_versions: list[str] = Field(examples=[["1.2", "1.3"]], description="Offered TLS versions.")
-    replay_days: int = Field(description="Days of requests to replay before publication of a policy; 0 for no replay.")
+    replay_days: int = Field(
+        description="Days of requests that Admit replays before you publish a policy; 0 for no replay."
+    )
     renewal_keeps_key: bool = Field(description="Whether devices can renew a certificate with the same key.")
     status_failure: str = Field(
         description="Handling of certificates with unknown status: admit (soft) or reject (hard)."
@@ -100,16 +104,17 @@ class TenantSettings(BaseModel):
     )
     silent_reports: int = Field(description="Number of missed interim reports after which a session counts as ended.")
     silent_days: int = Field(
-        description="Days after which a silent session counts as ended, if the NAS sends no interim reports."
+        description=("Days without reports after which a session counts as ended, if the NAS sends no interim reports.")
     )
     failure_limit: int = Field(
-        description="Limit of failed authentications of a device within the window. Above the limit, Admit rejects "
-        "the device for a time."
+        description="Number of failed authentications after which Admit rejects a device until the window ends."
     )
     failure_window_seconds: int = Field(description="Window for failed authentications, in seconds.")
     password_failure_limit: int = Field(
-        description="Limit of wrong passwords per user name within the window. Above the limit, Admit rejects "
-        "logins. Admit counts devices of earlier logins separately."
+        description=(
+            "Limit of wrong passwords per user name within the window. Above the limit, Admit rejects logins with "
+            "this user name. A device from which the user has logged in before has a separate count."
+        )
     )
     password_failure_window_seconds: int = Field(description="Window for wrong passwords, in seconds.")
     realms: list[str] = Field(
@@ -136,7 +141,7 @@ class TenantInput(Input):
     place: SlugOrNone = Field(
         "",
         examples=["frankfurt"],
-        description='Label of the cell; "" for the cell with most free slots.',
+        description='Label of the cell; "" for the cell with the most free port pairs.',
     )
 
 
@@ -176,7 +181,7 @@ class TenantUpdate(Input):
         None,
         ge=0,
         le=tenants.MAX_REPLAY_DAYS,
-        description="Days of requests to replay before publication of a policy; 0 for no replay.",
+        description="Days of requests that Admit replays before you publish a policy; 0 for no replay.",
     )
     renewal_keeps_key: Omittable[bool] = Field(
         None, description="Whether devices can renew a certificate with the same key."
@@ -198,14 +203,15 @@ class TenantUpdate(Input):
         None,
         ge=1,
         le=1000,
-        description="Days after which a silent session counts as ended, if the NAS sends no interim reports.",
+        description=(
+            "Days without reports after which a session counts as ended, if the NAS sends no interim reports."
+        ),
     )
     failure_limit: Omittable[int] = Field(
         None,
         ge=1,
         le=1_000_000,
-        description="Limit of failed authentications of a device within the window. Above the limit, Admit rejects "
-        "the device for a time.",
+        description="Number of failed authentications after which Admit rejects a device until the window ends.",
     )
     failure_window_seconds: Omittable[int] = Field(
         None, ge=1, le=3_600, description="Window for failed authentications, in seconds."
@@ -214,8 +220,10 @@ class TenantUpdate(Input):
         None,
         ge=1,
         le=1_000_000,
-        description="Limit of wrong passwords per user name within the window. Above the limit, Admit rejects "
-        "logins. Admit counts devices of earlier logins separately.",
+        description=(
+            "Limit of wrong passwords per user name within the window. Above the limit, Admit rejects logins with "
+            "this user name. A device from which the user has logged in before has a separate count."
+        ),
     )
     password_failure_window_seconds: Omittable[int] = Field(
         None, ge=1, le=3_600, description="Window for wrong passwords, in seconds."
@@ -253,8 +261,8 @@ def list_seen_tenants(
 ) -> Page[MspTenant]:
     """List all tenants that you can read, of any MSP.
 
-    The list includes tenants of the platform, of your MSPs and of your own grants. After a sign-in with one factor, the
-    list omits tenants that require two factors.
+    The list includes the tenants that you can read by grants on the platform, on an MSP or on a tenant. After a sign-in
+    with one factor, the list omits tenants that require two factors.
     """
     has_two = asked.signed_in is None or asked.signed_in.has_two_factors
     with asked.read_tenants(Permission.TENANT_READ) as (session, reach):
@@ -272,9 +280,10 @@ def list_seen_tenants(
 
 @router.post("/tenants", status_code=201, operation_id="createTenant")
 def create_tenant(request: Request, names: CreatesInNamedMsp, body: MspTenantInput) -> TenantDetail:
-    """Create a tenant with a slot, a site, certificate authorities and a server certificate.
+    """Create a tenant with RADIUS ports, a site, certificate authorities and a server certificate.
 
-    With the standard policy, the tenant is ready for use. `?wait=live` waits until the tenant's cell answers.
+    With the standard policy, the tenant is ready for use. With `?wait=live`, the operation waits until the tenant's
+    cell responds to NASes.
     """
     with body_references():
         access = names.on_msp(body.msp)
@@ -366,7 +375,7 @@ def _update_settings(session: Session, access: Access, changes: dict[str, Any]) 
 def suspend_tenant(access: Manages) -> TenantDetail:
     """Suspend a tenant, which then admits no device.
 
-    Only the level that suspended the tenant, or a higher level, can resume the tenant.
+    Only the level (tenant, MSP or platform) that suspended the tenant, or a higher level, can resume the tenant.
     """
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
@@ -380,8 +389,8 @@ def suspend_tenant(access: Manages) -> TenantDetail:
 def resume_tenant(access: Manages) -> TenantDetail:
     """Resume a suspended tenant.
 
-    You cannot resume a tenant that a higher level or the end of a trial suspended. Use `restoreTenant` for a deleted
-    tenant.
+    You cannot resume a tenant that a higher level suspended, or whose trial has ended. Use `restoreTenant` for a
+    deleted tenant.
     """
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
@@ -409,11 +418,11 @@ def delete_tenant(
         Query(
             ge=msps.DELETION_DAYS[0],
             le=msps.DELETION_DAYS[1],
-            description="Days within which the tenant can be restored (default: the MSP's default).",
+            description="Days for which you can restore the tenant (default: the MSP's setting).",
         ),
     ] = None,
 ) -> TenantDetail:
-    """Delete a tenant, which stops at once.
+    """Delete a tenant, whose service stops immediately.
 
     Admit deletes the tenant's data after `days`, or after the MSP's default. Until then you can restore the tenant.
     Audit entries stay.
@@ -437,7 +446,7 @@ def delete_tenant(
 def restore_tenant(access: Deletes, tenant: _Key) -> TenantDetail:
     """Restore a deleted tenant before Admit deletes the tenant's data.
 
-    The tenant's cell answers requests of NASes again, with unchanged settings.
+    The tenant's cell responds to NASes again, with unchanged settings.
     """
     with access.change() as change:
         tenant_id = _enter_named_tenant(change.session, access, tenant)

@@ -14,9 +14,9 @@ _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 
 
 def _require_rfc_3339(value: object) -> object:
-    """Require the form of RFC 3339 5.6.
+    """Require a timestamp in the format of RFC 3339 5.6.
 
-    A bare number is ambiguous: seconds or milliseconds since 1970.
+    A bare number is ambiguous, because the number can be seconds or milliseconds since 1970.
     """
     if isinstance(value, datetime) or (isinstance(value, str) and _RFC_3339.match(value)):
         return value

@@ -83,10 +83,10 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def make_token(access: Annotated[Access, manage], body: TokenInput) -> CreatedToken:
         """Create an API token.
 
-        You need each permission of the token. The token loses permissions that you lose. Only this response contains
-        the text of the token.
+        You must have every permission of the new token. The token loses permissions that you lose. Only this response
+        contains the text of the token.
 
-        A token that another token created ends no later than that token.
+        If another token creates the new token, the new token ends no later than the creating token.
         """
         with access.change() as change:
             made = tokens.create_token(
@@ -113,7 +113,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def revoke_token(access: Annotated[Access, manage], token_id: _TokenId) -> None:
         """Revoke a token, and all tokens that the token created.
 
-        You need each permission of the token.
+        You must have every permission of the token.
         """
         with access.change() as change:
             row = tokens.require_token(change.session, owner=access.owner, token_id=token_id, lock=True)

@@ -44,8 +44,10 @@ class Trial(ObservedModel):
     most_endpoints: int = Field(description="Maximum number of endpoints.")
     most_authentications_a_day: int = Field(description="Maximum number of authentications per day.")
     over_since: datetime | None = Field(
-        description="Time since when the trial exceeds the maximum number of authentications; null if the trial does "
-        "not."
+        description=(
+            "Time since when the trial exceeds the maximum number of authentications; null if the trial is below the "
+            "maximum."
+        )
     )
     created_at: datetime = Field(description="Creation time.")
 
@@ -110,7 +112,7 @@ def convert_trial(request: Request, access: Converts, tenant_id: _TenantId, body
 def extend_trial(access: Changes, tenant_id: _TenantId, body: TrialExtension) -> Trial:
     """Extend a trial from the end of the trial, or from now if the trial has ended.
 
-    A tenant that the end suspended is resumed.
+    If the end of the trial suspended the tenant, Admit resumes the tenant.
     """
     with access.change() as change:
         _require_match(change, tenant_id)

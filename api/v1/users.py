@@ -34,17 +34,21 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *USER_
 class User(BaseModel):
     id: UUID = Field(description="Permanent id.")
     name: str = Field(description="Name in lower case.")
-    disabled: bool = Field(description="Whether the user is disabled, which means rejected regardless of the policy.")
+    disabled: bool = Field(
+        description="Whether the user is disabled. Admit rejects a disabled user regardless of the policy."
+    )
     groups: list[str] = Field(description="Group names.")
     chap: bool = Field(
         description="Whether Admit stores the password itself, encrypted, in addition to the hash. "
         "CHAP requires the password itself."
     )
     mschap: bool = Field(
-        description="Whether the NT hash is stored too, encrypted, which MS-CHAP and PEAP require. Anyone "
-        "with the hash can log in."
+        description=(
+            "Whether Admit also stores the NT hash, encrypted. MS-CHAP and PEAP require the NT hash. "
+            "Anyone with the NT hash can log in."
+        )
     )
-    valid_until: datetime | None = Field(description="Time from which the user is rejected; null for no limit.")
+    valid_until: datetime | None = Field(description="Time from which Admit rejects the user; null for no limit.")
     created_at: datetime = Field(description="Creation time.")
     updated_at: datetime = Field(description="Time of the last change.")
 
@@ -53,13 +57,18 @@ class UserPasswordInput(Input):
     password: _Password = Field(description="Password, 8 characters to 128 octets; never returned.")
     chap: bool | None = Field(
         None,
-        description="Whether to store the password itself, encrypted, in addition to the hash. CHAP requires the "
-        "password itself. null to follow the tenant's methods.",
+        description=(
+            "Whether to store the password itself, encrypted, in addition to the hash. CHAP requires the "
+            "password itself. For a new user, null follows the tenant's methods. For an existing user, "
+            "null leaves the setting unchanged."
+        ),
     )
     mschap: bool | None = Field(
         None,
-        description="Whether to store the NT hash too, encrypted, for MS-CHAP and PEAP; null to follow "
-        "the tenant's methods.",
+        description=(
+            "Whether to store the NT hash too, encrypted, for MS-CHAP and PEAP. For a new user, null "
+            "follows the tenant's methods. For an existing user, null leaves the setting unchanged."
+        ),
     )
 
 
@@ -76,7 +85,7 @@ class UserInput(UserPasswordInput):
 
     name: str = Field(max_length=253, examples=["ann"], description="Name.")
     groups: GroupNames = Field(default=[], description="Group names.")
-    valid_until: Moment | None = Field(None, description="Time from which the user is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which Admit rejects the user; null for no limit.")
 
 
 class UserUpdate(Input):
@@ -85,9 +94,9 @@ class UserUpdate(Input):
     groups: Omittable[GroupNames] = Field(
         None, description="Groups that replace the user's groups. Unchanged if omitted."
     )
-    valid_until: Moment | None = Field(None, description="Time from which the user is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which Admit rejects the user; null for no limit.")
     disabled: Omittable[bool] = Field(
-        None, description="Whether the user is disabled, which means rejected regardless of the policy."
+        None, description="Whether the user is disabled. Admit rejects a disabled user regardless of the policy."
     )
 
 
@@ -98,7 +107,9 @@ def list_users(
     name: Annotated[str, Query(max_length=253, description="Exact name.")] = "",
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     group: Annotated[str, Query(max_length=200, description="Name of the group.")] = "",
-    disabled: Annotated[bool | None, Query(description="Whether the users are disabled.")] = None,
+    disabled: Annotated[
+        bool | None, Query(description="Whether to list only disabled users (true) or only enabled users (false).")
+    ] = None,
 ) -> Page[User]:
     """List users, by name.
 
@@ -157,7 +168,7 @@ def update_user(access: Changes, user: _Key, body: UserUpdate) -> User:
 def update_password(access: Changes, user: _Key, body: UserPasswordInput) -> User:
     """Set the password of a user.
 
-    `chap` and `mschap` stay unchanged if omitted.
+    If you omit `chap` or `mschap`, the setting stays unchanged.
     """
     with access.change() as change:
         name = _require_match(change, access, user).name

@@ -1,4 +1,4 @@
-"""Refresh of the status of external authorities by the worker."""
+"""Requests that the worker fetches the certificate status of external authorities, and prints the result."""
 
 import time
 
@@ -68,7 +68,7 @@ def _authority_row(session: Session, tenant_id: TenantId, authority: Certificate
 
 
 def _status_row(session: Session, source: StatusSource | None) -> Row:
-    """Return source and age of the status of an external authority; empty for Admit's own authorities."""
+    """Return the sources and the age of an external authority's certificate status; {} for Admit's own authorities."""
     if source is None:
         return {}
     ocsp = status_refresh.get_ocsp_state(session, tenant_id=source.tenant_id, authority_id=source.authority_id)

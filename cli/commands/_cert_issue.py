@@ -69,10 +69,10 @@ def issue_certificate(
     password = read_password_file(p12_password_file) if p12_password_file else None
     if (request or profile == "server") and (password or p12_legacy):
         raise InvalidInput(
-            "The key of a server stays in Admit, so Admit creates no PKCS#12 file.", place="--p12-password-file"
+            "Admit creates no PKCS#12 file for a server certificate or a signing request.", place="--p12-password-file"
         )
     if profile in ("server", _RADSEC_SERVER) and (endpoint or user):
-        raise InvalidInput("A server certificate belongs to no endpoint or user.", place="--endpoint, --user")
+        raise InvalidInput("A server certificate cannot belong to an endpoint or user.", place="--endpoint, --user")
     if profile != "server" and present_from:
         raise InvalidInput("Only valid for server certificates.", place="--present-from")
     if profile == _RADSEC_SERVER:
@@ -153,7 +153,7 @@ def _report_removed_names(before: Certificate | None, after: Certificate) -> Non
 
 @contextmanager
 def _prepare_files(folder: Path, name: str) -> Iterator["_CertificateFiles"]:
-    """Handout for a certificate. If the block fails, deletes the new folders."""
+    """Create the folder for the files of a certificate. If the block fails, deletes the new folders."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield _CertificateFiles(folder, name)
@@ -165,7 +165,10 @@ def _prepare_files(folder: Path, name: str) -> Iterator["_CertificateFiles"]:
 
 
 class _CertificateFiles:
-    """Files of one certificate. Created before the certificate, so that errors prevent its issue."""
+    """Files of one certificate.
+
+    Admit checks the folder before it issues the certificate, so that an error prevents the issue.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
         stem = re.sub(r"[^A-Za-z0-9._@-]+", "-", name).strip("-.") or "certificate"

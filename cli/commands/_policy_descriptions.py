@@ -1,4 +1,4 @@
-"""Results of policies in words: tests, replays and simulations of the API."""
+"""Texts for the results of policy tests, replays and simulations."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -31,7 +31,7 @@ class _OperationCommands(click.Group):
 
 
 def _keep(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Store the value of an option of the group. click builds the list of commands before click calls the group."""
+    """Store the value of an option of `./admit api`, because click lists the commands before it calls the group."""
     ctx.meta[f"admit.api.{parameter.name}"] = value
 
 

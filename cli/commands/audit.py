@@ -18,7 +18,13 @@ _File = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 @command.command()
 @click.argument("file", type=_File)
-@click.option("--head", "heads", type=_File, multiple=True, help="Stored head or earlier export; repeatable.")
+@click.option(
+    "--head",
+    "heads",
+    type=_File,
+    multiple=True,
+    help="File with a stored head of the audit log, or an earlier export; repeatable.",
+)
 @click.option("--key", type=_File, help="PEM file with the platform's public key from a trusted source.")
 @json_option
 def verify(file: Path, heads: tuple[Path, ...], key: Path | None, as_json: bool) -> None:

@@ -17,7 +17,10 @@ from cli.packages import BENCH_PACKAGES
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
-    """Measure a cell and its peers, such as './admit bench quick'. Installs missing packages before the measurement."""
+    """Measure a cell and other RADIUS servers (peers), for example with './admit bench quick'.
+
+    Installs missing packages before the measurement.
+    """
     if not {"-h", "--help"} & set(arguments):
         # Messages go to standard error, because standard output has the results, which may be JSON.
         with redirect_stdout(sys.stderr):

@@ -1,4 +1,4 @@
-"""`./admit ca`: commands with files of yours. Other commands are in `cli/remote/commands.toml`."""
+"""Commands of `./admit ca` that read or write files of the user. Other commands are in `cli/remote/commands.toml`."""
 
 import base64
 import io
@@ -29,11 +29,11 @@ def command() -> None:
 @click.option("--ocsp-url", metavar="URL", help="URL of the authority's OCSP responder.")
 @json_option
 def import_(files: tuple[Path, ...], tenant: str, crl_url: str | None, ocsp_url: str | None, as_json: bool) -> None:
-    """Trust the authorities in FILEs for devices of the tenant: PEM, DER or PKCS#7.
+    """Trust the authorities in FILEs (PEM, DER or PKCS#7) for devices of the tenant.
 
-    Include every authority that issues certificates to devices, and all authorities above up to the root. If one
-    authority is invalid, Admit imports none. Without URLs, status comes from the URLs in the device certificates
-    (docs/reference/trust.md).
+    Include every authority that issues certificates to devices, and all authorities above up to the root. If an
+    authority is invalid, Admit imports no authority. Without --crl-url and --ocsp-url, Admit gets the certificate
+    status from the URLs in the device certificates (docs/reference/trust.md).
     """
     api = connect()
     uploads = [{"name": path.name, "content": _read(path)} for path in files]
@@ -50,7 +50,7 @@ def import_(files: tuple[Path, ...], tenant: str, crl_url: str | None, ocsp_url:
 
 
 def _read(path: Path) -> str:
-    """PEM as text, other formats in base64."""
+    """Return the text of a PEM file, and the base64 of any other file."""
     try:
         content = path.read_bytes()
     except OSError as exc:
@@ -67,8 +67,8 @@ def _read(path: Path) -> str:
 def refresh(ctx: click.Context, authority: str | None, tenant: str, as_json: bool) -> None:
     """Fetch the status of certificates of the external AUTHORITY now, or of all external authorities.
 
-    Waits until the worker has fetched the lists and queried OCSP. Shows the age of each list and any errors. Exit
-    status 1 if a fetch failed or no URL is known.
+    The command waits until the worker has fetched the revocation lists and queried OCSP. The output has the age of each
+    list and any errors. Exit status 1 if a fetch failed or no URL is known.
     """
     # Imported here because it loads the database libraries: the API does not report the queries of each certificate.
     from cli.commands import _ca_refresh
@@ -82,7 +82,7 @@ def refresh(ctx: click.Context, authority: str | None, tenant: str, as_json: boo
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file (default standard output).")
 @json_option
 def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None:
-    """Export the certificate of AUTHORITY as PEM. Devices must trust the root."""
+    """Export the certificate of AUTHORITY as PEM. Devices must trust the root authority."""
     api = connect()
     pem = io.BytesIO()
     download(api, "download-authority", pem, tenant=tenant, authority=authority, form="pem")

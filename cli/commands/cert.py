@@ -1,4 +1,7 @@
-"""`./admit cert`: commands with your files, or for all tenants. Other commands are in `cli/remote/commands.toml`."""
+"""Commands of `./admit cert` that write files of the user, or that cover all tenants.
+
+Other commands are in `cli/remote/commands.toml`.
+"""
 
 from datetime import datetime
 from pathlib import Path
@@ -52,7 +55,9 @@ def command() -> None:
     help="File whose first line is the PKCS#12 password (default random).",
 )
 @click.option(
-    "--p12-legacy", is_flag=True, help="PKCS#12 with 3DES, for macOS, iOS and old versions of Windows and Android."
+    "--p12-legacy",
+    is_flag=True,
+    help="Encrypt the PKCS#12 file with 3DES, for macOS, iOS and old versions of Windows and Android.",
 )
 @json_option
 def issue(**options: Any) -> None:  # noqa: ANN401 -- the options of `issue_certificate`
@@ -68,8 +73,8 @@ def issue(**options: Any) -> None:  # noqa: ANN401 -- the options of `issue_cert
     NAME.p12           key, certificate, chain and root (PKCS#12)
     NAME.p12-password  the generated password of the PKCS#12 file
 
-    Admit does not keep a client's key. Admit also does not keep the key of a radsec-server, the profile for your own
-    RadSec listener. A server's key stays in Admit for the cell.
+    Admit does not keep a client's key. Admit also does not keep the key of a certificate with the profile
+    radsec-server, which is for your own RadSec listener. A server's key stays in Admit for the cell.
 
     With --endpoint or --user, `cert revoke --all-of-endpoint` or `--all-of-user` includes the certificate.
     """
@@ -86,7 +91,7 @@ def issue(**options: Any) -> None:  # noqa: ANN401 -- the options of `issue_cert
     type=click.IntRange(1, 36525),
     default=60,
     show_default=True,
-    help="Maximum number of days until the end of a certificate.",
+    help="Maximum number of days until a certificate expires.",
 )
 @click.option(
     "--kind",

@@ -38,7 +38,7 @@ def command() -> None:
     "--device-folder",
     default="/etc/admit",
     show_default=True,
-    help="Folder on a Linux device with the downloaded files, device.pem and device.key.",
+    help="Folder on a Linux device that contains the downloaded files, device.pem and device.key.",
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Output folder.")
 @json_option
@@ -52,7 +52,10 @@ def profile(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Export device settings: EAP-TLS, the tenant's roots and server names. Contains no key or secret."""
+    """Export device settings with EAP-TLS, the tenant's root certificates and the server names.
+
+    Contains no key or secret.
+    """
     network = call_operation(
         connect(),
         "get-device-set-up",
@@ -68,7 +71,7 @@ def profile(
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> dict[str, str]:
-    """Write files and return paths by name. Never overwrites a file."""
+    """Write the files and return their paths by name. Never overwrites a file."""
     if taken := [name for name in files if (folder / name).exists()]:
         raise Refused(
             f"The folder already contains {', '.join(taken)}.", place=str(folder), remedy="Use another folder."

@@ -1,4 +1,7 @@
-"""`./admit export`: commands that wait or copy files. Other commands are in `cli/remote/commands.toml`."""
+"""Commands of `./admit export` that wait for an export or copy the exported files.
+
+Other commands are in `cli/remote/commands.toml`.
+"""
 
 import os
 import time
@@ -28,7 +31,7 @@ _POLL_SECONDS = 0.5
 
 @click.group()
 def command() -> None:
-    """Export logs to files: CSV, JSON lines or Parquet."""
+    """Export logs to files in CSV, JSON lines or Parquet."""
 
 
 @command.command()
@@ -42,7 +45,7 @@ def command() -> None:
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    help="New or empty folder for the files; waits for the export.",
+    help="New or empty folder for the files. The command waits until the export ends.",
 )
 @click.option("--wait", is_flag=True, help="Wait until the export ends; exit status 1 if the export fails.")
 @json_option
@@ -96,15 +99,17 @@ def download_path(tenant: str, export_id: int, as_json: bool) -> None:
 def _require_done(job: dict[str, Any]) -> None:
     state = job["state"]
     if state != "done":
-        causes = {"pruned": "the files have expired", "failed": f"it failed: {job['error']}"}
-        raise Refused(f"Export {job['id']} has no files: {causes.get(state, f'it is {state}')}.", place="export")
+        causes = {"pruned": "the files have expired", "failed": f"the export failed: {job['error']}"}
+        raise Refused(
+            f"Export {job['id']} has no files: {causes.get(state, f'the export is {state}')}.", place="export"
+        )
 
 
 def _await_end(api: ApiClient, tenant: str, job: dict[str, Any]) -> dict[str, Any]:
     while job["state"] in ("queued", "running"):
         if job["failures"]:
             raise Refused(
-                f"Export {job['id']} fails: {job['error']}. Admit retries it automatically.",
+                f"Export {job['id']} fails: {job['error']}. Admit retries the export automatically.",
                 place="export",
                 remedy="See ./admit export show, or retry now: ./admit export retry.",
             )
@@ -131,5 +136,5 @@ def _copy(api: ApiClient, tenant: str, job: dict[str, Any], output: Path) -> Non
         raise Refused(
             f"Cannot copy the files to {output}: {exc.strerror}.",
             place="output",
-            remedy=f"Print their folder: ./admit export download-path {job['id']} --tenant {tenant}",
+            remedy=f"Print the folder of the files: ./admit export download-path {job['id']} --tenant {tenant}",
         ) from exc

@@ -20,15 +20,15 @@ settings_file_option = click.option(
     "--file",
     "settings_file",
     type=click.File(encoding="utf-8"),
-    help='File with settings as a JSON object; "-": standard input.',
+    help='File with settings as a JSON object, or "-" for standard input.',
 )
 settings_option = click.option(
-    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Setting; VALUE is JSON or text; repeatable."
+    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Setting, with a VALUE in JSON or as text; repeatable."
 )
 secret_file_option = click.option(
     "--secret-file",
     type=click.File(encoding="utf-8"),
-    help='File whose first line is the password of bind_dn or the client secret; "-": standard input.',
+    help='File whose first line is the password of bind_dn or the client secret, or "-" for standard input.',
 )
 ca_file_option = click.option(
     "--ca-file", type=click.File(encoding="utf-8"), help="PEM file with the authority of the server's certificate."
@@ -40,12 +40,13 @@ position_option = click.option("--position", type=int, help="Order of queries, 1
 def command() -> None:
     """Manage identity sources of a tenant: directories (ldap) and providers (oidc).
 
-    A tenant's own users take precedence. For the settings, see docs/how-to/identity-sources.md.
+    Users that Admit stores for the tenant take precedence over users of identity sources. For the settings, see
+    docs/how-to/identity-sources.md.
     """
 
 
 def _settings(file: TextIO | None, pairs: Iterable[str], ca_file: TextIO | None) -> dict[str, Any]:
-    """Settings of the file, overridden by --set."""
+    """Return the settings of the file. Settings of --set override settings of the file."""
     settings: dict[str, Any] = {}
     if file is not None:
         try:

@@ -35,18 +35,18 @@ _FORMATS = (
     type=click.Choice(("refuse", "update", "keep")),
     default="refuse",
     show_default=True,
-    help="Action for objects that exist.",
+    help="Action for lines whose object already exists.",
 )
 @click.option("--make-groups", is_flag=True, help="Create missing groups.")
 @click.option("--allow-random", is_flag=True, help="Also approve random MAC addresses.")
-@click.option("--allow-chap", "chap", is_flag=True, help="Store passwords for CHAP too.")
-@click.option("--allow-mschap", "mschap", is_flag=True, help="Store passwords for MS-CHAP too.")
+@click.option("--allow-chap", "chap", is_flag=True, help="Also store passwords in the form that CHAP requires.")
+@click.option("--allow-mschap", "mschap", is_flag=True, help="Also store passwords in the form that MS-CHAP requires.")
 @click.option(
     "--wrong",
     type=click.Choice(("refuse", "leave-out")),
     default="refuse",
     show_default=True,
-    help="If a line is invalid: import nothing, or skip only the invalid line.",
+    help="Action for invalid lines: import nothing (refuse), or skip only the invalid lines (leave-out).",
 )
 @json_option
 def command(
@@ -59,7 +59,7 @@ def command(
 ) -> None:
     """Import FILE into a tenant. If a line is invalid, nothing is imported by default.
 
-    FORMAT is the format of the file (docs/how-to/imports.md). Start with --dry-run.
+    FORMAT is the format of the file (docs/how-to/imports.md). Use --dry-run first.
     """
     api = connect()
     call: dict[str, Any] = {"tenant": tenant, "format": form, "dry_run": dry_run, **options}

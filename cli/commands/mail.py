@@ -1,4 +1,4 @@
-"""`./admit mail`: mails received by the installation's own mail server."""
+"""Commands of `./admit mail`, for mails that Admit stores instead of sending them."""
 
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from nac.core.mail.mailbox import Mailbox, StoredMail
 @json_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """Show mails of an installation without its own mail server (ADMIT_MAIL_HOST)."""
+    """Show the mails that Admit stores if no mail server is set (ADMIT_MAIL_HOST)."""
     if context.invoked_subcommand is None:
         context.invoke(list_, to="", as_json=as_json)
 

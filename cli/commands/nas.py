@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 def command() -> None:
     """Manage NASes of a tenant: switches, access points, controllers.
 
-    Admit also answers unregistered NASes. Unregistered NASes belong to the tenant's default site.
+    Admit also responds to unregistered NASes. Unregistered NASes belong to the tenant's default site.
     """
 
 
 @command.command("vendors")
 @json_option
 def vendors(as_json: bool) -> None:
-    """List vendors, with the attributes of each result, or the reason why the vendor does not support the result.
+    """List vendors, with the RADIUS attributes for each result of a policy. If a vendor does not support a result, the
+    list has the reason.
 
-    --vendor accepts any name in the list, in upper or lower case. Other NASes use "default".
+    --vendor accepts any name in the list, in upper or lower case. For a NAS of another vendor, use "default".
     """
     # Imported here because it loads the policy engine. The API's list is of a tenant, which this command does not need.
     from nac.engine.vendors import all_vendors

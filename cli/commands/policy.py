@@ -151,7 +151,7 @@ def _version_row(version: Row) -> Row:
 @click.option("--version", "number", type=int, help="Version (default the version in force, or the newest version).")
 @json_option
 def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
-    """Print the document of a version. With --json, also the version's data."""
+    """Print the document of a version. With --json, the output also has the version's other fields."""
     api = connect()
     slug = _find_slug(api, tenant, slug)
     of: dict[str, Any] = {"tenant": tenant, "policy": slug}
@@ -176,7 +176,7 @@ def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
 
 @contextmanager
 def _report_refusals(*, as_json: bool) -> Iterator[None]:
-    """Report failing tests and differences that block a version."""
+    """Print the failing tests and the replay differences that prevent the publication of a version."""
     try:
         yield
     except AdmitError as exc:
@@ -197,19 +197,24 @@ def _report_refusals(*, as_json: bool) -> Iterator[None]:
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--version", "number", type=int, help="Number of the reviewed draft; a newer draft is not published.")
+@click.option(
+    "--version", "number", type=int, help="Version number of the reviewed draft. Admit does not publish a newer draft."
+)
 @click.option(
     "--acknowledge",
     metavar="DIGEST",
     default="",
-    help="Digest of a replay whose differences you accept. Required by `tenant set --replay-days`.",
+    help=(
+        "Digest of a replay whose differences you accept. Required if `tenant set --replay-days` is "
+        "set and the replay has differences."
+    ),
 )
 @json_option
 def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_json: bool) -> None:
     """Publish the draft at every site of the policy.
 
-    Fails if a test of the policy fails. If the tenant requires a replay, also fails on differences that you did not
-    acknowledge.
+    The command fails if a test of the policy fails. If the tenant requires a replay, the command also fails on
+    differences that you did not acknowledge.
     """
     api = connect()
     of: dict[str, Any] = {"tenant": tenant, "policy": _find_slug(api, tenant, slug)}
@@ -224,7 +229,7 @@ def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_jso
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--version", "number", type=int, required=True, help="Version that was in force before.")
+@click.option("--version", "number", type=int, required=True, help="Number of the earlier version.")
 @click.option("--comment", default="", help="Why.")
 @json_option
 def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -> None:
@@ -287,7 +292,7 @@ def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_j
 def hits(tenant: str, slug: str, as_json: bool) -> None:
     """Show the hits of each rule of the version in force in the last 1, 7 and 30 days (UTC), and the last hit.
 
-    Marks rules without a hit since publication.
+    The output marks rules without a hit since publication.
     """
     api = connect()
     counts = call_operation(api, "get-policy-hits", tenant=tenant, policy=_find_slug(api, tenant, slug))
@@ -333,8 +338,8 @@ def replay(
 ) -> None:
     """Replay recorded requests with a draft, and show the differences in groups with counts and examples.
 
-    The replay includes the sites of the policy, or only --site. Admit counts requests without a policy decision, such
-    as failed logins, but does not replay these requests. Exit status 2 if the draft has mistakes.
+    The replay includes all sites of the policy, or only the site of --site. Admit counts requests without a policy
+    decision, such as failed logins, but does not replay these requests. Exit status 2 if the draft has mistakes.
     """
     with report_mistakes():
         document = read_document(draft)
@@ -363,11 +368,16 @@ def replay(
 @slug_option
 @click.option("--draft", type=click.File("rb"), help="File with the document to use.")
 @site_option
-@click.option("--request", "request_file", type=click.File("rb"), help="JSON: attribute -> values.")
+@click.option(
+    "--request",
+    "request_file",
+    type=click.File("rb"),
+    help="JSON file with the request: an object that maps attributes to their values.",
+)
 @click.option(
     "--decision",
     metavar="ID",
-    help="Decision whose request and context to use, instead of --request; an id from `decisions --json`.",
+    help="Id of a logged decision (`decisions --json`) whose request and context to use, instead of --request.",
 )
 @click.option("--at", help="Time, such as 2026-01-05T09:00:00Z (default now or the time of the decision).")
 @click.option("--as-given", is_flag=True, help="Use only the data in the request.")
@@ -385,10 +395,11 @@ def simulate(
 ) -> None:
     """Simulate a policy's decision about one request. Stores nothing and admits no device.
 
-    Uses --draft, the policy in force or the policy of the site. The default site is the site of the NAS. Attributes
-    have the names that conditions use. RADIUS attributes can also have the names from RADIUS (NAS-Identifier). Missing
-    values are derived from the packet and from stored data of the NAS, the endpoint `mac` and the user `user.name`.
-    Exit status 0 for permit and deny, 2 if the request or policy has mistakes.
+    The policy is --draft. Without --draft, the command uses the policy of --slug, the policy of the site, or the
+    tenant's only policy, in this order. The default site is the site of the NAS. Attributes have the names that
+    conditions use. RADIUS attributes can also have the names from RADIUS (NAS-Identifier). Missing values are derived
+    from the packet and from stored data of the NAS, the endpoint `mac` and the user `user.name`. Exit status 0 for
+    permit and deny, 2 if the request or policy has mistakes.
     """
     if (request_file is None) == (decision is None):
         raise click.UsageError("Use either --request or --decision.")
@@ -418,7 +429,7 @@ def simulate(
 @command.command()
 @json_option
 def attributes(as_json: bool) -> None:
-    """List the attributes for conditions, with the values of an attribute that has only a few.
+    """List the attributes for conditions. If an attribute has only a few possible values, the list includes the values.
 
     For the operators, see docs/reference/policy.md.
     """
@@ -446,7 +457,7 @@ def attributes(as_json: bool) -> None:
 
 
 def _group_by_operators(all_attributes: "Iterable[PolicyAttribute]") -> dict[Sequence[str], dict[str, None]]:
-    """Return the kinds of attributes by operators, and the attributes that have more operators than the kind."""
+    """Return the kinds of attributes, grouped by their operators."""
     from nac.engine.operators import list_operators
 
     kinds: dict[Sequence[str], dict[str, None]] = {}

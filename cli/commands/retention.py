@@ -1,4 +1,4 @@
-"""`./admit retention`: commands that warn about lost data. Other commands are in `cli/remote/commands.toml`."""
+"""Commands of `./admit retention` that warn before data is lost. Other commands are in `cli/remote/commands.toml`."""
 
 import re
 from typing import Any, cast
@@ -86,7 +86,7 @@ def set_command(
 
 
 def _describe_loss(preview: dict[str, Any]) -> str:
-    """Return a warning about stored data that the change would delete."""
+    """Return a warning about stored days that Admit would delete after the change; "" for no warning."""
     if preview["lost_days"]:
         return f"{preview['lost_days']} days of the {preview['log']} log will be deleted."
     if preview["no_longer_exported"]:
@@ -95,7 +95,7 @@ def _describe_loss(preview: dict[str, Any]) -> str:
 
 
 def _with_units(row: Row) -> Row:
-    """Return the row with units for sizes. JSON has bytes."""
+    """Return the row with sizes in units such as GB. JSON output has sizes in bytes."""
     names = {"bytes": "budget", "used_bytes": "used", "ceiling_bytes": "ceiling"}
     return {
         names.get(name, name): format_size(value) if name in names and isinstance(value, int) else value
@@ -106,7 +106,7 @@ def _with_units(row: Row) -> Row:
 @command.command()
 @json_option
 def notices(as_json: bool) -> None:
-    """List early deletions and days that wait for an export, of all tenants."""
+    """List warnings of all tenants about early deletion and about days that wait for an export."""
     api = connect()
     rows = []
     for tenant in list_items(api, "list-discovered-tenants"):
@@ -127,7 +127,7 @@ def limits() -> None:
 @click.option("--default-days", type=int, help="Default retention in days.")
 @click.option("--ceiling-days", type=int, help="Maximum retention in days.")
 @click.option("--ceiling-bytes", type=Size(), help="Maximum size of each tenant's log; 'none' for no maximum.")
-@click.option("--reset", is_flag=True, help="Return to the product's defaults.")
+@click.option("--reset", is_flag=True, help="Restore the bounds to the product's defaults.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation of shorter retention.")
 @json_option
 def limits_set(

@@ -28,10 +28,10 @@ def list_(as_json: bool) -> None:
 @command.command()
 @click.argument("snippet")
 @tenant_option
-@click.option("--site", default="", metavar="SLUG", help="Site, which the first remark of the snippet names.")
+@click.option("--site", default="", metavar="SLUG", help="Site that the first comment of the snippet names.")
 @click.option("--nas", default="", help="Name, address or identifier of the NAS.")
 @click.option(
-    "--reveal-secret", is_flag=True, help="Include the shared secret. The audit log records the view of the secret."
+    "--reveal-secret", is_flag=True, help="Include the shared secret. The audit log records that you viewed the secret."
 )
 @json_option
 def show(snippet: str, tenant: str, site: str, nas: str, reveal_secret: bool, as_json: bool) -> None:

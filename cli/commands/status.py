@@ -76,7 +76,7 @@ def _read_cell(folder: Path) -> dict[str, Any]:
 
 
 def _with_moments(cell: dict[str, Any]) -> dict[str, Any]:
-    """Convert the epoch seconds of the agent's status to dates."""
+    """Return the cell's status with `replica_position_at` as a date instead of epoch seconds."""
     caught_up = cell.get("replica_position_at")
     return cell | {"replica_position_at": datetime.fromtimestamp(caught_up, UTC) if caught_up else None}
 

@@ -1,4 +1,7 @@
-"""`./admit tenant`: commands of several operations, and the purge. Other commands are in `cli/remote/commands.toml`."""
+"""Commands of `./admit tenant` that call several operations of the API, and the purge.
+
+Other commands are in `cli/remote/commands.toml`.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -47,7 +50,7 @@ def create(slug: str, name: str | None, msp: str | None, place: str | None, poli
 
 
 def require_msp(api: ApiClient, slug: str | None) -> MspId:
-    """Id of the MSP; without a slug, the id of the only MSP."""
+    """Return the id of the MSP. Without a slug, returns the id of the only MSP."""
     if slug is not None:
         return MspId(UUID(call_operation(api, "get-msp", msp=slug)["id"]))
     found = [msp for msp in list_items(api, "list-msps") if msp["slug"] != _TRIALS]
@@ -63,7 +66,7 @@ def require_msp(api: ApiClient, slug: str | None) -> MspId:
 @click.argument("slug")
 @json_option
 def show(slug: str, as_json: bool) -> None:
-    """Show the tenant SLUG, including the RADIUS secret. The audit log records the view of the secret."""
+    """Show the tenant SLUG, including the RADIUS secret. The audit log records that you viewed the secret."""
     _show_with_secret(connect(), slug, as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""`./admit tenant-file`: reads and writes your files of any size without an upload."""
+"""Commands of `./admit tenant-file`, which export and import tenant files of any size without an upload."""
 
 import os
 from pathlib import Path
@@ -29,7 +29,7 @@ def _passphrase(file: Path | None) -> str:
 @click.argument("slug")
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Output file.")
 @_passphrase_option
-@click.option("--logs", is_flag=True, help="Include logs, for reading only; imports skip them.")
+@click.option("--logs", is_flag=True, help="Include logs, which are only for reading. An import skips logs.")
 @json_option
 def export(slug: str, out: Path, passphrase_file: Path | None, logs: bool, as_json: bool) -> None:
     """Export the tenant SLUG to a file. Without a passphrase, the file contains no secrets or keys."""
@@ -73,7 +73,7 @@ def import_(
 ) -> None:
     """Create a new tenant from FILE. If an error occurs, Admit creates nothing.
 
-    A file written before a purge needs no passphrase on this installation.
+    A file that the worker wrote before a purge needs no passphrase on this installation.
     """
     # Imported here because they load the database libraries.
     from cli.command_context import CommandContext

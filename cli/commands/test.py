@@ -51,7 +51,7 @@ _CHECKS: dict[str, tuple[str, ...]] = {
 def command(
     ctx: click.Context, faults: bool, with_long: bool, quick: bool, no_install: bool, pytest_arguments: tuple[str, ...]
 ) -> None:
-    """Run the linters and the tests. With --faults or PYTEST_ARGUMENTS, run only the tests that you name.
+    """Run the linters and the tests. With --faults or PYTEST_ARGUMENTS, run only the selected tests and no linters.
 
     --quick also runs test files that have uncommitted changes, and the test files of PYTEST_ARGUMENTS.
     """
@@ -128,7 +128,8 @@ def _byte_code_made() -> Iterator[None]:
 def _environment() -> dict[str, str]:
     """Environment of tests, without the settings of a running installation.
 
-    Byte code is stored even if the shell disables it. Otherwise pytest would rewrite assertions in each worker.
+    The environment omits PYTHONDONTWRITEBYTECODE, so that Python stores byte code. Otherwise pytest would rewrite
+    assertions in each worker.
     """
     unwanted = "PYTHONDONTWRITEBYTECODE"
     return {name: value for name, value in os.environ.items() if name != unwanted and not name.startswith("ADMIT_")}

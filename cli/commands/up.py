@@ -28,8 +28,8 @@ def command(
 ) -> None:
     """Install missing packages, start every process, and show the demo.
 
-    Options except --no-install are saved in var/admit.env, so the next 'up' does not need them. Exit status 0 if
-    everything runs, even if a demo check fails.
+    The command saves all options except --no-install in var/admit.env, so that the next 'up' uses the same options.
+    Exit status 0 if everything runs, even if a demo check fails.
     """
     progress = Progress()
     require_writable(var_dir())

@@ -28,7 +28,7 @@ KINDS = ("authentication", "accounting", "coa", "alarm", "endpoint", "certificat
 @tenant_option
 @click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Kind of event; repeatable.")
 @click.option("--mac", default="", help="MAC address of the device, in any notation.")
-@click.option("--user", metavar="NAME", default="", help="User or certificate name.")
+@click.option("--user", metavar="NAME", default="", help="User name or certificate name.")
 @click.option("--nas", metavar="NAME", default="", help="NAS, by name, NAS-Identifier or address.")
 @click.option("--site", metavar="SLUG", default="", help="The site.")
 @click.option("--rejects", is_flag=True, help="Only rejects.")
@@ -67,7 +67,7 @@ def _format_mac(text: str) -> str:
 
 
 def _list_nas_names(api: ApiClient, tenant: str, nas: str) -> frozenset[str]:
-    """Names of a NAS in events. Several NASes can have the same name."""
+    """Return the names and ids by which events can identify the NAS. Several NASes can have the same name."""
     registered = list_items(api, "list-nases", tenant=tenant)
     return frozenset([nas.lower(), *(each["id"] for each in registered if each["name"].lower() == nas.lower())])
 

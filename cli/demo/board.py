@@ -113,7 +113,7 @@ def _board_file(settings: Settings) -> Path:
 
 
 def run_checks(domain: CommandContext, checks: list[Check]) -> tuple[CheckResult, ...]:
-    """Run the checks, and return rows in the order of `checks`. Checks with slow records start first."""
+    """Run the checks, and return rows in the order of `checks`. Checks whose log records arrive last start first."""
     since = utc_now() - _CLOCK_SLACK
     run = secrets.token_hex(4)
     marks = [f"demo-{run}-{number}" for number in range(len(checks))]

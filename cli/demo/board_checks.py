@@ -164,7 +164,7 @@ def _tls_version(evidence: Evidence) -> str:
 
 
 def _resumed(evidence: Evidence) -> str:
-    """Return the number of resumed sessions in auth_log, as the policy saw them."""
+    """Return a text with the number of resumed TLS sessions in the check's rows of auth_log, except the first row."""
     return f", {sum(decision.resumed for decision in evidence.decisions[1:])} resumed"
 
 

@@ -1,4 +1,4 @@
-"""The board as a table, with next steps."""
+"""Text of the board (the demo's table of results), with next steps."""
 
 import shlex
 import textwrap
@@ -81,7 +81,7 @@ def _summary(board: Board) -> Iterator[str]:
 
 
 def render_differences(board: Board) -> str:
-    """Return a text after a start: Admit runs, the results that differ, and how to reset the demo."""
+    """Return the text after a start, with the checks that have unexpected results, and how to reset the demo."""
     wrong = [f"  {row.tenant}, {row.name}, {row.sent}" for row in board.rows if not row.ok]
     return "\n".join(
         (

@@ -1,4 +1,4 @@
-"""Checks of certificate status with openssl: OCSP responder and revocation lists of a tenant."""
+"""Checks of a tenant's OCSP responder and revocation lists with openssl."""
 
 import tempfile
 import time

@@ -17,7 +17,7 @@ SILENCE = "silence"
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Result of the tool, as text for the board."""
+    """Result of a test tool, as text for the board."""
 
     got: str
     seconds: float

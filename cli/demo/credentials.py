@@ -100,7 +100,7 @@ class CredentialIssuer:
     def authority(self, plan: CertificatePlan) -> CertificateAuthority:
         """Return the authority that issued the certificate.
 
-        For a certificate to issue again, return the current authority.
+        If the demo must issue the certificate again, returns the current issuing authority.
         """
         row = self._find(self.credential(plan))
         kept = row is not None and plan.fits(row, self.now)

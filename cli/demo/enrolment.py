@@ -39,7 +39,7 @@ def create_est_access(domain: CommandContext, slug: str, folder: Path) -> EstAcc
 
 
 def _server_ca(domain: CommandContext, folder: Path) -> Path | None:
-    """Copy the file of the authority, so that the user of the demo can read the copy."""
+    """Copy the certificate of the enrolment server's authority to a file that the user of the demo can read."""
     pem = read_text(authority_path(domain.settings.enrolment_certificate_file.parent))
     if not pem:
         return None

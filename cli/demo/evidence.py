@@ -36,7 +36,10 @@ class Evidence:
 def gather_evidence(
     domain: CommandContext, slug: str, expected: Mapping[str, int], *, since: datetime, patience_seconds: float
 ) -> dict[str, Evidence]:
-    """Return the rows by mark. Waits up to a limit for the number of rows in `expected`."""
+    """Return the log rows of each check, by the mark of the check.
+
+    Waits up to a limit for the number of rows in `expected`.
+    """
     deadline = time.monotonic() + patience_seconds
     while True:
         with domain.tenant(slug) as (session, tenant_id):

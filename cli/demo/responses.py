@@ -19,7 +19,7 @@ _RADCLIENT_ATTRIBUTE = re.compile(r"^\t(\S+) = (.*)$")
 
 @dataclass(frozen=True, slots=True)
 class RadiusResponse:
-    """A response that ends a request."""
+    """Final response to a request, such as Access-Accept."""
 
     # Access-Accept, Access-Reject, Accounting-Response.
     code: str
@@ -30,10 +30,10 @@ class RadiusResponse:
 
     @property
     def vlan(self) -> str:
-        """Return the VLAN of the switch port. RFC 3580 3.31 requires three attributes with one tag.
+        """Return the VLAN of the switch port. RFC 3580 3.31 requires three tunnel attributes with the same tag.
 
-        Returns "" without the three attributes, and "broken" if an attribute is missing, repeated, or has another tag
-        or type.
+        Returns "" if the response has none of the three attributes. Returns "broken" if only some exist, or if an
+        attribute is repeated or has another tag or type.
         """
         tunnel = [(name, value) for name, value in self.attributes if name.partition(":")[0] in _TUNNEL]
         if not tunnel:

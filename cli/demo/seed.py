@@ -139,7 +139,7 @@ def _ensure_tenant(domain: CommandContext, slug: str) -> None:
                 raise Refused(
                     f"The tenant {slug!r} belongs to another MSP.",
                     place="demo",
-                    remedy="Start without the demo, which needs this name: ./admit up --no-demo",
+                    remedy="Start without the demo, because the demo needs this name: ./admit up --no-demo",
                 )
         except tenants.TenantNotFound:
             provision_tenant(
@@ -263,7 +263,7 @@ class _TenantSeeder:
         return True
 
     def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: FileWriter) -> str:
-        """Create the user if missing, and return the password. Only a file has the password.
+        """Create the user if missing, and return the password. Only the demo's file contains the password.
 
         If the file is missing, set a new password.
         """

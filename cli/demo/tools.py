@@ -33,7 +33,7 @@ class ToolFailed(AdmitError):
 
 @dataclass(frozen=True, slots=True)
 class RadiusServer:
-    """A tenant's slot, as configured in a NAS."""
+    """Address, ports and secret of a tenant's RADIUS server, as configured in a NAS."""
 
     host: str
     auth_port: int
@@ -46,7 +46,7 @@ class RadiusServer:
 
 @dataclass(frozen=True, slots=True)
 class EapolResult:
-    """One run of eapol_test: an authentication and the requested re-authentications."""
+    """Result of one run of eapol_test, with an authentication and the requested re-authentications."""
 
     success: bool
     # Authentications in which the supplicant resumed its TLS session.
@@ -81,7 +81,7 @@ def tls_supplicant(
     versions: Sequence[Literal["1.0", "1.1", "1.2", "1.3"]] = ("1.2", "1.3"),
     ciphers: str = "",
 ) -> dict[str, str]:
-    """Return a network of wpa_supplicant.conf(5) for EAP-TLS; `ciphers` in OpenSSL's format."""
+    """Return the network settings of wpa_supplicant.conf(5) for EAP-TLS. `ciphers` has the format of OpenSSL."""
     disabled = " ".join(f"tls_disable_tlsv1_{minor}={int(f'1.{minor}' not in versions)}" for minor in range(4))
     network = {
         "key_mgmt": "WPA-EAP",
@@ -106,7 +106,7 @@ def md5_supplicant(mac: str) -> dict[str, str]:
 
 
 def peap_supplicant(identity: str, password: str) -> dict[str, str]:
-    """Return the default settings of a Windows laptop: only PEAP."""
+    """Return the default settings of a Windows laptop, which uses only PEAP."""
     return {
         "key_mgmt": "WPA-EAP",
         "eap": "PEAP",
@@ -195,7 +195,10 @@ def run_radclient(
 
 
 def demo_source_attributes(server: RadiusServer) -> dict[str, str]:
-    """Return a source address for radclient. For this address, the cell raises no alarm about wrong secrets."""
+    """Return the demo's source address as an attribute for radclient; {} if the server is not on loopback.
+
+    For this address, the cell raises no alarm about wrong secrets.
+    """
     address = ipaddress.ip_address(server.host)
     is_near = address.is_loopback and address.version == DEMO_ADDRESS.version
     return {"Packet-Src-IP-Address": str(DEMO_ADDRESS)} if is_near else {}
@@ -234,7 +237,7 @@ def ask_without_message_authenticator(
 
 
 def run_openssl(*arguments: str) -> str:
-    """Run openssl and return its output and errors. The exit status is not needed."""
+    """Run openssl and return its output and errors. Ignores the exit status."""
     return _run(["openssl", *arguments], seconds=2 * _GRACE_SECONDS)
 
 

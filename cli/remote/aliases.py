@@ -1,31 +1,35 @@
 """Short commands such as `endpoint add`, from the table in `commands.toml`.
 
-A line is `verb = "operationId word..."`. A word is one of:
+A line is `verb = "operationId word..."`. A word has one of these forms:
 
-* `field`: the body field or parameter is an argument. `field?` is optional, `field...` takes several values.
-* `@file`: an argument with the file that becomes the body.
-* `field@`: an argument with the file that contains the value.
-* `--option=field`: the option has another name than the field. `--on/--off=field` has an option for true and another
-  for false.
-  Without this form, a field of the path is an argument.
+* `field`: the body field or parameter `field` is an argument. The argument of `field?` is optional, and the argument of
+  `field...` takes several values.
+* `@file`: the argument is a file whose content becomes the body.
+* `field@`: the argument is a file that contains the value of the field.
+* `--option=field`: the option sets the field, but has another name than the field. A path field without an option is an
+  argument.
+* `--on/--off=field`: the option `--on` sets the field to true, and the option `--off` sets the field to false.
 * `--option=field@`: the option takes a file that contains the value.
-* `--option=field,`: the option takes a list separated by commas. `--option=field#`: RADIUS attributes to change.
+* `--option=field,`: the option takes a list separated by commas.
+* `--option=field#`: the option takes RADIUS attributes to change.
 * `--option=field-`: the option removes keys of the object `field`.
-* `--flag>operationId`: a flag that calls another operation.
-* `--flag=field:value`: a flag that sets this value. `field=value`: a fixed value, or the default of flags.
+* `--flag>operationId`: the flag calls another operation.
+* `--flag=field:value`: the flag sets the field to this value.
+* `field=value`: the field has this fixed value, or this value if the user sets no flag of the field.
 * `^field=listNouns.name:id`: the value of the field is the `id` of the item with this `name`. Without `:id`, the value
-  is the name itself. If people omit the value, the command uses the only item of the list.
+  of the field is the name itself. If the user omits the value, the command uses the only item of the list.
 * `?field`: the exit status is 1 unless this field of the result is true.
 * `&`: the command waits until the started job ends.
-* `~`: the command waits until radiusd runs with the change. `~field`: only if the field is given.
+* `~`: the command waits until radiusd runs with the change. `~field`: the command waits only if the user sets this
+  field.
 * `!`: the command asks for confirmation.
 
-If `|` separates several operations, the command calls the first operation with all values for the path and the required
-fields, or the last operation. `{owner}` stands for three operations: with Tenant, with Msp and with Platform in place
-of `{owner}`.
+If `|` separates several operations, the command calls the first operation whose path values and required fields are all
+set. If no such operation exists, the command calls the last operation. A name with `{owner}` stands for three
+operations, with Tenant, Msp and Platform in place of `{owner}`.
 
 The verb `command` makes the noun itself a command, such as `usage`. A noun of two words, such as `retention hold`, is a
-group within the group of the first word. Options of a noun apply to all commands of the noun.
+command group within the group of the first word. Options of a noun apply to all commands of the noun.
 """
 
 import json
@@ -126,7 +130,7 @@ def _noun(told: Mapping[str, Any]) -> Noun:
 
 
 def parse_alias(line: str, common: str = "", columns: tuple[str, ...] = ()) -> Alias:
-    """Parse a line of the table; `common` has the options of the noun."""
+    """Parse a line of the table. `common` has the options for all commands of the noun."""
     line, _, text = line.partition(" # ")
     operation, *words = f"{line} {common}".split()
     arguments: list[Argument] = []

@@ -18,7 +18,7 @@ from nac.kit.errors import InvalidInput
 
 
 def choose_operation(operations: Sequence[Operation], alias: Alias, given: Mapping[str, Any]) -> Operation:
-    """Return the operation of the flag, or the first operation with all required values.
+    """Return the operation that a flag selects, otherwise the first operation with all required values.
 
     Raises InvalidInput if the operation does not accept all values.
     """
@@ -40,7 +40,7 @@ def choose_operation(operations: Sequence[Operation], alias: Alias, given: Mappi
 
 
 def _is_given(operation: Operation, alias: Alias, given: Mapping[str, Any]) -> bool:
-    """Whether people gave all values that distinguish the operation: in the path, and required in the body."""
+    """Whether the user set all path values and all required body values of the operation, or a lookup can find them."""
     required = [v for v in operation.values if v.where == "path" or (v.where == "body" and v.required)]
     return all(given.get(name_variable(value)) or value.name in alias.lookups for value in required)
 
@@ -51,7 +51,10 @@ def _is_cleared(value: OperationInput, alias: Alias | None, operation: Operation
 
 
 def _list_chosen_flags(value: OperationInput, alias: Alias | None, options: Mapping[str, Any]) -> list[Any]:
-    """Return the value of the chosen flag of a field. Raises InvalidInput for several flags."""
+    """Return a list with the value of the flag that the user chose for a field; empty without a flag.
+
+    Raises InvalidInput for several flags.
+    """
     flags = alias.flags.get(value.name, {}) if alias else {}
     chosen = [(name, sent) for name, sent in flags.items() if options.get(name_flag(value, name))]
     if len(chosen) > 1:

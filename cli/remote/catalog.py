@@ -65,14 +65,14 @@ class Catalog:
         self._module_verbs: Mapping[str, Mapping[str, str]] = content["module_verbs"]
 
     def nouns(self) -> dict[str, str]:
-        """Return the help by noun.
+        """Return the help text of each noun.
 
-        A noun of several words, such as `retention hold`, is a group within the group of the first word.
+        A noun of several words, such as `retention hold`, is a command group within the group of the first word.
         """
         return {name: noun["help"] for name, noun in self._nouns.items()}
 
     def verbs(self, noun: str) -> dict[str, str]:
-        """Return the first line of help by verb."""
+        """Return the first line of each verb's help text."""
         commands = self._nouns[noun]["commands"].items() if noun in self._nouns else ()
         found = {verb: row["help"] or self.operations[row["operations"][0]].help for verb, row in commands}
         below = {
@@ -85,7 +85,7 @@ class Catalog:
         return noun in self._nouns and verb in self._nouns[noun]["commands"]
 
     def usage(self, operation: str) -> str:
-        """First short command of the operation, with arguments in capitals; "" without a short command."""
+        """Return the first short command of the operation, with arguments in capitals; "" without a short command."""
         for noun, row in self._nouns.items():
             for verb, each in row["commands"].items():
                 if operation in each["operations"]:
@@ -178,14 +178,14 @@ def _list_groups(name: str, command: click.Command) -> Iterator[tuple[str, click
 def list_modules() -> list[str]:
     """Return the names of the commands that are modules of cli.commands.
 
-    These modules use files or processes of this machine.
+    The modules use files or processes of this machine.
     """
     names = (module.name for module in pkgutil.iter_modules(cli.commands.__path__))
     return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
 
 
 def load_module(name: str) -> click.Command:
-    """Import the command of a module. Without garbage collection, the import takes a tenth less time."""
+    """Import the command of a module. The import runs without garbage collection, which saves a tenth of the time."""
     gc.disable()
     try:
         command = importlib.import_module(f"cli.commands.{name.replace('-', '_')}").command

@@ -127,7 +127,7 @@ class ApiClient:
 
 
 def _require_text(value: str, place: str) -> str:
-    """Return a value for a path. Raises InvalidInput if the value is empty or not UTF-8."""
+    """Return a value for use in a path. Raises InvalidInput if the value is empty or not UTF-8."""
     if not value:
         raise InvalidInput("The value is empty.", place=place)
     return str(_require_utf8(value, place))
@@ -142,7 +142,7 @@ def _require_utf8(value: object, place: str) -> object:
 
 
 def _require_header(value: str, place: str) -> str:
-    """Return the value of a header. Raises InvalidInput for characters that a header cannot contain."""
+    """Return a value for use in a header. Raises InvalidInput for characters that a header cannot contain."""
     if not (value.isascii() and value.isprintable()):
         raise InvalidInput("Use printable ASCII characters.", place=place)
     return value

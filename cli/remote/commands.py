@@ -87,11 +87,11 @@ def make_raw_command(operation: Operation, connect: Connect) -> click.Command:
 
 
 def make_short_command(verb: str, alias: Alias, known: Mapping[str, Operation], connect: Connect) -> click.Command:
-    """Return a short command of the table. Tenant and MSP are options.
+    """Return a short command of the table. The tenant and the MSP are options of the command.
 
     Commands that change something wait until the change is live.
 
-    Lists print items.
+    Commands that list print only the items.
     """
     operations = [known[name] for name in alias.operations]
     first = operations[0]
@@ -141,7 +141,7 @@ def make_short_command(verb: str, alias: Alias, known: Mapping[str, Operation], 
 
 
 def _look_up(operation: Operation, alias: Alias, given: Mapping[str, Any], api: ApiClient) -> dict[str, Any]:
-    """Replace names that people type by the values of the fields.
+    """Return the values of the fields for the names that people type.
 
     If a list has only one item, people can omit the name of the item.
     """
@@ -158,7 +158,7 @@ def _look_up(operation: Operation, alias: Alias, given: Mapping[str, Any], api: 
 
 
 def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | None, place: str) -> Any:  # noqa: ANN401 -- a member
-    """Return the requested member of the item with this name. Without a name, use the only item.
+    """Return the requested member of the item with this name. Without a name, returns the member of the only item.
 
     Raises NotFound or InvalidInput.
     """
@@ -178,7 +178,8 @@ def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | 
 
 
 def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Call an operation with values by name, and return the result. Waits until changes are live and jobs end.
+    """Call an operation with `values` (value by name), and return the result. Waits until changes are live and jobs
+    end.
 
     With `wait=None`, does not wait until changes are live, and prints no note about changes that are not live.
     """
@@ -186,17 +187,17 @@ def call_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa:
 
 
 def start_operation(api: ApiClient, name: str, /, **values: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Document of an operation like `call_operation`, but does not wait for the job that the operation starts."""
+    """Call an operation like `call_operation`, but do not wait for the job that the operation starts."""
     return _call_by_name(api, name, values).document
 
 
 def download(api: ApiClient, name: str, output: BinaryIO, /, **values: str) -> None:
-    """Copy the file that an operation returns."""
+    """Copy the file that an operation returns to `output`."""
     _call_by_name(api, name, values, output)
 
 
 def list_items(api: ApiClient, name: str, /, **values: Any) -> Iterator[Any]:  # noqa: ANN401 -- as above
-    """Items of all pages of a list. `limit` is the size of a page."""
+    """Yield the items of all pages of a list. `limit` is the size of a page."""
     operation = load_catalog().operations[name]
     given = _place_values(operation, ({"limit": _MAX_PAGE} if operation.is_page else {}) | values)
     while True:
@@ -220,7 +221,7 @@ def _call_by_name(api: ApiClient, name: str, values: Mapping[str, Any], output: 
 
 
 def _place_values(operation: Operation, values: Mapping[str, Any]) -> RequestArguments:
-    """Arguments with the values in the place of the names. Omits values that are None."""
+    """Return the arguments of an operation for values by name, except values that are None."""
     given = RequestArguments()
     unknown = values.keys() - {value.name for value in operation.values} - {"body"}
     assert not unknown, unknown

@@ -35,7 +35,7 @@ def connect(url: str | None = None, token_file: Path | None = None) -> ApiClient
 
 
 def _read_token(file: Path | None) -> str:
-    """Return the caller's token; "" if none is set. Raises InvalidInput if the value is empty or no token."""
+    """Return the caller's token; "" if no token is set. Raises InvalidInput if the value is empty or is not a token."""
     if file is None and TOKEN not in os.environ:
         return ""
     token = file.read_text("ascii", "replace").strip() if file else os.environ[TOKEN].strip()
@@ -87,7 +87,10 @@ def _make_operator_token(layout: Layout, port: int) -> str:
 
 
 def await_radiusd(api: ApiClient, tenant: str) -> None:
-    """Wait until radiusd of the tenant's cell runs with the new configuration. Only for this installation."""
+    """Wait until radiusd of the tenant's cell runs with the new configuration.
+
+    Returns immediately if the API belongs to another installation.
+    """
     if api.is_local:
         # Imported here because it loads the database libraries, which few commands need.
         from cli.command_context import CommandContext

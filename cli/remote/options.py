@@ -96,7 +96,9 @@ def make_short_options(value: OperationInput, alias: Alias, *, with_ages: bool, 
     if value.name in alias.removals:
         name = alias.removals[value.name]
         made.append(
-            click.Option([name, f"{name_variable(value)}_removed"], multiple=True, help=f"Remove from {names[0]}.")
+            click.Option(
+                [name, f"{name_variable(value)}_removed"], multiple=True, help=f"Remove a value of {names[0]}."
+            )
         )
     if changes and value.where == "body" and (value.repeated or value.nullable):
         name = value.option if value.repeated or value.name in alias.files else names[0].lstrip("-")

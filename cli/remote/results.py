@@ -1,4 +1,4 @@
-"""Prints results of the API: JSON for programs, lines and tables for people."""
+"""Prints results of the API as JSON for programs, or as lines and tables for people."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def show_result(document: Any, *, as_json: bool, is_page: bool = False, columns:
 
 
 def name_commands(document: Any) -> Any:  # noqa: ANN401 -- any document
-    """Return the document. The advice in the document names short commands instead of operations."""
+    """Return the document with advice that names short commands instead of operations."""
     if isinstance(document, list):
         return [name_commands(each) for each in document]
     if not isinstance(document, dict):
@@ -52,7 +52,7 @@ def _rename(value: Any) -> Any:  # noqa: ANN401 -- text, or a list of texts
 
 
 def _show_object(document: Mapping[str, Any]) -> None:
-    """Print single values line by line, then sentences, then lists of objects as tables."""
+    """Print single values (one per line), then sentences, then lists of objects as tables."""
     tables = {name: value for name, value in document.items() if value and _is_table(value)}
     texts = {name: value for name, value in document.items() if _is_text(value)}
     lines = {name: value for name, value in _flatten(document) if name not in tables | texts}
@@ -67,7 +67,7 @@ def _show_object(document: Mapping[str, Any]) -> None:
 
 
 def _flatten(document: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the members. Members of nested objects have names with dots."""
+    """Return the members of the document. The name of a nested member contains a dot, such as `settings.url`."""
     found: list[tuple[str, Any]] = []
     for name, value in document.items():
         if isinstance(value, dict) and value:
@@ -87,7 +87,10 @@ def _is_text(value: object) -> bool:
 
 
 def _choose_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rows with the existing columns of `columns`. If none exists, keep all columns with simple values."""
+    """Return the rows with the existing columns of `columns`.
+
+    If no column of `columns` exists, the rows keep all columns with simple values.
+    """
     columns = [name for name in columns if rows and name in rows[0]]
     if not columns and rows:
         columns = [name for name in rows[0] if any(_has_cell(row.get(name)) for row in rows)]
@@ -95,5 +98,5 @@ def _choose_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -
 
 
 def _has_cell(value: object) -> bool:
-    """Whether a value is worth a column."""
+    """Whether a table shows the value: the value is not empty and not an object."""
     return value not in (None, "", []) and not isinstance(value, dict)

@@ -74,7 +74,7 @@ def choose_raw_type(value: OperationInput) -> click.ParamType[Any]:
 def choose_type(value: OperationInput, *, with_ages: bool) -> click.ParamType[Any]:
     """Return the type of an option of a short command.
 
-    The type also accepts ages (with `with_ages`), durations, sizes and the last words of choices.
+    The type also accepts ages (if `with_ages`), durations, sizes, and the last words of a choice.
     """
     if value.choices:
         return _ShortChoice(value.choices)
@@ -103,7 +103,7 @@ def parse_member(value: OperationInput, found: Any, *, option: str) -> Any:  # n
 
 
 def parse_scalar(text: str) -> Any:  # noqa: ANN401 -- a scalar
-    """Return a number or boolean if the text is a number or boolean, otherwise the text."""
+    """Return the number or boolean that the text represents, otherwise the text."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -112,7 +112,7 @@ def parse_scalar(text: str) -> Any:  # noqa: ANN401 -- a scalar
 
 
 def parse_changes(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Parse attributes of a CoA-Request: ATTRIBUTE[:TAG]=VALUE. Raises InvalidInput with all mistakes."""
+    """Parse attributes of a CoA-Request in the form ATTRIBUTE[:TAG]=VALUE. Raises InvalidInput with all mistakes."""
     found = [(text, _CHANGE.fullmatch(text)) for text in texts]
     if wrong := [text for text, match in found if match is None]:
         raise InvalidInput(

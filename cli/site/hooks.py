@@ -88,7 +88,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_post_page(output: str, page: Page, **_: object) -> str:
-    """Load Mermaid from the site, so that the theme does not load it from a CDN."""
+    """Load Mermaid from the site, so that the theme does not load Mermaid from a CDN."""
     if 'class="mermaid"' not in output:
         return output
     return output.replace("</head>", f'<script src="{get_relative_url(_SCRIPT, page.url)}"></script></head>', 1)

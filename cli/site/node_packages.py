@@ -1,4 +1,4 @@
-"""Packages of npm from a lock file, and Node to run the packages. The development packages include Node."""
+"""Installs npm packages from a lock file, and runs programs with Node. Node is part of the development packages."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ class NodeFailed(RuntimeError):
 
 
 def install_packages(source: Path, *, name: str) -> Path:
-    """Install the packages of the lock file in `source`, beside the Python environment.
+    """Install the packages of the lock file in `source` to the folder `name` of the Python environment.
 
     Return the folder of the packages.
 

@@ -69,4 +69,4 @@ def test_failed_exchange_shows_the_radiusd_error(settings: Settings, sealer: Sea
 
 def test_slow_exchange_is_reported_as_pending(settings: Settings, sealer: Sealer, cell_id: CellId) -> None:
     report(settings, alarms=[exchange_alarm(seconds_ahead=-60)])
-    assert complaint(settings, sealer, cell_id).endswith("The alarms say why: ./admit status")
+    assert complaint(settings, sealer, cell_id).endswith("See the reason in the alarms: ./admit status")

@@ -70,7 +70,7 @@ def test_export_is_started_shown_listed_and_cancelled(logged: Admit) -> None:
     [listed] = logged.json("export", "list", "-t", "alpha", "--state", "queued")
     assert (listed["id"], listed["format"]) == (row["id"], "csv")
     waits = logged.run("export", "download-path", "-t", "alpha", str(row["id"]))
-    assert (waits.exit_code, "it is queued" in waits.stderr) == (1, True)
+    assert (waits.exit_code, "the export is queued" in waits.stderr) == (1, True)
     assert logged.run("export", "retry", "-t", "alpha", str(row["id"])).exit_code == 1
     assert logged.json("export", "cancel", "-t", "alpha", str(row["id"]))["state"] == "cancelled"
     assert logged.run("export", "cancel", "-t", "alpha", str(row["id"])).exit_code == 1
@@ -86,7 +86,7 @@ def test_failed_export_is_reported_to_the_waiting_user(logged: Admit, worker_eng
     thread.start()
     result = logged.run(*START, "--wait")
     thread.join()
-    assert (result.exit_code, "Admit retries it automatically." in result.stderr) == (1, True)
+    assert (result.exit_code, "Admit retries the export automatically." in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
