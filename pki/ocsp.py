@@ -223,7 +223,7 @@ class IssuerHashes:
 
 @dataclass(frozen=True, slots=True)
 class OcspSigner:
-    """An authority's delegated certificate for OCSP responses (RFC 6960 2.6), and the private key of this certificate."""
+    """An authority's delegated certificate for OCSP responses (RFC 6960 2.6), and its private key."""
 
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)
