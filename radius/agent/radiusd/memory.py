@@ -1,4 +1,4 @@
-"""Memory of radiusd: use, limit, and the number of unfinished EAP conversations that fit."""
+"""Memory of radiusd: its use, its limit, and the number of unfinished EAP conversations that fit into the limit."""
 
 import ctypes
 import os
@@ -48,7 +48,7 @@ def get_process_memory(pid: int) -> ProcessMemory | None:
 
 
 def proportional_bytes(pid: int) -> int:
-    """PSS: resident memory, where a shared page counts in parts; 0 if unavailable.
+    """Proportional set size (PSS) in bytes: each shared page is divided among its processes. 0 if unavailable.
 
     Do not call this function each second: the kernel reads all pages of the process.
     """
