@@ -8,7 +8,10 @@ from worker.constants import ALARMS_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS
 
 
 def _run_every(seconds: int) -> dict[str, Any]:
-    """Entry for a frequent task. A run that could not start, for example in an outage, expires after two intervals."""
+    """Entry for a frequent task.
+
+    If a run cannot start, for example in an outage, the run expires after two intervals.
+    """
     return {"schedule": seconds, "options": {"expires": 2 * seconds}}
 
 

@@ -1,7 +1,7 @@
 """Limits on failures: per station, and per user name for methods with a password.
 
-All tables of failures have a maximum size and are shared fairly. A flood at one tenant does not displace entries of
-another tenant. Times are epoch microseconds.
+All tables of failures have a maximum size, and tenants share the tables fairly. A flood at one tenant does not displace
+entries of another tenant. Times are epoch microseconds.
 """
 
 from radius.module.failure_keys import FailureKey, SharedTable
@@ -87,5 +87,5 @@ class GuessLimiter:
 
 
 def _has_ended(entry: list[int], window_seconds: int, at: int) -> bool:
-    """Whether the window has ended. A clock that was set back also ends it."""
+    """Whether the window has ended. A clock that was set back also ends the window."""
     return not 0 <= at - entry[0] < window_seconds * 1_000_000

@@ -1,5 +1,6 @@
-"""Stations from which a user has logged in. Wrong passwords from other stations do not lock the user out at these
-stations.
+"""Stations from which a user has logged in.
+
+Wrong passwords from other stations do not lock the user out at these trusted stations.
 
 A replaced radiusd writes the stations to a file when it ends. The next radiusd reads the file when a user would be
 locked out. A crash loses the stations, but each login adds its station again.
@@ -22,7 +23,10 @@ class TrustedStations:
     """Trusted stations by user. Not thread-safe."""
 
     def __init__(self, path: Path | None = None, max_stations: int = MAX_STATIONS) -> None:
-        """Read the stations in the file `path`, which may be missing. None as `path` stores no stations."""
+        """Read the stations in the file `path`, which may be missing.
+
+        If `path` is None, the object stores no stations in a file.
+        """
         self._path = path
         self._stations: SharedTable[bool] = SharedTable(max_stations)
         # Identity and time of the file at the last read.

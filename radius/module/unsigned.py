@@ -47,7 +47,7 @@ class FloodFilter:
     def __init__(self, listeners: ListenerSockets, exempt: Mapping[int, tuple[str, ...]]) -> None:
         """Create the filter.
 
-        `exempt` has the addresses that need not sign, by slot. A slot without an entry gets no filter.
+        `exempt` contains the addresses that need not sign, by slot (port pair). A slot without an entry gets no filter.
         """
         self._listeners = listeners
         self._exempt = exempt
@@ -117,7 +117,7 @@ def log_unsigned(slot: int, source: str) -> None:
 def lift_filters() -> None:
     """Remove filters of an earlier period.
 
-    Call this method regularly: for requests that the kernel drops, radiusd calls nothing.
+    Call this function regularly, because radiusd does not notice requests that the kernel drops.
     """
     if _flood_filter is not None and _flood_filter.is_up:
         _flood_filter.lift(clock.epoch_seconds())
