@@ -3,7 +3,8 @@
 A running radiusd reads the directory. For the subject hash of a name, radiusd opens the files .0, .1 and so on, up to
 the first missing number. radiusd remembers this number. At the next search for the same name, radiusd continues at the
 remembered number. So a new certificate needs a file with a higher number, and existing files must keep their numbers.
-If a file gets a lower number, radiusd finds its certificate only after a restart (tenants.trust_generation).
+If a file gets a lower number, radiusd finds the certificate in this file only after a restart
+(tenants.trust_generation).
 """
 
 import os

@@ -253,8 +253,8 @@ class OcspSigner:
     ) -> bytes:
         """Build an OCSPResponse with one status for each certificate of the request, in the same order.
 
-        `this_update` is the current time. The response also contains this time as producedAt. The response repeats the
-        request's nonce.
+        `this_update` is the current time. The response also contains `this_update` as producedAt. The response repeats
+        the request's nonce.
         """
         when = der.generalized_time(this_update)
         until = der.explicit(0, der.generalized_time(next_update))

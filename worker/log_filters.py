@@ -12,7 +12,7 @@ from nac.kit.errors import DatabaseUnavailable
 def drop_outage_traceback(record: logging.LogRecord) -> bool:
     """Remove the traceback of a job that failed because of the database, so that the log entry takes one line.
 
-    During an outage, several jobs fail each second. Their tracebacks would displace all other lines within minutes.
+    During an outage, several jobs fail each second. The tracebacks would displace all other lines within minutes.
     """
     if record.exc_info and isinstance(record.exc_info[1], DatabaseUnavailable):
         record.exc_info = None

@@ -16,7 +16,7 @@ def _run_every(seconds: int) -> dict[str, Any]:
 
 
 def _run_at(*, expires: int | None = None, **times: str) -> dict[str, Any]:
-    """Entry for a task at these times (celery.schedules.crontab, in UTC)."""
+    """Entry for a task that runs at these times (celery.schedules.crontab, in UTC)."""
     return {"schedule": crontab(**times), "options": {"expires": expires} if expires else {}}
 
 

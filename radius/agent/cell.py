@@ -1,4 +1,7 @@
-"""One cell: the agent registers it in the database, fills its replica, starts radiusd and keeps all parts running."""
+"""Runs one cell.
+
+The agent registers the cell in the database, fills the replica, starts radiusd and keeps all parts running.
+"""
 
 import fcntl
 import logging
@@ -225,8 +228,10 @@ class CellAgent:
         self._tenants = {slot.tenant_id: slot.slug for slot in slots.values()}
 
     def _place_material(self, directory: ConfigurationSource, session: Session, number: int, slot: SlotRecord) -> None:
-        """Write a tenant's authorities and certificate. A fault in this material does not delay changes of other
-        tenants."""
+        """Write a tenant's authorities and certificate.
+
+        A fault in the files of one tenant does not delay changes of other tenants.
+        """
         alarm = f"material-{slot.slug}"
         try:
             self._materials.place(

@@ -73,7 +73,7 @@ class CellPaths:
     def twins(self) -> Path:
         """Process ids of the old and the new radiusd during a restart.
 
-        The agent must stop all these processes except the process in `running`.
+        The agent must stop all processes in this file, except the process in `running`.
         """
         return self.root / "radiusd-twins.json"
 

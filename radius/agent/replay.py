@@ -83,7 +83,7 @@ def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool
 
 
 def _replay_batch(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int]) -> int:
-    """Store these records. Returns the number of stored records.
+    """Store the quarantined records with these ids. Returns the number of stored records.
 
     If PostgreSQL rejects the data, splits the records in halves until the rejected records are found.
     """

@@ -35,7 +35,7 @@ class Journal:
         )
 
     def append(self, record: JournalRecord) -> bool:
-        """Append the record. Returns whether the journal contains it."""
+        """Append the record. Returns whether the journal now contains the record."""
         try:
             self._writer.append(record)
         except JournalError as error:
@@ -81,7 +81,7 @@ _not_ready_logged_at = 0
 def log_not_ready(slot: int, at: int) -> None:
     """Log a packet at a slot (port pair) that has no tenant in the replica, at most once a second.
 
-    No tenant's log can contain such a packet.
+    No tenant's log can contain the packet, because the slot has no tenant.
     """
     global _not_ready_logged_at
     if at - _not_ready_logged_at >= 1_000_000:

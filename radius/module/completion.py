@@ -233,8 +233,8 @@ def nat_timeout(
     """Session-Timeout (RFC 2865 5.27) for a NAS behind NAT.
 
     Returns nothing if the NAS is not behind NAT, or if the tenant sets no limit. Also returns nothing if the policy
-    sends a Session-Timeout that does not exceed the limit. No CoA or Disconnect request reaches such a NAS. So the
-    sessions at this NAS must end soon, and the devices authenticate again.
+    sends a Session-Timeout that does not exceed the limit. No CoA or Disconnect request reaches a NAS behind NAT. So
+    the sessions at such a NAS must end soon, and the devices authenticate again.
     """
     seconds = slot.nat_session_seconds
     if not seconds or nas is None or not nas.behind_nat:

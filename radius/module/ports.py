@@ -63,7 +63,10 @@ def find_listeners(ports: Iterable[int]) -> dict[int, list[int]]:
 
 
 def _share_ports() -> None:
-    """Allow another process to bind the ports. The sockets of that process then receive the packets."""
+    """Allow another process to bind the ports.
+
+    After the other process has bound the ports, the sockets of that process receive the packets.
+    """
     _set_shared(_cell.settings.ports, shared=True)
 
 

@@ -122,7 +122,7 @@ class AccessRequest:
         return self.attributes.get("EAP-Message", "")[_EAP_TYPE] == "03"
 
     def has_empty_identity(self) -> bool:
-        """Whether the EAP identity is empty (RFC 3748 5.1). The EAP packet then has five octets."""
+        """Whether the EAP identity is empty (RFC 3748 5.1). An EAP packet with an empty identity has five octets."""
         return self.attributes.get("EAP-Message", "")[2:4] == "02" and self.attributes["EAP-Message"][6:] == "000501"
 
     @property

@@ -118,7 +118,7 @@ def _find_client(slot: int, source: str, port: int) -> radiusd.ModuleResult:
 
 
 def _peek(source: str, port: int) -> bytes:
-    """Copy of the packet that radiusd is about to read; b"" if none is visible."""
+    """Copy of the packet that radiusd is about to read; b"" if no packet is visible."""
     listener = _listeners.get(source, port)
     if listener is None:
         return b""

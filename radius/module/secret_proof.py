@@ -27,7 +27,7 @@ SourceKey = tuple[int, str]
 
 
 class KnownSecrets(NamedTuple):
-    """Secrets that a source may use: the current one and, during a rotation, the next one."""
+    """Secrets that a source may use: the current secret and, during a rotation, the next secret."""
 
     secrets: tuple[bytes, ...]
     # Id of the rotation; "" if none is running.

@@ -61,8 +61,8 @@ class TrustedStations:
     def save(self) -> None:
         """Write the file atomically.
 
-        A radiusd without logins, such as one that tests a configuration, writes nothing. If such a radiusd wrote
-        the file, the serving radiusd would read the older stations of the file and drop newer ones.
+        A radiusd without logins, such as one that tests a configuration, writes nothing. If such a radiusd wrote the
+        file, the serving radiusd would read the older stations of the file and lose newer stations.
         """
         if self._path is None or not self._has_news:
             return

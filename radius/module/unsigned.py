@@ -1,4 +1,6 @@
-"""Requests that radiusd drops because Message-Authenticator is missing: logs their addresses, and stops floods.
+"""Logs the source addresses of requests that radiusd drops because Message-Authenticator is missing.
+
+Also stops floods of such requests.
 
 radiusd calls this module for each dropped request (policy.d/admit_signed). The agent reads the log and raises an alarm.
 """

@@ -1,4 +1,4 @@
-"""Bulk import of NASes. The import compares all rows with the stored NASes, and then stores all rows or none."""
+"""Bulk import of NASes. The import compares all rows with the stored NASes, and then stores all rows or no rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

@@ -233,7 +233,7 @@ def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
 def finish_expired(sealer: Sealer, *, engine: Engine | None = None) -> None:
     """Finish all rotations whose time window has ended.
 
-    After that, only the new secrets work. Needs database role admit_worker.
+    After the finish, only the new secrets work. Needs database role admit_worker.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         over = repository.list_expired(session, most=_EXPIRY_BATCH_SIZE)

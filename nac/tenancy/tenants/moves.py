@@ -1,10 +1,10 @@
 """Move of a tenant to another cell, in states: prepared, switched, then finished or cancelled. Needs PlatformScope.
 
-Only one cell decides for a tenant at any time. The preparation reserves a slot (port pair) of the new cell, and
-configures the slot with the tenant's secret. The switch moves the tenant to that slot in one transaction. The old cell
-then stops answering, so NASes that know the addresses of both cells use the new cell automatically. The old slot stays
-reserved until the move is finished, so that the tenant can return quickly. The old cell may still have journal records
-of the tenant. The new cell writes these records to PostgreSQL (SQL function `hand_over_record`).
+At any time, only one cell decides about a tenant's requests. The preparation reserves a slot (port pair) of the new
+cell, and configures the slot with the tenant's secret. The switch moves the tenant to the new slot in one transaction.
+The old cell then stops answering, so NASes that know the addresses of both cells use the new cell automatically. The
+old slot stays reserved until the move is finished, so that the tenant can return quickly. The old cell may still have
+journal records of the tenant. The new cell writes these records to PostgreSQL (SQL function `hand_over_record`).
 """
 
 from collections.abc import Mapping
@@ -118,10 +118,12 @@ def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str
 def switch_move(
     session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, although_silent: bool = False
 ) -> MoveStatus:
-    """Switch the tenant to the new cell. The new cell then decides, and the old cell stops answering.
+    """Switch the tenant to the new cell.
 
-    Raises NotReadyYet. Raises CellSilent if the agent of the old cell does not report; `although_silent` switches
-    the tenant regardless.
+    After the switch, the new cell decides about requests, and the old cell stops answering.
+
+    Raises NotReadyYet. Raises CellSilent if the agent of the old cell does not report; `although_silent` switches the
+    tenant regardless.
     """
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "prepared")
@@ -150,7 +152,7 @@ def switch_move(
 def finish_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveStatus:
     """Finish the move, and free the old slot (port pair) for other tenants.
 
-    After that, only another move can return the tenant to the old cell.
+    After the finish, only another move can return the tenant to the old cell.
     """
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "switched")

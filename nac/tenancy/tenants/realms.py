@@ -1,7 +1,7 @@
 """Realms and NetBIOS domains that Admit removes from user names.
 
-`CORP\\anna` and `anna@corp.example` become `anna`. Admit removes only realms in the tenant's list. Any other realm
-stays part of the user name, and no user with this name is found.
+`CORP\\anna` and `anna@corp.example` become `anna`. Admit removes only realms in the tenant's list. Admit keeps any
+other realm in the user name, and then finds no user with this name.
 """
 
 import re

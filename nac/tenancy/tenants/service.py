@@ -118,7 +118,7 @@ def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> Alr
 def suspend_tenant(
     session: Session, *, actor: str, tenant_id: TenantId, level: PermissionLevel = PermissionLevel.PLATFORM
 ) -> Tenant:
-    """Reject all requests of the tenant until a user of this `level` or a higher one resumes it."""
+    """Reject all requests of the tenant until a user of this `level` or of a higher level resumes the tenant."""
     tenant = _update_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="suspend", allowed=("active",)
     )

@@ -87,8 +87,8 @@ class PoolMaintenance:
     """Thread that maintains the cell's pools. Times are epoch microseconds.
 
     `shipped_until` returns the time up to which both journal streams are in the database. `read_at` returns the time
-    when the replica last had all changes. `given_twice` returns how many addresses were assigned to two devices at
-    once.
+    when the replica last had all changes. `given_twice` returns how many addresses were assigned to two devices at the
+    same time.
     """
 
     def __init__(

@@ -276,9 +276,9 @@ class Generations:
     def hides_certificate(self, generation: Generation, serials: Mapping[int, str]) -> bool:
         """Whether a radiusd with this generation cannot present one of these certificates (by slot) to some devices.
 
-        OpenSSL has one certificate for each kind of key: the loaded one, or one set for the session. OpenSSL presents
-        the certificate whose signature algorithm the device prefers. So a device may get the loaded certificate and not
-        the tenant's new one.
+        For each kind of key, OpenSSL has one certificate: the loaded certificate, or the certificate that the module
+        set for the session. OpenSSL presents the certificate whose signature algorithm the device prefers. So a device
+        may get the loaded certificate instead of the tenant's new certificate.
         """
         return any(
             serial and generation.facts.baked.get(slot) != serial and self._is_hidden(generation.facts, slot, serial)

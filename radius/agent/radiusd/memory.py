@@ -48,7 +48,9 @@ def get_process_memory(pid: int) -> ProcessMemory | None:
 
 
 def proportional_bytes(pid: int) -> int:
-    """Proportional set size (PSS) in bytes: each shared page is divided among its processes. 0 if unavailable.
+    """Proportional set size (PSS) in bytes: each shared page is divided among its processes.
+
+    Returns 0 if the value is unavailable.
 
     Do not call this function each second: the kernel reads all pages of the process.
     """

@@ -1,6 +1,6 @@
-"""Hands over the ports of a running radiusd to a new one (docs/adr/0016).
+"""Hands over the ports of a running radiusd to a new radiusd (docs/adr/0016).
 
-After that, the old radiusd still answers packets that the old radiusd has already read.
+After the takeover, the old radiusd still answers packets that the old radiusd has already read.
 """
 
 import json

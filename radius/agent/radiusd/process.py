@@ -1,6 +1,7 @@
 """The process of radiusd.
 
-radiusd runs separately from the agent: it keeps serving without an agent, and the next agent takes it over.
+radiusd runs separately from the agent. If the agent ends, radiusd continues to serve, and the next agent takes over
+radiusd.
 """
 
 import json
@@ -199,7 +200,7 @@ def save_running(path: Path, running: RunningRadiusd) -> None:
 
 
 def load_running(path: Path) -> RunningRadiusd | None:
-    """The radiusd that an earlier agent started; None if this radiusd does not run."""
+    """The radiusd that an earlier agent started; None if that radiusd does not run any more."""
     try:
         stored = json.loads(path.read_text())
         running = RunningRadiusd(int(stored["pid"]), int(stored["start_ticks"]), Path(stored["config_directory"]))

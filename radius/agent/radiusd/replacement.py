@@ -123,7 +123,7 @@ class Radiusd:
                 self._backoff_seconds = 0.0
 
     def stop_hung(self, hung: RunningRadiusd) -> None:
-        """Kill a radiusd that hangs; the next `tick` starts a new one.
+        """Kill a radiusd that hangs; the next `tick` starts a new radiusd.
 
         Does nothing if `hung` is not the current radiusd.
         """

@@ -466,7 +466,7 @@ def _delete_status(batch: WriteBatch, tenant: int, key: str) -> None:
 
 
 def _stream_rows(connection: psycopg.Connection, query: str, parameters: dict[str, str]) -> Iterator[Row]:
-    """Read the rows in parts: memory cannot hold half a million endpoints at once."""
+    """Read the rows in parts, because memory cannot hold half a million endpoints at the same time."""
     with connection.cursor(name="mirror") as cursor:
         cursor.itersize = FETCH_ROWS
         cursor.execute(query.encode(), parameters)

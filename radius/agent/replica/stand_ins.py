@@ -47,7 +47,7 @@ def _disable_user(batch: WriteBatch, tenant: int, row: Row) -> None:
 
 
 def _disable_source(batch: WriteBatch, tenant: int, row: Row) -> None:
-    """Write the source without settings, so that it rejects.
+    """Write the source without settings, so that the source rejects all logins.
 
     Without a record of this source, the next source could admit another user of the same name.
     """

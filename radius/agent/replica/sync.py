@@ -1,8 +1,8 @@
 """Keeps the cell's replica up to date with PostgreSQL (ADR 0001).
 
-The position of the replica is the PostgreSQL snapshot of the last transaction that read changes. A change is new if it
-is visible now and was not visible in that snapshot. So the order of commits does not matter. A change is in effect in
-the cell as soon as cells.replica_position includes the transaction of the change.
+The position of the replica is the PostgreSQL snapshot of the last transaction that read changes. A change is new if the
+change is visible now but was not visible in the snapshot. So the order of commits does not matter. A change is in
+effect in the cell as soon as cells.replica_position includes the transaction of the change.
 """
 
 import logging
@@ -191,7 +191,7 @@ class ReplicaSync:
     def _have_certificates_changed(self, cursor: psycopg.Cursor) -> bool:
         """Whether the current server certificate of a tenant changed because time passed.
 
-        Checks this only every SERVER_CERTIFICATE_SECONDS.
+        The function compares the certificates only every SERVER_CERTIFICATE_SECONDS.
         """
         if time.monotonic() < self._servers_at + SERVER_CERTIFICATE_SECONDS:
             return False
