@@ -61,9 +61,8 @@ def plan_validity(
 ) -> Validity:
     """Plan the validity of a certificate: as requested, by default as in the profile.
 
-    If the default end is after the end of the issuer's certificate, the function uses the issuer's end. If a requested
-    end is after the issuer's end, the function rejects the request, because the requester would rely on the requested
-    end.
+    If the default end is after the end of the issuer's certificate, the function uses the issuer's end. The function
+    rejects a requested end after the issuer's end, because the requester would rely on the requested end.
     """
     begin = _whole_second(not_before or now - profile.backdate, "not_before")
     # The last second belongs to the validity (RFC 5280), so a year ends one second earlier.

@@ -109,8 +109,7 @@ class Pkcs11Token:
     def _run(self, operation: Callable[[Any], _T]) -> _T:
         """Run an operation with a session.
 
-        If the token reports an error, for example an invalid session or an unknown key, the operation runs once more in
-        a new session.
+        If the token reports an error, such as an invalid session, the operation runs once more in a new session.
         """
         pkcs11 = _import_library()
         with self._lock:

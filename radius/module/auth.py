@@ -288,8 +288,8 @@ def _end_in_rlm_eap(request: AccessRequest, number: int) -> None:
 def _handle_nak(request: AccessRequest, state: Attributes, started: int) -> radiusd.ModuleResult:
     """Handle a NAK of the device.
 
-    Accepts only types that the tenant offers, so that a device does not reveal its password through an EAP type that
-    the tenant has excluded.
+    Accepts only types that the tenant offers, so that a device does not reveal its password through an excluded EAP
+    type.
     """
     case = AuthenticationCase(request, "eap", state)
     with _cell.replica.begin() as view:

@@ -3,8 +3,8 @@
 If a slot (port pair) has too many conversations, this module selects a conversation to end.
 
 rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet. rlm_eap rejects new conversations when
-its table is full, and the option `dedup_key` of rlm_eap has no effect. So one device could block a tenant: with 34
-unfinished handshakes a second, or with a packet every 29 s in each of 1,000 conversations.
+its table is full, and the option `dedup_key` of rlm_eap has no effect. So one device could block a tenant with 34
+unfinished handshakes a second. A packet every 29 s in each of 1,000 conversations would also block the tenant.
 
 The module counts conversations per slot. When the table fills, the module ends the oldest conversation of the NAS with
 the most conversations. The module also ends an earlier conversation of the same device at the same NAS. To end a

@@ -154,7 +154,9 @@ def _mab_credentials(
         return _MAB_VERIFIED
     expected = expected_password(request, slot, nas, open_password.open_text)
     if expected is None:
-        return Credentials("mab", reason="wrong-mab-password", detail=f"{password_detail(nas)}, but this password is not stored")
+        return Credentials(
+            "mab", reason="wrong-mab-password", detail=f"{password_detail(nas)}, but this password is not stored"
+        )
     if auth_type:
         return Credentials(
             "mab", (("Cleartext-Password", ":=", escape_quoted(expected)), ("Auth-Type", ":=", auth_type))

@@ -323,8 +323,8 @@ def _requested_types(case: AuthenticationCase) -> str:
 
     The types may come from inside a tunnel or from outside.
 
-    For a request inside a tunnel, sets the method of the case to the method of the tunnel, because the device did not
-    accept the inner method.
+    For a request inside a tunnel, sets the method of the case to that of the tunnel, because the device rejected the
+    inner method.
     """
     inner = list_requested_types(first_value(case.state, "Admit-Inner-EAP"))
     outer = list_requested_types(case.request.attributes.get("EAP-Message", ""))

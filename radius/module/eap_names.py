@@ -56,8 +56,9 @@ def list_nak_types(message: str) -> tuple[int, ...]:
 
 
 def list_requested_types(message: str) -> tuple[int, ...]:
-    """Types that a device requests in its EAP-Message (hex), by a NAK or by starting a type; the result is empty if the
-    device requests no type.
+    """Types that a device requests in its EAP-Message (hex), by a NAK or by starting a type.
+
+    The result is empty if the device requests no type.
     """
     packet = bytes.fromhex(message[2:])
     if len(packet) <= _TYPE_AT or packet[_TYPE_AT] == _IDENTITY:

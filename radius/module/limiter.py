@@ -58,8 +58,8 @@ class FailureLimiter:
 class GuessLimiter:
     """Limits wrong passwords per user name, from all stations and NASes together.
 
-    A station from which the user has logged in has its own count, so guesses from elsewhere do not lock the user
-    out. Each time window of a count ends automatically.
+    Each station from which the user has logged in has its own count. So guesses from other stations do not lock the
+    user out. Each time window of a count ends automatically.
     """
 
     def __init__(self, trusted: TrustedStations, max_names: int = MAX_NAMES) -> None:

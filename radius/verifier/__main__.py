@@ -110,7 +110,7 @@ def _read_first_line() -> bytes:
     while not line.endswith(b"\n"):
         piece = os.read(sys.stdin.fileno(), 1)
         if not piece:
-            raise SystemExit("No orders on standard input: only the agent starts this program.")
+            raise SystemExit("No settings on standard input. Only the agent can start this program.")
         line += piece
     return line
 

@@ -86,8 +86,9 @@ class CoaTransmission:
         return self.is_withdrawn or self.sent >= pacing.packets
 
     def record_sent(self, now: float, pacing: Pacing) -> None:
-        """Count a sent packet, and double the pause until the next packet, plus or minus a tenth (RFC 3315 14,
-        referenced by RFC 5080 2.2.1).
+        """Count a sent packet, and double the pause until the next packet, plus or minus a tenth.
+
+        RFC 3315 14 defines these pauses, and RFC 5080 2.2.1 refers to that section.
         """
         stretched = 2 * self.timeout if self.sent else pacing.first_seconds
         self.timeout = min(stretched, pacing.longest_seconds) * (1 + random.uniform(-0.1, 0.1))  # noqa: S311

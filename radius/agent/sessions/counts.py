@@ -1,8 +1,8 @@
 """Counts of live sessions by device and name, in the replicas of tenants whose policies use such counts.
 
 The shipper announces each start and end in the change feed, in the transaction that stores the session. A recount every
-`RECOUNT_SECONDS` covers all other cases: a session that begins with an Interim-Update, a restarted NAS, and changes
-while a policy starts to use counts.
+`RECOUNT_SECONDS` covers all other cases. Examples are a session that begins with an Interim-Update, a restarted NAS,
+and changes while a policy starts to use counts.
 """
 
 import time

@@ -325,9 +325,9 @@ def end_superseded_sessions(cursor: psycopg.Cursor, keys: Collection[SessionKey]
 
     The NAS of such a session began another session of the same device with the same id.
 
-    Usually the NAS restarted without reporting the restart. The order of records does not matter: if the first session
-    reports after the second session began, both sessions continue, and an ended session becomes live again. Skips
-    sessions without Acct-Session-Id, because several sessions may have no id.
+    Usually the NAS restarted without reporting the restart. The order of records does not matter. If the first session
+    reports after the second session began, both sessions continue. If the first session has already been ended, the
+    session becomes live again. Skips sessions without Acct-Session-Id, because several sessions may have no id.
     """
     if not keys:
         return []
