@@ -384,7 +384,7 @@ class CellAgent:
         return LiveFeed(self._settings.redis_url, lambda: self._tenants, cell=self._settings.cell_name)
 
     def _run_guarded(self, work: Callable[[threading.Event], None], stop: threading.Event) -> None:
-        """Run one part of the agent in its thread. If the part fails, the whole agent ends."""
+        """Run one part of the agent in a thread of its own. If the part fails, the whole agent ends."""
         try:
             work(stop)
         except CellTaken as exc:

@@ -2,7 +2,7 @@
 
 At any time, only one cell decides about a tenant's requests. The preparation reserves a slot (port pair) of the new
 cell, and configures the slot with the tenant's secret. The switch moves the tenant to the new slot in one transaction.
-The old cell then stops answering, so NASes that know the addresses of both cells use the new cell automatically. The
+The old cell then stops responding, so NASes that know the addresses of both cells use the new cell automatically. The
 old slot stays reserved until the move is finished, so that the tenant can return quickly. The old cell may still have
 journal records of the tenant. The new cell writes these records to PostgreSQL (SQL function `hand_over_record`).
 """
@@ -42,13 +42,13 @@ class MoveNotFound(NotFound):
 
 
 class NotReadyYet(Conflict):
-    """The new cell does not answer with the tenant's secret yet."""
+    """The new cell does not respond with the tenant's secret yet."""
 
     retry_after_seconds = 10
 
 
 class CellSilent(Conflict):
-    """The cell's agent does not report, so the cell would not stop answering the tenant."""
+    """The cell's agent does not report, so the cell would continue to respond to the tenant's NASes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def switch_move(
 ) -> MoveStatus:
     """Switch the tenant to the new cell.
 
-    After the switch, the new cell decides about requests, and the old cell stops answering.
+    After the switch, the new cell decides about requests, and the old cell stops responding.
 
     Raises NotReadyYet. Raises CellSilent if the agent of the old cell does not report; `although_silent` switches the
     tenant regardless.
@@ -130,7 +130,7 @@ def switch_move(
     old, new = _lock_slots(session, move)
     if new.status != "ready":
         raise NotReadyYet(
-            "radiusd of the new cell does not answer with the tenant's secret yet.",
+            "radiusd of the new cell does not respond with the tenant's secret yet.",
             place="move",
             remedy="Try again in 30 seconds. If the error persists, check the alarms of the new cell.",
         )

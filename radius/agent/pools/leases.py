@@ -1,4 +1,4 @@
-"""State of leases in PostgreSQL: assigned, held by a session, quarantined, ready again.
+"""State of leases in PostgreSQL: assigned, used by a session, quarantined, ready again.
 
 Statements lock several rows in the order of their keys, or skip locked rows (SKIP LOCKED). So the statements never
 deadlock.
@@ -234,7 +234,7 @@ def end_leases(
     clock: int,
     young: Sequence[str] = (),
 ) -> int:
-    """End leases that no session holds, and end quarantines. Returns the number of checked leases.
+    """End leases whose address no session uses, and end quarantines. Returns the number of checked leases.
 
     Times are epoch microseconds. `now` is the time up to which the journal is shipped. Later accounting may still be
     waiting. `since` is the previous value of `now`, and `clock` is the machine's time.

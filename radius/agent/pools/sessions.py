@@ -1,8 +1,8 @@
 """Takes back pool addresses that late accounting reports as in use.
 
-A lease ends if no session holds it. Accounting may report a session after the end of the lease. The transaction that
-stores such a session also takes the address back. So two devices cannot get the same address. Either the agent finds
-the session before it makes the address ready, or the transaction of the session finds the ended lease.
+A lease ends if no session uses its address. Accounting may report a session after the end of the lease. The transaction
+that stores such a session also takes the address back. So two devices cannot get the same address. Either the agent
+finds the session before it makes the address ready, or the transaction of the session finds the ended lease.
 """
 
 from collections.abc import Iterable
