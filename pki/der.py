@@ -132,7 +132,7 @@ def time(moment: datetime) -> bytes:
 
 
 def extension(identifier: str, value: bytes, *, critical: bool = False) -> bytes:
-    """Extension of RFC 5280 4.1. `value` is the content of the extension in DER."""
+    """Certificate or CRL extension (RFC 5280 4.1). `value` is the content of the extension in DER."""
     flag = encode(BOOLEAN, b"\xff") if critical else b""
     return sequence(object_identifier(identifier), flag, encode(OCTET_STRING, value))
 

@@ -31,7 +31,7 @@ class RequestNotAllowed(PkiError):
 
 
 class IssuerNotAllowed(PkiError):
-    """An authority may not issue this certificate or list."""
+    """An authority may not issue this certificate or CRL."""
 
 
 class ValidityNotAllowed(PkiError):

@@ -1,6 +1,6 @@
 """Bodies of EST messages (RFC 7030, clarified by RFC 8951): parses requests, encodes certificates and attributes.
 
-No HTTP.
+This module does not handle HTTP.
 """
 
 import base64

@@ -68,7 +68,10 @@ class Pkcs11Token:
         return self._run(lambda session: self._wrap(session, key_id))
 
     def sign(self, key_id: bytes, data: bytes, mechanism: str) -> bytes:
-        """Sign in the token. `mechanism` is the name of a PKCS#11 mechanism without CKM_."""
+        """Sign data with a private key inside the token.
+
+        `mechanism` is the name of a PKCS#11 mechanism without CKM_.
+        """
 
         def sign(session: Any) -> bytes:  # noqa: ANN401 -- the library is optional
             import pkcs11

@@ -1,4 +1,7 @@
-"""SCEP messages (RFC 8894) as bytes: parses and verifies requests, builds responses. Knows no tenants."""
+"""SCEP messages (RFC 8894) as bytes: parses and verifies requests, builds responses.
+
+This module does not depend on tenants.
+"""
 
 import secrets
 from collections.abc import Mapping

@@ -79,7 +79,9 @@ class PreferredTypes:
 
 
 def find_eap_method(eap_type: str, state: Attributes) -> str:
-    """Method of a conversation, from the type of its last packet and the attributes that radiusd stores for it."""
+    """Method of a conversation, from the type of its last packet and the attributes that radiusd stores for the
+    conversation.
+    """
     inside = state.get("Admit-Method")
     if inside and eap_type in _TUNNELS:
         return inside[0]

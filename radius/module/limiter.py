@@ -15,7 +15,7 @@ LOG_EVERY_MICROSECONDS = 1_000_000
 
 
 class FailureLimiter:
-    """Limits failures of each key in fixed windows.
+    """Limits failures of each key in fixed time windows.
 
     After `limit` failures within `window_seconds`, the key is closed until the window ends. Rejects of a closed key do
     not count as failures, so the key opens automatically.

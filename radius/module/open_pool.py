@@ -18,7 +18,7 @@ class GrantedAddress(NamedTuple):
 
 
 class OpenPool:
-    """An open pool. Only one thread of one process may use an open pool at a time."""
+    """Pool whose addresses this process assigns. Only one thread of one process may use an open pool at a time."""
 
     def __init__(self, path: Path, claims: ClaimsFile) -> None:
         # `stocked_at` of the replica's pool record when the ready addresses were read.

@@ -134,7 +134,7 @@ _wrong_secret_logged_at = 0
 def _log_wrong_secret(slot: int, source: str) -> None:
     """Log a wrong secret. The text is radiusd's text for known clients.
 
-    As in radiusd, the limit is one line a second.
+    The function logs at most one line a second, as radiusd does.
     """
     global _wrong_secret_logged_at
     now = clock.epoch_seconds()

@@ -193,7 +193,7 @@ class PoolMaintenance:
 
         Waits until the module knows the new extent of the pool, and until the database has all earlier claims.
 
-        Before that, the module may assign such an address to the device that had the address last.
+        Until both are true, the module may assign such an address to the device that had the address last.
         """
         if self._left_until is None:
             return

@@ -84,7 +84,7 @@ class Generations:
         self._max_sessions = memory.max_sessions(memory.limit_bytes(settings), settings.cell_slots)
 
     def is_in_force(self, facts: GenerationFacts, slots: Sequence[SlotRow]) -> bool:
-        """Whether the slots (port pairs) in `slots` need no restart of a radiusd that runs this generation.
+        """Whether a radiusd that runs this generation can serve the slots (port pairs) in `slots` without a restart.
 
         radiusd may continue to look up the secrets of a slot until the next restart, although the slot no longer needs
         lookups.

@@ -61,8 +61,10 @@ class HangWatch:
 
 
 def run_watchdog(stop: threading.Event) -> None:
-    """Watch that all threads of this process run. If a thread hangs, print the tracebacks of all threads and end
-    the process."""
+    """Watch whether all threads of this process run.
+
+    If a thread hangs, print the tracebacks of all threads and end the process.
+    """
     try:
         while not stop.wait(WATCHDOG_INTERVAL_SECONDS):
             faulthandler.dump_traceback_later(AGENT_HANG_SECONDS, exit=True)

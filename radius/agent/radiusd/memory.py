@@ -65,8 +65,8 @@ def proportional_bytes(pid: int) -> int:
 def _as_real_group() -> Iterator[None]:
     """Set this thread's group to the agent's real group, during the block.
 
-    The kernel shows a process's memory only to the same user and group. radiusd has this group
-    (`radius.agent.radiusd.process.child_group_id`; ptrace(2), setfsgid(2)).
+    The kernel shows a process's memory only to processes of the same user and group. radiusd runs with the agent's real
+    group (`radius.agent.radiusd.process.child_group_id`; ptrace(2), setfsgid(2)).
     """
     _libc.setfsgid(os.getgid())
     try:

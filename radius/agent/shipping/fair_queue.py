@@ -1,5 +1,7 @@
-"""Limited queue of live events of all tenants. If the queue is full, the tenant with the most data loses its oldest
-events."""
+"""Queue of limited size for the live events of all tenants.
+
+If the queue is full, the tenant with the most data loses its oldest events.
+"""
 
 from collections import Counter, deque
 from collections.abc import Iterator

@@ -42,7 +42,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class StrayRecord(ValueError):
-    """The record belongs to a tenant that is not in this cell, or to the other stream."""
+    """The record belongs to a tenant outside this cell, or to the other stream of the journal."""
 
 
 class StreamBatch(Protocol):
