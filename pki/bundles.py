@@ -1,4 +1,4 @@
-"""Certificate files for people and devices: PEM, and PKCS#12 (RFC 7292) with the chain."""
+"""Certificate files for people and devices, in PEM or in PKCS#12 (RFC 7292) with the chain."""
 
 from collections.abc import Iterable, Sequence
 
@@ -32,8 +32,8 @@ def build_pkcs12(
 ) -> bytes:
     """PKCS#12 file with a key, its certificate and the chain, encrypted with a password of at least 8 characters.
 
-    Encryption is AES-256 in PBES2 with HMAC-SHA-256. `legacy` selects 3DES with HMAC-SHA-1, because old systems support
-    nothing else: Windows before 10 1709 and Server 2019, many releases of Android, iOS and macOS.
+    Encryption is AES-256 in PBES2 with HMAC-SHA-256. `legacy` selects 3DES with HMAC-SHA-1 for systems without support
+    for AES. Such systems are Windows before 10 1709 and Server 2019, and many releases of Android, iOS and macOS.
     """
     if len(password) < _MIN_PASSWORD_LENGTH:
         raise BundleNotAllowed(

@@ -1,4 +1,6 @@
-"""The part of Cryptographic Message Syntax (RFC 5652) that enrolment needs: SignedData by one signer, with attributes.
+"""The part of Cryptographic Message Syntax (RFC 5652) that enrolment needs, which is SignedData by one signer.
+
+The signer signs the content together with attributes.
 
 `pki.cms_envelopes` has the envelopes. Reading a message proves nothing: call `verify_signature` before you trust the
 message.
@@ -49,7 +51,7 @@ _Content = TypeVar("_Content")
 
 @contextmanager
 def translate_parse_errors(what: str) -> Iterator[None]:
-    """Convert errors of the parsers about invalid bytes to CmsDamaged. `what` describes the place."""
+    """Convert parser errors about invalid bytes to CmsDamaged. `what` names the damaged part of the message."""
     try:
         yield
     except (
@@ -156,7 +158,7 @@ def _read_key_identifier(certificate: x509.Certificate) -> bytes | None:
 def verify_signature(signed: SignedMessage) -> None:
     """Verify that the signer's key signed this content, with strong algorithms.
 
-    Does not check what the signer may do. Raises AlgorithmRefused or SignatureRefused.
+    Does not check whether the signer is authorised. Raises AlgorithmRefused or SignatureRefused.
     """
     _, algorithm = _require_digest(signed.digest)
     if signed.signature_algorithm != _RSA and _SIGNATURES.get(signed.signature_algorithm) != signed.digest:
@@ -200,7 +202,7 @@ def sign_content(
     """Build a ContentInfo of SignedData with the signer's certificate. Empty content is omitted.
 
     `attributes` are DER values by dotted object identifier. The signature algorithm is written as rsaEncryption,
-    because strict clients accept no other in a SignerInfo.
+    because strict clients reject any other value in a SignerInfo.
     """
     dotted, algorithm = next((oid, known) for oid, (name, known) in _DIGESTS.items() if name == digest)
     hasher = hashes.Hash(algorithm)
@@ -270,7 +272,10 @@ def convert_to_der(data: bytes) -> bytes:
 
 
 def _convert(data: bytes, at: int, depth: int) -> tuple[bytes, int]:
-    """Convert the element at `at`. Returns the converted element and the position after the element."""
+    """Convert the element that begins at byte `at` of the data.
+
+    Returns the converted element and the position after the element.
+    """
     if depth == 0:
         raise DerDamaged(f"elements are nested more than {_MAX_DEPTH} deep")
     members = []

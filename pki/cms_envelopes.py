@@ -1,8 +1,8 @@
 """EnvelopedData (RFC 5652 6) for an RSA key, with content encrypted by AES in CBC mode. DES and 3DES are rejected.
 
 An envelope does not prove the origin of the content. An attacker may send changed copies and observe the responses
-(Bleichenbacher 1998, Vaudenay 2002). So every failure after the choice of the recipient raises the same error. A wrong
-content key is used like a correct content key.
+(Bleichenbacher 1998, Vaudenay 2002). So every failure after the choice of the recipient raises the same error. If the
+decrypted content key is wrong, the code continues as with a correct content key.
 """
 
 import secrets
@@ -63,7 +63,7 @@ def read_envelope(data: bytes) -> Envelope:
 
 
 def _read_recipients(infos: TLV) -> tuple[Recipient, ...]:
-    """Return the recipients by key transport (KeyTransRecipientInfo). Skips all other kinds."""
+    """Return the recipients by key transport (KeyTransRecipientInfo). Skips recipients of all other kinds."""
     if infos.tag_bytes != bytes((der.SET,)):
         raise ValueError("the recipients are not a SET")
     members = tuple(der.iter_children(bytes(infos.data)))

@@ -1,7 +1,7 @@
 """ASN.1 structures of Cryptographic Message Syntax (RFC 5652), for `cryptography` to decode and encode.
 
 The classes have the names of the RFC's types. A SET OF under an implicit tag is declared as a list. A list has the same
-encoding and accepts any order, and some clients do not sort the members.
+encoding as a SET OF, but accepts the members in any order. Some clients do not sort the members.
 """
 
 from typing import Annotated

@@ -1,7 +1,7 @@
 """Certificate revocation lists (RFC 5280 5).
 
-Each list is complete: it covers all certificates and reasons of one authority. So a list has no
-IssuingDistributionPoint (5.2.5), which marks partial lists.
+Each CRL of Admit is complete: the CRL covers all certificates and reasons of one authority. So a CRL has no
+IssuingDistributionPoint (5.2.5), because this extension marks partial CRLs.
 """
 
 from collections.abc import Iterable
@@ -33,9 +33,9 @@ def build_crl(
     this_update: datetime,
     next_update: datetime,
 ) -> bytes:
-    """Build a list as DER. `revoked` are pairs of big-endian serial number and revocation.
+    """Build a CRL as DER. `revoked` are pairs of big-endian serial number and revocation.
 
-    Times are cut to whole seconds. Raises IssuerNotAllowed if the authority may not sign lists.
+    Fractions of seconds are dropped from times. Raises IssuerNotAllowed if the authority may not sign CRLs.
     """
     _check_issuer(issuer.certificate)
     if not 0 <= number <= MAX_CRL_NUMBER:
@@ -76,15 +76,15 @@ def _encode_entry(serial: bytes, revocation: Revocation) -> bytes:
 def _check_issuer(authority: x509.Certificate) -> None:
     usage = authority.extensions.get_extension_for_class(x509.KeyUsage).value
     if not usage.crl_sign:
-        raise IssuerNotAllowed(f"{authority.subject.rfc4514_string()} may not sign lists (RFC 5280 4.2.1.3).")
+        raise IssuerNotAllowed(f"{authority.subject.rfc4514_string()} may not sign CRLs (RFC 5280 4.2.1.3).")
 
 
 def _check_signature(crl: bytes, issuer: x509.Certificate) -> None:
-    """Verify the new signature: a faulty signature would fail at customers, or reveal the key."""
+    """Verify the new signature, because a faulty signature would fail at customers, or reveal the key."""
     try:
         loaded = x509.load_der_x509_crl(crl)
         good = loaded.is_signature_valid(require_acceptable(issuer.public_key()))
     except (ValueError, TypeError, InvalidSignature) as exc:
-        raise IssuerNotAllowed("The new list is not readable and was discarded.") from exc
+        raise IssuerNotAllowed("The new CRL is not readable, so Admit discarded the CRL.") from exc
     if not good:
-        raise IssuerNotAllowed("The signature of the new list is invalid; the list was discarded.")
+        raise IssuerNotAllowed("The signature of the new CRL is invalid, so Admit discarded the CRL.")

@@ -1,8 +1,8 @@
 """The part of DER (X.690) for names, CRLs and OCSP.
 
-The `cryptography` package decodes names into Python strings. These strings lack the original types and bytes, which
-OpenSSL's hash and one-line form of a name need. The builders of `cryptography` copy the whole CRL for each entry, and
-support only one certificate in an OCSP response.
+The `cryptography` package decodes names into Python strings. These strings lack the original types and bytes of a name.
+OpenSSL computes the hash and the one-line form of a name from these types and bytes. The builders of `cryptography`
+copy the whole CRL for each entry, and support only one certificate in an OCSP response.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ class Element(NamedTuple):
 
 
 def read_element(data: bytes, at: int = 0) -> tuple[Element, int]:
-    """Read the element at `at`. Returns the element and the position after the element.
+    """Read the element that begins at byte `at` of the data. Returns the element and the position after the element.
 
     Supports tags of one byte and definite lengths, as X.509 uses them.
     """
@@ -125,20 +125,23 @@ def generalized_time(moment: datetime) -> bytes:
 
 
 def time(moment: datetime) -> bytes:
-    """Time of RFC 5280 4.1.2.5: UTCTime until 2049, then GeneralizedTime."""
+    """Time in the form of RFC 5280 4.1.2.5, which is UTCTime until 2049 and GeneralizedTime from 2050."""
     if moment.year in _YEARS_OF_TWO_DIGITS:
         return encode(UTC_TIME, f"{moment.astimezone(UTC):%y%m%d%H%M%SZ}".encode())
     return generalized_time(moment)
 
 
 def extension(identifier: str, value: bytes, *, critical: bool = False) -> bytes:
-    """Extension of RFC 5280 4.1. `value` is the content of the extension in DER."""
+    """Certificate or CRL extension (RFC 5280 4.1). `value` is the content of the extension in DER."""
     flag = encode(BOOLEAN, b"\xff") if critical else b""
     return sequence(object_identifier(identifier), flag, encode(OCTET_STRING, value))
 
 
 def decode_oid(content: bytes) -> str:
-    """Decode an object identifier to the dotted form (X.690 8.19), with the limits of other parsers."""
+    """Decode an object identifier to the dotted form (X.690 8.19).
+
+    Rejects identifiers of more than 63 octets and arcs of more than 128 bits, as other parsers do.
+    """
     if len(content) > _MAX_OID_OCTETS:
         raise DerDamaged(f"an object identifier of {len(content)} octets")
     arcs: list[int] = []

@@ -7,7 +7,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 
 class PkiError(Exception):
-    """Base of all errors of this package. The message names the faulty value and what is allowed."""
+    """Base of all errors of this package. The message names the faulty value and the allowed values."""
 
 
 class ProfileErrors(PkiError):
@@ -31,11 +31,11 @@ class RequestNotAllowed(PkiError):
 
 
 class IssuerNotAllowed(PkiError):
-    """An authority may not issue this certificate or list."""
+    """An authority may not issue this certificate or CRL."""
 
 
 class ValidityNotAllowed(PkiError):
-    """A validity period is empty, too long, or ends after the issuer."""
+    """A validity period is empty, too long, or ends after the issuer's certificate."""
 
 
 class OcspRequestMalformed(PkiError):

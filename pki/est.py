@@ -1,6 +1,6 @@
 """Bodies of EST messages (RFC 7030, clarified by RFC 8951): parses requests, encodes certificates and attributes.
 
-No HTTP.
+This module does not handle HTTP.
 """
 
 import base64
@@ -43,7 +43,10 @@ def read_body(body: bytes) -> bytes:
 
 
 def encode_key_attributes(kind: KeyKind) -> bytes:
-    """CsrAttrs (RFC 7030 4.5.2) as DER: request a key of this kind and the hash for this kind."""
+    """Build CsrAttrs (RFC 7030 4.5.2) as DER.
+
+    The attributes ask the client for a key of this kind, and for the hash that belongs to this kind.
+    """
     if kind in _CURVES:
         curve, signature = _CURVES[kind]
         key = _encode_attribute(_EC_PUBLIC_KEY, der.object_identifier(curve))

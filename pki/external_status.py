@@ -1,7 +1,7 @@
-"""Certificate status from external authorities: CRLs (RFC 5280 5) and OCSP responses (RFC 6960).
+"""Certificate status from external authorities, in CRLs (RFC 5280 5) and OCSP responses (RFC 6960).
 
-The sources are untrusted: sizes are checked before parsing, and signatures before use. Lists that do not cover all
-certificates of the authority (partial, delta or indirect lists) are rejected.
+The sources are untrusted: sizes are checked before parsing, and signatures before use. CRLs that do not cover all
+certificates of the authority (partial, delta or indirect CRLs) are rejected.
 """
 
 from collections.abc import Iterator
@@ -48,20 +48,20 @@ class OcspStatus(NamedTuple):
 
 
 def read_crl(data: bytes, authority: x509.Certificate, *, now: datetime) -> ExternalRevocationList:
-    """Parse a complete, current list that this authority has signed. Raises StatusNotUsable."""
+    """Parse a complete, current CRL that this authority has signed. Raises StatusNotUsable."""
     _require_size(data, MAX_CRL_BYTES)
     try:
         crl = x509.load_pem_x509_crl(data) if data.startswith(b"-----BEGIN") else x509.load_der_x509_crl(data)
         if format_one_line(crl.issuer) != format_one_line(authority.subject):
-            raise StatusNotUsable("The list is from another authority.")
+            raise StatusNotUsable("The CRL is from another authority.")
         if not _may_sign_lists(authority) or not _is_signed(crl, authority):
-            raise StatusNotUsable("The list is not signed by the authority.")
+            raise StatusNotUsable("The CRL is not signed by the authority.")
         if crl.next_update_utc is None:
-            raise StatusNotUsable("The list has no nextUpdate.")
+            raise StatusNotUsable("The CRL has no nextUpdate.")
         _require_current(crl.last_update_utc, crl.next_update_utc, now)
         number = _read_number(crl)
         if len(crl) > MAX_REVOKED:
-            raise StatusNotUsable(f"The list has {len(crl)} entries; the maximum is {MAX_REVOKED}.")
+            raise StatusNotUsable(f"The CRL has {len(crl)} entries; the maximum is {MAX_REVOKED}.")
         return ExternalRevocationList(number, crl.last_update_utc, crl.next_update_utc, frozenset(_iter_serials(crl)))
     except UNREADABLE_ERRORS as exc:
         raise StatusNotUsable(f"Invalid certificate revocation list: {exc}") from exc
@@ -75,7 +75,7 @@ def _is_signed(crl: x509.CertificateRevocationList, authority: x509.Certificate)
 
 
 def _may_sign_lists(authority: x509.Certificate) -> bool:
-    """Whether keyUsage allows the authority to sign lists (RFC 5280 6.3.3 (f))."""
+    """Whether keyUsage allows the authority to sign CRLs (RFC 5280 6.3.3 (f))."""
     try:
         return authority.extensions.get_extension_for_class(x509.KeyUsage).value.crl_sign
     except x509.ExtensionNotFound:
@@ -89,12 +89,12 @@ def _read_number(crl: x509.CertificateRevocationList) -> int | None:
             case x509.CRLNumber(crl_number=found):
                 number = found
             case x509.DeltaCRLIndicator():
-                raise StatusNotUsable("The list is a delta CRL; a complete list is required.")
+                raise StatusNotUsable("The CRL is a delta CRL; a complete CRL is required.")
             case x509.IssuingDistributionPoint() as point:
                 if point.indirect_crl or point.only_some_reasons or point.only_contains_ca_certs:
-                    raise StatusNotUsable("The list is partial and does not cover certificates of devices.")
+                    raise StatusNotUsable("The CRL is partial and does not cover certificates of devices.")
                 if point.only_contains_attribute_certs:
-                    raise StatusNotUsable("The list covers only attribute certificates.")
+                    raise StatusNotUsable("The CRL covers only attribute certificates.")
             case _ if extension.critical:
                 raise StatusNotUsable(f"Unknown critical extension {extension.oid.dotted_string}.")
     return number
@@ -103,7 +103,7 @@ def _read_number(crl: x509.CertificateRevocationList) -> int | None:
 def _iter_serials(crl: x509.CertificateRevocationList) -> Iterator[bytes]:
     for entry in crl:
         if any(extension.critical for extension in entry.extensions):
-            raise StatusNotUsable("An entry of the list has a critical extension.")
+            raise StatusNotUsable("An entry of the CRL has a critical extension.")
         if entry.serial_number > 0:
             yield serial_bytes(entry.serial_number)
 
@@ -156,7 +156,7 @@ def read_ocsp(data: bytes, authority: x509.Certificate, serial: bytes, *, now: d
                 return _read_single_response(single, now)
     except UNREADABLE_ERRORS as exc:
         raise StatusNotUsable(f"Invalid OCSP response: {exc}") from exc
-    raise StatusNotUsable("The response is for another certificate.")
+    raise StatusNotUsable("The OCSP response is for another certificate.")
 
 
 def _is_about(single: ocsp.OCSPSingleResponse, authority: x509.Certificate, serial: bytes) -> bool:

@@ -1,9 +1,10 @@
 """A directory of authorities in the form of OpenSSL's `ca_path`: each certificate is in `<subject hash>.<n>`.
 
-A running radiusd reads the directory. For a name, radiusd opens .0, .1, ... up to the first missing number and
-remembers the position. So radiusd finds a new certificate only in a file with a higher number. Existing files must keep
-their numbers. For a name that radiusd has already loaded, radiusd finds no certificate with a lower number. Then
-radiusd must be restarted (tenants.trust_generation).
+A running radiusd reads the directory. For the subject hash of a name, radiusd opens the files .0, .1 and so on, up to
+the first missing number. radiusd remembers this number. At the next search for the same name, radiusd continues at the
+remembered number. So a new certificate needs a file with a higher number, and existing files must keep their numbers.
+If a file gets a lower number, radiusd finds the certificate in this file only after a restart
+(tenants.trust_generation).
 """
 
 import os
@@ -49,7 +50,10 @@ def _read_entries(directory: Path) -> dict[str, dict[int, bytes]]:
 
 
 def _arrange(directory: Path, name_hash: str, present: dict[int, bytes], pems: list[bytes]) -> None:
-    """Keep existing certificates in the current order, then add new certificates. The numbers have no gap."""
+    """Keep existing certificates in the current order, then add new certificates.
+
+    The file numbers of a subject hash have no gap.
+    """
     staying = [present[number] for number in sorted(present) if present[number] in pems]
     final = list(dict.fromkeys(staying))
     final += [pem for pem in pems if pem not in final]

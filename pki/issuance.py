@@ -61,8 +61,8 @@ def plan_validity(
 ) -> Validity:
     """Plan the validity of a certificate: as requested, by default as in the profile.
 
-    Shortens a default end to the end of the issuer. Rejects a requested end after the issuer's end, because the
-    requester would rely on the requested end.
+    If the default end is after the end of the issuer's certificate, the function uses the issuer's end. The function
+    rejects a requested end after the issuer's end, because the requester would rely on the requested end.
     """
     begin = _whole_second(not_before or now - profile.backdate, "not_before")
     # The last second belongs to the validity (RFC 5280), so a year ends one second earlier.
@@ -120,7 +120,9 @@ def issue(
 def add_locations(
     builder: x509.CertificateBuilder, locations: IssuerLocations, *, of_itself: bool
 ) -> x509.CertificateBuilder:
-    """Add the issuer's URLs. `of_itself`: include the status services.
+    """Add the issuer's URLs to a certificate.
+
+    If `of_itself` is true, include the URLs of the OCSP responder and the CRL.
 
     An OCSP signer's certificate names no status services, because nothing checks the status of an OCSP signer (RFC 6960
     4.2.2.2.1).
@@ -220,7 +222,10 @@ def check_sans(profile: CertificateProfile, sans: Iterable[San]) -> tuple[San, .
 
 
 def _key_usage(profile: CertificateProfile, key: PublicKeyTypes) -> x509.KeyUsage:
-    """Key usage. An RSA key for TLS may also encipher keys, for SCEP responses (RFC 8894 3.2) and some supplicants."""
+    """Return the key usage.
+
+    An RSA key for TLS may also encipher keys, for SCEP responses (RFC 8894 3.2) and some supplicants.
+    """
     is_tls = bool(_TLS_USAGES.intersection(profile.extended_key_usage))
     return x509.KeyUsage(
         digital_signature="digital-signature" in profile.key_usage,
@@ -251,7 +256,7 @@ def _check_issuer(profile: CertificateProfile, issuer: x509.Certificate, now: da
             )
         if profile.path_length is None or profile.path_length >= constraints.path_length:
             limit = constraints.path_length
-            raise IssuerNotAllowed(f"The new authority's path length must be below {limit}, that of {name}.")
+            raise IssuerNotAllowed(f"The new authority's path length must be below {limit}, the path length of {name}.")
     if not issuer.not_valid_before_utc <= now <= issuer.not_valid_after_utc:
         raise IssuerNotAllowed(f"{name} is not valid now (until {issuer.not_valid_after_utc:%Y-%m-%d}).")
 
@@ -263,7 +268,7 @@ def _key_identifier(certificate: x509.Certificate) -> x509.SubjectKeyIdentifier:
 def key_identifier(certificate: x509.Certificate) -> bytes:
     """Subject key identifier (RFC 5280 4.2.1.2).
 
-    If an old authority has no identifier, computes the identifier by the first method of that section.
+    If an old authority has no identifier, computes the identifier by the first method of RFC 5280 4.2.1.2.
     """
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
@@ -274,7 +279,7 @@ def key_identifier(certificate: x509.Certificate) -> bytes:
 def _check_signature(certificate: x509.Certificate, issuer: x509.Certificate) -> None:
     """Verify the new signature.
 
-    A faulty signature would fail at devices, and a faulty ECDSA signature may reveal the key.
+    A faulty signature would fail at devices, and a faulty ECDSA signature may reveal the private key.
     """
     try:
         certificate.verify_directly_issued_by(issuer)

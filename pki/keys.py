@@ -1,4 +1,4 @@
-"""Key pairs: the kinds that Admit creates, the kinds that it accepts, and their hash algorithms."""
+"""Kinds of key pairs that Admit creates, kinds that Admit accepts, and the hash algorithm for each kind."""
 
 import hashlib
 from typing import Literal
@@ -41,7 +41,7 @@ def generate_key(kind: KeyKind = "ecdsa-p256") -> PrivateKey:
 
 
 def require_acceptable(key: PublicKeyTypes) -> PublicKey:
-    """Return the key, if a certificate may have this key: ECDSA on a NIST curve, or RSA of 2,048 to 4,096 bits."""
+    """Return the key, if the key is ECDSA on a NIST curve, or RSA of 2,048 to 4,096 bits."""
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _ACCEPTED_CURVES):
         return key
     if isinstance(key, rsa.RSAPublicKey):
@@ -83,8 +83,8 @@ def load_encrypted_key(data: bytes, passphrase: str) -> PrivateKey:
 def load_key(data: bytes, *, made_here: bool = False) -> PrivateKey:
     """Load an unencrypted private key from DER or PEM.
 
-    `made_here`: Admit created the key (`generate_key`) and has stored the encrypted key. Skips the check of RSA primes,
-    which takes 70 ms.
+    `made_here` means that Admit created the key (`generate_key`) and stored the key encrypted. The function then skips
+    the check of RSA primes, which takes 70 ms.
     """
     load = load_pem_private_key if data.startswith(b"-----BEGIN") else load_der_private_key
     try:

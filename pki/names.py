@@ -67,7 +67,7 @@ def clean_text(value: str, *, what: str, limit: int) -> str:
 
 
 def subject_name(common_name: str, *, organisation: str = "", serial_number: str = "") -> x509.Name:
-    """Subject of O, serialNumber and CN, each in a separate relative name, from general to specific."""
+    """Subject of O, serialNumber and CN, each in its own relative distinguished name (RDN), the most general first."""
     attributes = []
     if organisation:
         checked = clean_text(organisation, what="organisation", limit=_ORGANISATION_LIMIT)
@@ -176,7 +176,7 @@ def _build_general_name(item: San) -> x509.GeneralName:
 
 
 def read_sans(certificate: x509.Certificate | x509.CertificateSigningRequest) -> tuple[San, ...]:
-    """Alternative names of the supported kinds. Skips all other kinds."""
+    """Alternative names of the supported kinds. Skips names of all other kinds."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

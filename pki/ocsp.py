@@ -132,9 +132,10 @@ def _read_single(element: der.Element) -> CertId:
 
 
 def _read_hash_algorithm(algorithm: der.Element, *lengths: int) -> tuple[str, bytes]:
-    """Name of the hash algorithm, and the AlgorithmIdentifier.
+    """Return the name of the hash algorithm, and its AlgorithmIdentifier as DER.
 
-    The algorithm's parameters may be NULL or missing (RFC 4055 2.1), and stay unchanged.
+    The algorithm's parameters may be NULL or missing (RFC 4055 2.1). The returned AlgorithmIdentifier has the same
+    parameters.
     """
     parts = list(der.iter_children(der.require_tag(algorithm, der.SEQUENCE).content))
     if not parts or parts[0].tag != der.OBJECT_IDENTIFIER or any(part.encoded != _NULL for part in parts[1:2]):
@@ -222,7 +223,7 @@ class IssuerHashes:
 
 @dataclass(frozen=True, slots=True)
 class OcspSigner:
-    """An authority's certificate for OCSP responses (delegated, RFC 6960 2.6), and the key of the certificate."""
+    """An authority's delegated certificate for OCSP responses (RFC 6960 2.6), and its private key."""
 
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)
@@ -252,8 +253,8 @@ class OcspSigner:
     ) -> bytes:
         """Build an OCSPResponse with one status for each certificate of the request, in the same order.
 
-        `this_update` is the current time, and also becomes the time of production. The response repeats the request's
-        nonce.
+        `this_update` is the current time. The response also contains `this_update` as producedAt. The response repeats
+        the request's nonce.
         """
         when = der.generalized_time(this_update)
         until = der.explicit(0, der.generalized_time(next_update))

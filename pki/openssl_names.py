@@ -120,7 +120,7 @@ def _relative_names(name: bytes) -> list[list[_NameAttribute]]:
 
 
 def _displayed_octets(value: der.Element) -> bytes:
-    """Bytes of a value as OpenSSL displays the bytes.
+    """Return the bytes of a value that OpenSSL displays.
 
     For a BIT STRING (x500UniqueIdentifier), the octet that counts unused bits is omitted.
     """

@@ -1,8 +1,8 @@
 """Private keys in a PKCS#11 token (OASIS PKCS#11 v2.40).
 
-The token creates the keys and never exports a key. The keys are used like local keys, and identified by CKA_ID. After a
-fork, or when the token was unavailable, a new session is opened. So no restart is necessary when a token returns. Needs
-the package extra `pkcs11`.
+The token creates the keys, and never exports a private key. Callers use the keys like local keys, and identify each key
+by its CKA_ID. After a fork, or after a failure of the token, this module opens a new session. So Admit needs no restart
+when the token returns. Needs the package extra `pkcs11`.
 """
 
 import os
@@ -68,7 +68,10 @@ class Pkcs11Token:
         return self._run(lambda session: self._wrap(session, key_id))
 
     def sign(self, key_id: bytes, data: bytes, mechanism: str) -> bytes:
-        """Sign in the token. `mechanism` is the name of a PKCS#11 mechanism without CKM_."""
+        """Sign data with a private key inside the token.
+
+        `mechanism` is the name of a PKCS#11 mechanism without CKM_.
+        """
 
         def sign(session: Any) -> bytes:  # noqa: ANN401 -- the library is optional
             import pkcs11
@@ -109,7 +112,7 @@ class Pkcs11Token:
     def _run(self, operation: Callable[[Any], _T]) -> _T:
         """Run an operation with a session.
 
-        Retries once with a new session if the session is invalid or does not know a key.
+        If the token reports an error, such as an invalid session, the operation runs once more in a new session.
         """
         pkcs11 = _import_library()
         with self._lock:
@@ -143,7 +146,8 @@ class Pkcs11Token:
             raise self._wrong_pin() from exc
         except pkcs11.PinLocked as exc:
             raise TokenRefused(
-                f"The token {self._label!r} is locked after wrong PINs. Its security officer must unlock it."
+                f"The token {self._label!r} is locked after wrong PINs."
+                " The security officer of the token must unlock the token."
             ) from exc
         except pkcs11.NoSuchToken as exc:
             raise TokenUnavailable(f"Token {self._label!r} does not exist. Check ADMIT_PKCS11_TOKEN.") from exc
@@ -176,7 +180,7 @@ def _error_text(exc: Exception) -> str:
 
 
 class _TokenKey:
-    """Common methods of keys in a token. These keys cannot be exported, and a copy of the object is the same key."""
+    """Common methods of keys in a token. These keys cannot be exported. A copy of a key object is the same object."""
 
     def private_numbers(self) -> NoReturn:
         _refuse("cannot be exported")
@@ -249,7 +253,7 @@ class TokenRsaKey(_TokenKey, rsa.RSAPrivateKey):
         return self._public.key_size
 
     def decrypt(self, ciphertext: bytes, padding: Any) -> NoReturn:  # noqa: ANN401
-        _refuse("decrypts nothing")
+        _refuse("cannot decrypt")
 
 
 _PKCS1V15 = padding.PKCS1v15

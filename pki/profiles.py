@@ -1,15 +1,16 @@
 """Certificate profiles: checks a JSON-like form and converts the form to a `CertificateProfile`.
 
-Form of a profile. The fields `backdate_minutes`, `path_length`, `allowed_names`, `required_names`, `ocsp_no_check` and
-the limits of a tenant's choice (`validity_days_most`, `keys`) are optional:
+The example below shows the form of a profile. The fields `backdate_minutes`, `path_length`, `allowed_names`,
+`required_names` and `ocsp_no_check` are optional. The limits of a tenant's choice (`validity_days_most`, `keys`) are
+optional, too.
 
     {"authority": false, "key": "ecdsa-p256", "validity_days": 365, "backdate_minutes": 60,
      "key_usage": ["digital-signature"], "extended_key_usage": ["client-auth"],
      "allowed_names": ["dns", "uri"], "required_names": [],
      "validity_days_most": 1826, "keys": ["ecdsa-p256", "rsa-2048"]}
 
-A tenant's own choice has the form {"validity_days": 90, "key": "rsa-2048"}. Either field may be missing.
-`adjust_profile` applies the override.
+A tenant's own choice has the form {"validity_days": 90, "key": "rsa-2048"}. Each of the two fields may be missing.
+`adjust_profile` applies the choice to a profile.
 """
 
 from collections.abc import Mapping
@@ -74,7 +75,10 @@ class _ProfileReader:
         self._mistakes.append(f"{self._name}.{field}: {why}")
 
     def _take(self, field: str, default: _T) -> _T:
-        """Return the field if the field exists and has the type of `default`; otherwise `default`."""
+        """Return the value of the field, or `default` if the field is missing.
+
+        If the value has another type than `default`, records a mistake and returns `default`.
+        """
         value = self._left.pop(field, default)
         # isinstance accepts a bool as an int, but a profile must not.
         if type(value) is not type(default):
@@ -152,7 +156,7 @@ def _parse_profile(name: str, written: Mapping[str, Any], mistakes: list[str]) -
 
 
 def adjust_profile(profile: CertificateProfile, written: Mapping[str, Any]) -> CertificateProfile:
-    """Change a profile by a tenant's own choice. Raises ProfileErrors with each mistake."""
+    """Apply a tenant's own choice of validity and key to a profile. Raises ProfileErrors with each mistake."""
     mistakes: list[str] = []
     reader = _ProfileReader(profile.name, written, mistakes)
     days = reader.number("validity_days", 1, profile.validity_most.days, default=profile.validity.days)

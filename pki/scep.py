@@ -1,4 +1,7 @@
-"""SCEP messages (RFC 8894) as bytes: parses and verifies requests, builds responses. Knows no tenants."""
+"""SCEP messages (RFC 8894) as bytes: parses and verifies requests, builds responses.
+
+This module does not depend on tenants.
+"""
 
 import secrets
 from collections.abc import Mapping
@@ -86,7 +89,7 @@ def read_request(data: bytes) -> ScepRequest:
     signed = cms.read_signed(data)
     message_type = _MESSAGE_TYPES.get(_read_text(signed, _MESSAGE_TYPE))
     if message_type is None:
-        raise CmsDamaged("The messageType is not a request's (RFC 8894 3.2.1.2).")
+        raise CmsDamaged("The messageType is not one of the request types (RFC 8894 3.2.1.2).")
     transaction_id = _read_text(signed, _TRANSACTION_ID)
     if not 1 <= len(transaction_id) <= _MAX_TRANSACTION_ID:
         raise CmsDamaged(f"The transactionID must have 1 to {_MAX_TRANSACTION_ID} characters.")
@@ -172,5 +175,8 @@ def _build_reply(
 
 
 def _encode_text(text: str) -> bytes:
-    """PrintableString, also for characters outside this type: a client's transactionID is returned as received."""
+    """Encode the text as PrintableString, even if the text has characters that PrintableString excludes.
+
+    So the response repeats the client's transactionID unchanged.
+    """
     return der.encode(der.PRINTABLE_STRING, text.encode("ascii"))

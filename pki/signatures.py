@@ -33,7 +33,7 @@ def public_key_der(certificate_der: bytes) -> bytes:
 def is_signed_with(signed: x509.Certificate, public_key: bytes) -> bool:
     """Whether this key (SubjectPublicKeyInfo) made the certificate's signature (RFC 5280 6.1.3 (a)(1)).
 
-    Does not compare names. OpenSSL, which built the chain, treats different spellings of a name as equal.
+    Does not compare names, because OpenSSL has built the chain and treats different spellings of a name as equal.
     """
     try:
         _verify(signed, _load_key(public_key))

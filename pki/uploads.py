@@ -90,7 +90,10 @@ def _require_readable(certificate: x509.Certificate, number: int) -> None:
 
 
 def is_root(certificate: x509.Certificate) -> bool:
-    """Whether the certificate is self-signed. Accepts a weak signature, because nothing relies on the signature."""
+    """Whether the certificate is self-signed.
+
+    Accepts a weak signature, because nothing relies on a root's signature.
+    """
     if subject_line(certificate) != issuer_line(certificate):
         return False
     return is_signed_with(certificate, _public_key(certificate)) or (

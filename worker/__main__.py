@@ -1,4 +1,4 @@
-"""Runs the worker and its scheduler until SIGTERM: `python -m worker`.
+"""Runs the worker and its scheduler until SIGTERM (`python -m worker`).
 
 Does not use Celery's command line, because loading the command line takes a sixth of the start time.
 """

@@ -61,10 +61,10 @@ app.set_default()
 
 @signals.after_setup_logger.connect
 def _configure_loggers(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    """Reduce log lines. Failures are still logged.
+    """Reduce the number of log lines. The worker still logs failures.
 
-    Three lines for each heartbeat would hide the lines of jobs. httpx would log URLs of tenants, which may contain
-    secrets.
+    Otherwise, three lines for each heartbeat would hide the lines of jobs. httpx would log URLs of tenants, which may
+    contain secrets.
     """
     for name in ("celery.app.trace", "celery.beat", "celery.worker.request", "celery.worker.strategy", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,6 +1,6 @@
 """Restarts Celery's scheduler process (beat) if beat dies.
 
-Celery itself does not restart beat, so no job would start any more.
+Celery itself does not restart beat. Without beat, no job would start any more.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ def _stop_with_worker(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal argu
 
 
 class BeatRestarter(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
-    """Restarts a dead beat, for example by the OOM killer or on a full disk."""
+    """Restarts beat if beat has died, for example by the OOM killer or because of a full disk."""
 
     requires = ("celery.worker.components:Timer", "celery.worker.components:Beat")
 

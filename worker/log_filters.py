@@ -12,7 +12,7 @@ from nac.kit.errors import DatabaseUnavailable
 def drop_outage_traceback(record: logging.LogRecord) -> bool:
     """Remove the traceback of a job that failed because of the database, so that the log entry takes one line.
 
-    Several jobs fail each second. The tracebacks would displace all other lines within minutes.
+    During an outage, several jobs fail each second. The tracebacks would displace all other lines within minutes.
     """
     if record.exc_info and isinstance(record.exc_info[1], DatabaseUnavailable):
         record.exc_info = None
@@ -20,9 +20,9 @@ def drop_outage_traceback(record: logging.LogRecord) -> bool:
 
 
 class SchedulingErrorFilter:
-    """Allows one line a minute, without a traceback, about jobs that cannot be queued.
+    """Limits the log to one line a minute, without a traceback, about jobs that cannot be queued.
 
-    During an outage, each due job fails: several each second, with 150 lines each.
+    During an outage, several due jobs fail each second, and each failure would log 150 lines.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

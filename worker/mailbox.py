@@ -1,4 +1,7 @@
-"""Local mail server, if no other mail server is set. Listens on loopback, stores each mail and forwards no mail."""
+"""Local mail server, which Admit uses if no other mail server is set.
+
+Listens on loopback, stores each mail and forwards no mail.
+"""
 
 import asyncio
 import logging

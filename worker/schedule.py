@@ -8,12 +8,15 @@ from worker.constants import ALARMS_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS
 
 
 def _run_every(seconds: int) -> dict[str, Any]:
-    """Entry for a frequent task. A run that could not start, for example in an outage, expires after two intervals."""
+    """Entry for a frequent task.
+
+    If a run cannot start, for example in an outage, the run expires after two intervals.
+    """
     return {"schedule": seconds, "options": {"expires": 2 * seconds}}
 
 
 def _run_at(*, expires: int | None = None, **times: str) -> dict[str, Any]:
-    """Entry for a task at these times (celery.schedules.crontab, in UTC)."""
+    """Entry for a task that runs at these times (celery.schedules.crontab, in UTC)."""
     return {"schedule": crontab(**times), "options": {"expires": expires} if expires else {}}
 
 

@@ -30,7 +30,10 @@ class UpkeepTask(Task):  # type: ignore[misc]  # Celery has no types
 
 
 class JobTask(Task):  # type: ignore[misc]  # Celery has no types
-    """Runs a job that is a row of `jobs`. The row decides: Redis may lose the job's message or deliver it twice."""
+    """Runs a job that is a row of `jobs`.
+
+    Only the row counts, because Redis may lose the job's message or deliver the message twice.
+    """
 
     abstract = True
     queue = JOBS_QUEUE
@@ -52,7 +55,7 @@ class JobTask(Task):  # type: ignore[misc]  # Celery has no types
             self._retry_or_fail(run, exc)
 
     def _retry_or_fail(self, run: JobRun, exc: Exception) -> None:
-        """Retry a few times, then fail.
+        """Retry the job a few times, then mark the job as failed.
 
         Attempts during an outage of a service do not count, because the job waits for the service.
         """

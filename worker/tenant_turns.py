@@ -1,4 +1,4 @@
-"""Tenants of a job: all tenants, or a piece of work for each tenant in turn."""
+"""Loops over tenants for jobs: all tenants one after another, or a piece of work for each tenant in turn."""
 
 import logging
 import time
@@ -32,7 +32,7 @@ def run_in_turns(
 ) -> None:
     """Call `piece` for each tenant in turn, until no call reports more work or until `until` (monotonic clock).
 
-    So a large tenant does not delay other tenants. Logs `complaint` if a call fails.
+    Because of the turns, a large tenant does not delay other tenants. Logs `complaint` if a call fails.
     """
     while waiting and time.monotonic() < until:
         waiting = [tenant_id for tenant_id in waiting if _run_piece(tenant_id, piece, complaint)]

@@ -31,7 +31,10 @@ class ReferringVersion:
 def list_referring_versions(
     session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str
 ) -> tuple[ReferringVersion, ...]:
-    """Return published versions and drafts that refer to this name. A rollback checks older versions."""
+    """Return published versions and drafts that refer to this name.
+
+    Older versions are not included, because a rollback to an older version checks its names.
+    """
     return _filter_current_versions(session, tenant_id, lambda document: _refers_to(document, kind, name))
 
 
@@ -44,7 +47,7 @@ def list_referenced_names(session: Session, *, tenant_id: TenantId, kind: Refere
 def require_renamable(
     session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str, new_name: str, place: str
 ) -> None:
-    """Raise InUse if a policy refers to the name, or has a condition with another result for the new name."""
+    """Raise InUse if a policy refers to the name, or if a condition of a policy treats the new name differently."""
     versions = _filter_current_versions(
         session,
         tenant_id,
@@ -63,9 +66,9 @@ def require_unreferenced(
 ) -> None:
     """Raise InUse if a policy refers to the name.
 
-    The error lists the policies. `also` is a sentence about other effects.
+    The error lists the policies. `also` is a further sentence for the error, about other effects.
 
-    The caller must have locked the object's row: then no other transaction can save a policy that refers to it
+    The caller must have locked the object's row. Then no other transaction can save a policy that refers to the object
     (`nac.policies.repository.known_names`).
     """
     if versions := list_referring_versions(session, tenant_id=tenant_id, kind=kind, name=name):
@@ -73,7 +76,7 @@ def require_unreferenced(
             f"Policies use {name!r}: {_join_versions(versions)}.{also and ' ' + also}",
             place=place,
             remedy=Advice(
-                "Remove the name from these policies first. If a policy is published, publish it again.",
+                "Remove the name from these policies first. Then publish each policy that was published before.",
                 *("getPolicyVersion", "updatePolicyDraft", "publishPolicy"),
             ),
         )

@@ -13,7 +13,10 @@ class TrialLimitReached(Conflict):
 
 
 def require_endpoint_limit(session: Session, *, tenant_id: TenantId) -> None:
-    """Raise TrialLimitReached if the tenant has too many devices. Call this after approvals, before the commit."""
+    """Raise TrialLimitReached if the tenant has too many devices.
+
+    Call this function after approvals, before the commit.
+    """
     session.flush()
     query = select(Trial.most_endpoints).where(Trial.tenant_id == tenant_id, Trial.state != "converted")
     # Lock the trial's row: otherwise concurrent transactions together could exceed the limit.

@@ -1,4 +1,4 @@
-"""Runs the agent of a cell until SIGTERM: `python -m radius.agent`.
+"""Runs the agent of a cell until SIGTERM (`python -m radius.agent`).
 
 If the cell cannot serve, prints the reason in one sentence and exits with status 1.
 """

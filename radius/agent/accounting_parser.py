@@ -125,7 +125,10 @@ def _find_faults(record: AccountingRecord, values: dict[str, str], is_impossible
 
 
 def shorten_key(text: str) -> str:
-    """Shorten a text for a key. A digest at the end of the key keeps different texts different."""
+    """Shorten a text for a key.
+
+    A shortened key ends with a digest of the text, so different texts have different keys.
+    """
     if len(text) <= MAX_KEY_CHARACTERS:
         return text
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARACTERS]
@@ -179,7 +182,7 @@ def _join_octets(low: str, gigawords: str) -> int | None:
 
 
 def _find_event_time(at: int, delay: str, stamp: str) -> tuple[int, bool]:
-    """Return the time of the event, and whether the time that the NAS sent is impossible.
+    """Return the time of the event, and whether the NAS sent an impossible time.
 
     Prefers Acct-Delay-Time to Event-Timestamp, because a delay needs no correct clock.
     """
@@ -203,7 +206,10 @@ _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if na
 
 @lru_cache(maxsize=1_024)
 def parse_event_timestamp(text: str) -> int | None:
-    """Convert "Nov 21 2026 03:01:02 UTC", as radiusd prints a date, or a number of seconds to epoch seconds."""
+    """Convert an Event-Timestamp to epoch seconds.
+
+    radiusd prints the timestamp as a date, such as "Nov 21 2026 03:01:02 UTC", or as a number of seconds.
+    """
     if text.isdecimal() and text.isascii() and len(text) <= 10:
         return int(text)
     parts = text.split()
@@ -261,7 +267,10 @@ def accounting_line(record: AccountingRecord, usage: ParsedAccounting) -> str:
 
 
 def accounting_record(record: AccountingRecord, usage: ParsedAccounting) -> AccountingRequest:
-    """Build the accounting record of a live event. `usage` has the values as parsed, before sessions complete them."""
+    """Build the accounting record of a live event.
+
+    `usage` has the values of the record itself, without values from its session.
+    """
     return AccountingRequest(
         usage.at,
         usage.site_id,

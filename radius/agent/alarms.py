@@ -52,7 +52,10 @@ class Alarms:
         self._tell(code, detail, float("inf"), tenant)
 
     def tell_of_row(self, code: str, detail: str, *, tenant: int) -> bool:
-        """Raise an alarm about one database row, as `tell`. Returns False at the limit of MAX_ACTIVE_ALARMS alarms."""
+        """Raise an alarm about one database row, as `tell` does.
+
+        Returns False at the limit of MAX_ACTIVE_ALARMS alarms.
+        """
         with self._lock:
             if code not in self._entries and len(self._entries) >= MAX_ACTIVE_ALARMS:
                 self._crowded_since = self._crowded_since or utc_now().isoformat()
@@ -80,7 +83,7 @@ class Alarms:
             self._make_room()
 
     def age_seconds(self, code: str) -> float:
-        """Seconds since the alarm was last raised; 0 if it is not active."""
+        """Seconds since the alarm was last raised; 0 if the alarm is not active."""
         with self._lock:
             entry = self._entries.get(code)
             return 0.0 if entry is None else self._clock() - entry.at
@@ -100,7 +103,7 @@ class Alarms:
             return alarms
 
     def list_for_report(self) -> list[Alarm]:
-        """Active alarms, and alarms that began and ended since the last report."""
+        """Return active alarms, and alarms that began and ended since the last report."""
         standing = self.standing()
         with self._lock:
             return [*self._brief, *standing]

@@ -1,4 +1,7 @@
-"""One cell: the agent registers it in the database, fills its replica, starts radiusd and keeps all parts running."""
+"""Runs one cell.
+
+The agent registers the cell in the database, fills the replica, starts radiusd and keeps all parts running.
+"""
 
 import fcntl
 import logging
@@ -156,7 +159,10 @@ class CellAgent:
             time.sleep(0.5)
 
     def _stop_leftover_radiusd(self) -> None:
-        """Stop a radiusd that still runs here. An agent was killed here, and then the cell moved to another machine."""
+        """Stop a radiusd that an agent left running on this machine.
+
+        The agent was killed, and then the cell moved to another machine.
+        """
         self._radiusd.adopt()
         self._radiusd.stop()
 
@@ -183,8 +189,10 @@ class CellAgent:
 
     @staticmethod
     def _dictionary() -> Dictionary:
-        """Attributes that the local radiusd knows. Admit's internal attributes are not included, because no reply
-        may contain them."""
+        """Return the attributes of the local radiusd's dictionary.
+
+        Admit's internal attributes are not included, because no reply may contain these attributes.
+        """
         return read_dictionary(DICTIONARY_FILE)
 
     def _make_replica_sync(self, cell_id: CellId, directory: ConfigurationSource, writer: ReplicaWriter) -> ReplicaSync:
@@ -220,8 +228,10 @@ class CellAgent:
         self._tenants = {slot.tenant_id: slot.slug for slot in slots.values()}
 
     def _place_material(self, directory: ConfigurationSource, session: Session, number: int, slot: SlotRecord) -> None:
-        """Write a tenant's authorities and certificate. A fault in this material does not delay changes of other
-        tenants."""
+        """Write a tenant's authorities and certificate.
+
+        A fault in the files of one tenant does not delay changes of other tenants.
+        """
         alarm = f"material-{slot.slug}"
         try:
             self._materials.place(
@@ -244,15 +254,15 @@ class CellAgent:
         generation = (self._first_generation(directory) if online else None) or self._generations.newest()
         if generation is None:
             raise CellCannotServe(
-                "No radiusd configuration exists yet, and the database does not respond to create one."
+                "No radiusd configuration exists yet. Admit cannot create one, because the database does not respond."
             )
         self._radiusd.start(generation)
         self._generations.remove_old(generation.directory)
 
     def _first_generation(self, directory: ConfigurationSource) -> Generation | None:
-        """Prepare the first configuration to start.
+        """Prepare the configuration with which radiusd starts.
 
-        Returns None if the new configuration fails and an earlier one exists.
+        Returns None if the new configuration fails and an earlier configuration exists.
         """
         count = self._settings.cell_slots
         renewed = directory.renew_retired(count=count)
@@ -272,7 +282,7 @@ class CellAgent:
     def _run_threads(
         self, cell_id: CellId, directory: ConfigurationSource, sync: ReplicaSync, stop: threading.Event
     ) -> bool:
-        """Run the threads until `stop` is set or one of them fails. Returns whether all threads have ended."""
+        """Run the threads until `stop` is set or until a thread fails. Returns whether all threads have ended."""
         settings = self._settings
         live = self._live_feed()
         decisions = AuthStream(live)
@@ -374,7 +384,7 @@ class CellAgent:
         return LiveFeed(self._settings.redis_url, lambda: self._tenants, cell=self._settings.cell_name)
 
     def _run_guarded(self, work: Callable[[threading.Event], None], stop: threading.Event) -> None:
-        """Run one part of the agent in its thread. If the part fails, the whole agent ends."""
+        """Run one part of the agent in a thread of its own. If the part fails, the whole agent ends."""
         try:
             work(stop)
         except CellTaken as exc:

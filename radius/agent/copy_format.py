@@ -1,6 +1,7 @@
 """Converts journal records to rows for COPY (text format, tab-separated). Removes values that PostgreSQL cannot store.
 
-An absent optional value of a record is "". COPY reads "" as NULL, and for text columns the INSERT turns NULL into ''.
+If an optional value is absent, the record contains "". COPY reads "" as NULL, and for text columns the INSERT turns
+NULL into ''.
 """
 
 import socket
@@ -29,7 +30,7 @@ class Unstorable(ValueError):
 
 
 def copy_line(*fields: str) -> str:
-    """One row for COPY ... (NULL ''). Raises Unstorable."""
+    """Build one row for COPY with the option NULL ''. Raises Unstorable."""
     text = "\0".join(fields)
     if text.count("\0") != len(fields) - 1:
         raise Unstorable("a field holds a NUL character")
@@ -49,7 +50,10 @@ def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> b
 
 
 def number_lines(lines: Sequence[str], numbers: Mapping[int, int]) -> list[str]:
-    """Put an id in front of each line, for lines whose position is in `numbers`. PostgreSQL assigns all other ids."""
+    """Put the id in front of each line. `numbers` contains ids by position of the line.
+
+    PostgreSQL assigns the ids of all other lines.
+    """
     if not numbers:
         return [f"\t{line}" for line in lines]
     return [f"{numbers.get(place, '')}\t{line}" for place, line in enumerate(lines)]
@@ -92,7 +96,7 @@ def _clean_value(value: object) -> object:
 
 
 def _certificate_names(record: AuthRecord) -> Values:
-    """Names in the certificate. Without a common name, EAP-TLS uses an alternative name as identity."""
+    """Names in the certificate. If the certificate has no common name, EAP-TLS uses an alternative name as identity."""
     named = record.facts.get("certificate.common_name", ())
     return named or (record.facts.get("identity", ()) if record.method == "eap-tls" else ())
 

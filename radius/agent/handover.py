@@ -1,4 +1,4 @@
-"""Ships records of a moved tenant that its previous cell received after the move."""
+"""Ships journal records of a moved tenant. The previous cell of the tenant received these records after the move."""
 
 import threading
 from collections import Counter

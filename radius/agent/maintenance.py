@@ -1,4 +1,6 @@
-"""Periodic tasks of a cell: keep radiusd running with the current configuration, read its log, report status."""
+"""Periodic tasks of a cell: keep radiusd running with the current configuration, read radiusd's log, and report the
+cell's status.
+"""
 
 import logging
 import os
@@ -186,7 +188,7 @@ class CellMaintenance:
     def sync_journal(self, stop: threading.Event) -> None:
         """Sync the journal to disk every 50 ms.
 
-        A power failure can lose the records of that time. A crash of radiusd or the agent loses none.
+        A power failure can lose the records of the last 50 ms. A crash of radiusd or the agent loses no records.
         """
         synced: dict[str, dict[str, int]] = {stream: {} for stream in STREAMS}
         while not stop.wait(JOURNAL_SYNC_SECONDS):
@@ -200,7 +202,7 @@ class CellMaintenance:
                     self._alarms.tell(f"journal-sync-{stream}", f"The journal cannot be synced to disk: {exc}")
 
     def is_quiet(self, seconds: float) -> bool:
-        """Wait for `seconds`. Returns whether the journal did not grow in this time."""
+        """Wait for `seconds`. Returns whether the journal stayed unchanged in this time."""
         before = self._journal_size()
         time.sleep(seconds)
         return self._journal_size() == before
@@ -222,7 +224,9 @@ class CellMaintenance:
             self._alarms.clear("journal-refused")
 
     def _check_suspect_replica(self) -> None:
-        """Check the replica after radiusd has died or the module has failed: a damaged replica causes both."""
+        """Check the replica after radiusd has died or the module has failed, because a damaged replica can cause these
+        failures.
+        """
         signs = self._radiusd.restarts + self._radiusd.failed_starts + self._log_counts["internal_error"]
         if signs == self._signs_of_damage or time.monotonic() < self._replica_checked_at + REPLICA_CHECK_SECONDS:
             return
@@ -243,9 +247,9 @@ class CellMaintenance:
         return self._baking.is_due(generation.facts.baked, live, is_hidden=is_hidden)
 
     def _apply_configuration(self, *, bake: bool = False) -> None:
-        """Restart radiusd if the configuration in the database differs from the running one.
+        """Restart radiusd if the configuration in the database differs from the configuration of the running radiusd.
 
-        `bake`: restart in any case, to load the current certificates.
+        With `bake`, radiusd restarts in any case, to load the current certificates.
         """
         self.configuration_changed.clear()
         self._retry_at = float("inf")
@@ -258,7 +262,10 @@ class CellMaintenance:
             self.configuration_changed.set()
 
     def _read_slots(self) -> tuple[list[SlotRow], list[SlotNumber]]:
-        """Return the slots to configure, and the numbers of slots that got a new secret after their tenant left."""
+        """Return the slots (port pairs) to configure, and the numbers of slots with a new secret.
+
+        A slot gets a new secret after its tenant has left.
+        """
         count = self._settings.cell_slots
         with self._asking():
             slots = self._directory.slots(count=count)

@@ -35,7 +35,7 @@ class CellPaths:
 
     @property
     def tls(self) -> Path:
-        """By slot: trusted authorities, and server certificates with their keys."""
+        """For each slot (port pair): trusted authorities, and server certificates with their keys."""
         return self.root / "tls"
 
     @property
@@ -73,13 +73,13 @@ class CellPaths:
     def twins(self) -> Path:
         """Process ids of the old and the new radiusd during a restart.
 
-        All processes except the process in `running` must be stopped.
+        The agent must stop all processes in this file, except the process in `running`.
         """
         return self.root / "radiusd-twins.json"
 
     @property
     def twin(self) -> Path:
-        """A copy of the current configuration with the ports on which its radiusd was started."""
+        """A copy of the current configuration. The copy contains the ports on which the running radiusd was started."""
         return self.root / "twin"
 
     @property
@@ -102,9 +102,9 @@ class CellPaths:
     def sessions(self) -> Path:
         """Directory of TLS sessions for resumption.
 
-        The directory is in /dev/shm if that exists, because TLS sessions contain keys and change often.
+        The directory is in /dev/shm if /dev/shm is writable, because TLS sessions contain keys and change often.
 
-        `prepare` rejects a directory of that name if it belongs to another user.
+        If a directory with this name belongs to another user, `prepare` rejects the directory.
         """
         shared = Path("/dev/shm")  # noqa: S108
         if not os.access(shared, os.W_OK):

@@ -1,7 +1,9 @@
-"""Ships quarantined records after their cause is fixed: `python -m radius.agent.replay`, with or without an agent.
+"""Ships quarantined records after the cause of their quarantine is fixed.
 
-One transaction writes the rows and removes the records from quarantine. So each record in quarantine is stored
-exactly once. Records that still cannot be stored stay in quarantine.
+Run `python -m radius.agent.replay`. The agent may run at the same time.
+
+One transaction writes the rows and removes the records from quarantine. So each record in quarantine is stored exactly
+once. Records that still cannot be stored stay in quarantine.
 """
 
 import sys
@@ -42,7 +44,7 @@ class ReplayResult:
 
 
 def replay_cell(settings: Settings) -> dict[str, ReplayResult]:
-    """Replay the quarantine of this machine's cell. Returns results by stream.
+    """Replay the quarantine of this machine's cell. Returns the result of each journal stream, by name of the stream.
 
     Raises AdmitError if the cell does not exist or the database does not respond.
     """
@@ -63,7 +65,7 @@ def replay_cell(settings: Settings) -> dict[str, ReplayResult]:
 
 
 def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool = False) -> ReplayResult:
-    """Try each quarantined record of the stream; with `handed_over`, only records from another cell.
+    """Try to ship each quarantined record of the stream. With `handed_over`, try only records from another cell.
 
     `engine` comes from `shipping_engine`. Raises errors of the database.
     """
@@ -81,9 +83,9 @@ def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool
 
 
 def _replay_batch(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int]) -> int:
-    """Store these records. Returns the number of stored records.
+    """Store the quarantined records with these ids. Returns the number of stored records.
 
-    If PostgreSQL rejects the data, splits the records in halves until only the rejected records are left.
+    If PostgreSQL rejects the data, splits the records in halves until the rejected records are found.
     """
     try:
         with session_scope(CellScope(cell_id), engine=engine) as session:

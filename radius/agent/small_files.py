@@ -1,4 +1,7 @@
-"""Small JSON files of the agent. The files can be written even if the disk is full, because people need them then."""
+"""Small JSON files of the agent.
+
+The agent can write these files even if the disk is full, because people need the files to find the fault.
+"""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Status of a cell: `status.json` on its machine, and its row in the table `cells`."""
+"""Status of a cell, in `status.json` on the machine of the cell and in a row of the table `cells`."""
 
 import os
 import platform
@@ -58,7 +58,10 @@ def status_document(
 
 
 def _build_alarm_row(alarm: Alarm) -> dict[str, Any]:
-    """Row of the status file. The next steps are separate, because the reader of the file renders them."""
+    """Build the entry of an alarm in the status file.
+
+    The next steps are in a separate field, because the reader of the file renders the steps.
+    """
     row = asdict(alarm)
     if isinstance(alarm.detail, Advice):
         row |= {"detail": alarm.detail.text, "next_steps": [asdict(step) for step in alarm.detail.steps]}
@@ -88,6 +91,6 @@ def report_status(
 
 
 def release_cell(engine: Engine, cell_id: CellId) -> None:
-    """Release the cell, so that another machine can take it over at once."""
+    """Release the cell, so that another machine can take over the cell immediately."""
     with session_scope(CellScope(cell_id), engine=engine) as session:
         cells.leave_cell(session, cell_id=cell_id, host=platform.node())

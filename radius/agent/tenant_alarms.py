@@ -158,7 +158,10 @@ class EndpointBacklog:
         self._since = 0.0
 
     def look(self) -> None:
-        """Raise or clear the alarm. Raises AdmitError if the database does not respond."""
+        """Raise or clear the alarm about device changes that the worker has not processed.
+
+        Raises AdmitError if the database does not respond.
+        """
         some = select(EndpointWork.id).order_by(EndpointWork.id).limit(MAX_COUNTED).subquery()
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             oldest, self.count = session.execute(select(func.min(some.c.id), func.count())).one()

@@ -1,12 +1,15 @@
-"""Functions that radiusd calls for authentication: `authorize` at the first packet of a conversation, and `post_auth`.
+"""Functions that radiusd calls for authentication.
 
-radiusd also calls `authorize` if a device asks for another EAP type than the proposed one. Inside a tunnel, radiusd
-calls `authorize` for the first packet, and with Admit-Stage "continue" for later packets that may contain a
+radiusd calls `authorize` at the first packet of a conversation.
+
+radiusd also calls `authorize` if a device requests another EAP type than the proposed EAP type. Inside a tunnel,
+radiusd calls `authorize` for the first packet, and with Admit-Stage "continue" for later packets that may contain a
 password.
 
-radiusd calls `post_auth` at the end of a conversation, and for some challenges: Admit-Stage is then certificate-sent,
-failed-inside or challenge. At the end, Admit-Stage is "reject" if radiusd has rejected. Admit-Stage is absent if the
-credentials are valid. Admit-Decided marks a reject as final, Admit-Permitted an accept.
+radiusd calls `post_auth` at the end of a conversation, and for some challenges. For a challenge, Admit-Stage is
+certificate-sent, failed-inside or challenge. At the end, Admit-Stage is "reject" if radiusd has rejected the request.
+Admit-Stage is absent if the credentials are valid. Admit-Decided marks a reject as final, and Admit-Permitted marks an
+accept as final.
 """
 
 import secrets
@@ -152,7 +155,9 @@ def post_auth(lists: radiusd.PairLists) -> radiusd.ModuleResult:
 
 
 def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> radiusd.ModuleResult:
-    """Handle the first packet. Decides rejects, and MAC addresses by PAP, without modules of radiusd.
+    """Handle the first packet of a conversation.
+
+    Decides immediate rejects, and MAB requests by PAP, without radiusd's own modules.
 
     `pairs` are the packet's attributes as radiusd passes them.
     """
@@ -250,7 +255,7 @@ def _note_challenge(slot: int, state: Attributes, pairs: radiusd.Pairs | None) -
 def _end_eap(request: AccessRequest, state: Attributes, reply: Attributes, outcome: Outcome) -> Outcome:
     """Count the end of a conversation.
 
-    Changes the reason if the module ended it to make room for other conversations.
+    If the module ended the conversation to make room for other conversations, changes the reason in the outcome.
     """
     number = int(first_value(state, "Admit-Number") or 0)
     conversations = _conversations.get(request.slot)
@@ -269,7 +274,7 @@ def _end_eap(request: AccessRequest, state: Attributes, reply: Attributes, outco
 
 
 def _end_in_rlm_eap(request: AccessRequest, number: int) -> None:
-    """Free a conversation whose last packet rlm_eap did not receive; otherwise rlm_eap keeps it for 30 s.
+    """Free a conversation whose last packet rlm_eap did not receive; otherwise rlm_eap keeps the conversation for 30 s.
 
     rlm_eap finds the conversation by State and identifier. A device may send a false identifier, so the conversation
     still counts as open.
@@ -283,7 +288,8 @@ def _end_in_rlm_eap(request: AccessRequest, number: int) -> None:
 def _handle_nak(request: AccessRequest, state: Attributes, started: int) -> radiusd.ModuleResult:
     """Handle a NAK of the device.
 
-    Accepts only types that the tenant offers, so that a device does not reveal its password by another type.
+    Accepts only types that the tenant offers, so that a device does not reveal its password through an excluded EAP
+    type.
     """
     case = AuthenticationCase(request, "eap", state)
     with _cell.replica.begin() as view:

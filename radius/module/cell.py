@@ -1,6 +1,6 @@
-"""Objects that exist as long as radiusd: settings, replica, journals, limiter.
+"""Objects that exist as long as the process of radiusd: settings, replica, journals, limiter.
 
-Opened once, after radiusd has forked.
+The module opens these objects once, after radiusd has forked.
 """
 
 import traceback
@@ -20,7 +20,10 @@ from radius.module.trusted_stations import TrustedStations
 
 
 class Journal:
-    """A stream of the journal. If a record cannot be appended, logs it at most once a second and returns False."""
+    """A stream of the journal.
+
+    If a record cannot be appended, `append` returns False, and logs the failure at most once a second.
+    """
 
     def __init__(self, settings: ModuleSettings, stream: str) -> None:
         self._stream = stream
@@ -32,7 +35,7 @@ class Journal:
         )
 
     def append(self, record: JournalRecord) -> bool:
-        """Append the record. Returns whether the journal contains it."""
+        """Append the record. Returns whether the journal now contains the record."""
         try:
             self._writer.append(record)
         except JournalError as error:
@@ -76,9 +79,9 @@ _not_ready_logged_at = 0
 
 
 def log_not_ready(slot: int, at: int) -> None:
-    """Log a packet for a slot without a tenant in the replica, at most once a second.
+    """Log a packet at a slot (port pair) that has no tenant in the replica, at most once a second.
 
-    No tenant's log can contain such a packet.
+    No tenant's log can contain the packet, because the slot has no tenant.
     """
     global _not_ready_logged_at
     if at - _not_ready_logged_at >= 1_000_000:
@@ -90,14 +93,14 @@ _full_logged_at: dict[int, int] = {}
 
 
 def log_conversations_full(slot: int, source: str, at: int) -> None:
-    """Log that a conversation was ended to make room for others, at most once a second for each slot."""
+    """Log that a conversation was ended to make room for others, at most once a second for each slot (port pair)."""
     if at - _full_logged_at.get(slot, 0) >= 1_000_000:
         _full_logged_at[slot] = at
         log_error(f"admit: conversations-full slot={slot} source={source}")
 
 
 def log_exception(where: str) -> None:
-    """Log the traceback of the current exception, one log line for each line of it."""
+    """Log the traceback of the current exception, with one log line for each line of the traceback."""
     log_error(f"admit: internal-error in {where}")
     for line in traceback.format_exc().rstrip().splitlines():
         log_error(f"admit:   {line}")

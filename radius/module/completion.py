@@ -39,8 +39,12 @@ class RequestCompleter:
         self.addresses = AddressAssigner(cell)
 
     def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
-        """Reason to reject the request at once, or "". `identity` is the inner name if the conversation has a
-        tunnel."""
+        """Reason to reject the request without a look at its credentials; otherwise "".
+
+        The reason is a suspended tenant, or too many failures of the station.
+
+        `identity` is the inner name if the conversation has a tunnel.
+        """
         if slot.status != ACTIVE:
             return TENANT_SUSPENDED.reason
         limited = self._cell.limiter.is_limited(
@@ -51,16 +55,18 @@ class RequestCompleter:
     def limit_guesses(
         self, credentials: Credentials, request: AccessRequest, slot: SlotRecord, at: int, identity: str
     ) -> Credentials:
-        """Reject valid-looking credentials with a password if the user had too many wrong passwords."""
+        """Reject a login with a password if the user name had too many wrong passwords."""
         if credentials.reason or credentials.method not in USER_METHODS:
             return credentials
         limited = self._has_too_many_guesses(request, slot, at, identity)
         return Credentials(credentials.method, reason="too-many-wrong-passwords") if limited else credentials
 
     def late_refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
-        """Reason to reject a user just before the password is compared, or before the verdict is decided; otherwise "".
+        """Reason to reject a request in the last check; "" if the check finds no reason.
 
-        A device can open many conversations at once. All these conversations pass the first check, before any
+        This check runs just before radiusd compares the password, or before the module decides the verdict.
+
+        A device can open many conversations at the same time. All these conversations pass the first check before any
         password is compared.
         """
         refusal = self.refusal(request, slot, at, identity)
@@ -103,10 +109,11 @@ class RequestCompleter:
         }
 
     def leave_unanswered(self, case: AuthenticationCase) -> radiusd.ModuleResult:
-        """Do not respond to a request at a slot without a tenant.
+        """Do not respond to a request at a slot (port pair) without a tenant.
 
-        The sender is a NAS of a tenant that has left. If nothing responds, the NAS tries the server at the tenant's
-        new address. After a reject, the NAS would not try that server.
+        The sender is a NAS of a tenant that has left this cell. Without a response, the NAS tries the server at the
+        tenant's new address. After a reject, the NAS would not try that server. Only the agent's test request gets a
+        reject.
         """
         if _is_canary(case.request):
             return radiusd.REJECT, {"config": _MARK_DECIDED}
@@ -116,7 +123,8 @@ class RequestCompleter:
     def _limit(self, case: AuthenticationCase, slot: SlotRecord, outcome: Outcome) -> int | None:
         """Count a failure.
 
-        Returns how many earlier rejects this record also represents; None if this reject is not logged.
+        Returns the number of earlier, unlogged rejects that this record represents. Returns None if this reject is not
+        logged.
         """
         with_password = case.method in USER_METHODS
         if outcome.permitted:
@@ -151,7 +159,7 @@ class RequestCompleter:
 def _accounting_name(case: AuthenticationCase, outcome: Outcome) -> tuple[radiusd.AttributeUpdate, ...]:
     """User-Name for accounting (RFC 2865 5.1): the inner name, or the name in the certificate.
 
-    Empty if the device also used that name outside the tunnel, or if the policy sends a name.
+    Returns nothing if the device used the same name outside the tunnel, or if the policy sends a User-Name.
     """
     if case.identity == case.request.user_name or any(pair[0].lower() == "user-name" for pair in outcome.sent):
         return ()
@@ -224,8 +232,9 @@ def nat_timeout(
 ) -> tuple[radiusd.AttributeUpdate, ...]:
     """Session-Timeout (RFC 2865 5.27) for a NAS behind NAT.
 
-    Empty if the tenant sets no limit, or if the policy sends a Session-Timeout that does not exceed the limit. No
-    CoA or Disconnect request reaches such a NAS. So its sessions end soon, and the device authenticates again.
+    Returns nothing if the NAS is not behind NAT, or if the tenant sets no limit. Also returns nothing if the policy
+    sends a Session-Timeout that does not exceed the limit. No CoA or Disconnect request reaches a NAS behind NAT. So
+    the sessions at such a NAS must end soon, and the devices authenticate again.
     """
     seconds = slot.nat_session_seconds
     if not seconds or nas is None or not nas.behind_nat:
@@ -264,7 +273,7 @@ _FAILED, _NOT_PERMITTED = (691, "Authentication failed"), (649, "No permission t
 
 
 def make_mschap_error(request: AccessRequest, method: str, reason: str) -> tuple[radiusd.AttributeUpdate, ...]:
-    """MS-CHAP-Error for the reply, without a retry (R=0): each attempt must be a new request."""
+    """MS-CHAP-Error for the reply, without a retry (R=0), because each attempt must be a new request."""
     if method != "mschapv2":
         return ()
     # In hex. The first octet is the identifier of the response.

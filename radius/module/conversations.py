@@ -1,13 +1,15 @@
-"""Open EAP conversations. If a slot has too many conversations, this module selects a conversation to end.
+"""Open EAP conversations.
 
-rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet. rlm_eap rejects new conversations
-when its table is full, and its `dedup_key` has no effect. So one device could block a tenant: with 34 unfinished
-handshakes a second, or with a packet every 29 s in each of 1,000 conversations.
+If a slot (port pair) has too many conversations, this module selects a conversation to end.
 
-The module counts conversations per slot. When the table fills, the module ends the oldest conversation of the NAS
-with the most conversations. The module also ends an earlier conversation of the same device at the same NAS. To end
-a conversation, the module sends an EAP-NAK that proposes nothing (RFC 3748 5.3.1) to radiusd's own status port.
-rlm_eap then frees the 330 kB of the conversation at once.
+rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet. rlm_eap rejects new conversations when
+its table is full, and the option `dedup_key` of rlm_eap has no effect. So one device could block a tenant with 34
+unfinished handshakes a second. A packet every 29 s in each of 1,000 conversations would also block the tenant.
+
+The module counts conversations per slot. When the table fills, the module ends the oldest conversation of the NAS with
+the most conversations. The module also ends an earlier conversation of the same device at the same NAS. To end a
+conversation, the module sends an EAP-NAK that proposes nothing (RFC 3748 5.3.1) to radiusd's own status port. rlm_eap
+then frees the 330 kB of the conversation immediately.
 """
 
 import os
@@ -50,7 +52,7 @@ class Conversation:
 
 
 class Conversations:
-    """EAP conversations of one slot."""
+    """EAP conversations of one slot (port pair)."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -69,8 +71,10 @@ class Conversations:
 
     @property
     def is_watch_level_reached(self) -> bool:
-        """Whether so many conversations are open that challenges must be recorded. Only a conversation with a
-        recorded challenge can be ended."""
+        """Whether so many conversations are open that the module must record challenges.
+
+        The module can end a conversation only if its last challenge is recorded.
+        """
         return len(self._open) >= self._watch_from
 
     @property
@@ -78,8 +82,10 @@ class Conversations:
         return len(self._open) >= self._full_from
 
     def begin(self, nas: tuple[str, str], mac: str, at: int) -> tuple[int, Conversation | None]:
-        """Add a conversation. Returns the number of the conversation, and a conversation to end to make room, if
-        any."""
+        """Add a conversation. Returns the number of the new conversation.
+
+        If another conversation must end to make room, also returns that conversation.
+        """
         self._expire(at)
         if len(self._open) >= self._most:
             # rlm_eap rejects conversations above this number.

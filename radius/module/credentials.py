@@ -1,8 +1,10 @@
-"""Method and credentials of a device, and how radiusd must verify them. For first packets, also inside tunnels.
+"""Method and credentials of a device, and how radiusd must verify the credentials.
 
-Switches send MAB (radius.module.mab) with the MAC address as name, in any notation. Switches use PAP, CHAP,
-MS-CHAPv2 or EAP-MD5, with or without Service-Type Call-Check. A name that is a MAC address is never a stored user.
-So a user cannot pass as a device, and a device cannot pass as a user.
+This module examines the first packet of a conversation, and the first packet inside a tunnel.
+
+Switches send MAB (radius.module.mab) with the MAC address as name, in any notation. Switches use PAP, CHAP, MS-CHAPv2
+or EAP-MD5, with or without Service-Type Call-Check. A name that is a MAC address is never a stored user. So a user
+cannot pass as a device, and a device cannot pass as a user.
 """
 
 from pathlib import Path
@@ -30,7 +32,9 @@ from radius.module.settings import VERIFIER_REALM
 
 
 class Credentials(NamedTuple):
-    """Result for radiusd: a method, control attributes, and a reason if the device is rejected at once."""
+    """Result for radiusd: a method, control attributes, and a reason if the module rejects the device without a check
+    by radiusd.
+    """
 
     method: str
     control: tuple[AttributeUpdate, ...] = ()
@@ -119,7 +123,8 @@ def examine_tunnel_packet(
 ) -> Credentials:
     """Examine the first packet inside a TTLS or PEAP tunnel.
 
-    `tried` names a login method of the device that is not offered inside the tunnel; otherwise it is "".
+    `tried` names a login method that the device tried and that the tenant does not offer inside the tunnel. If the
+    device tried no such method, `tried` is "".
     """
     known, unfinished = _TUNNEL_SCHEMES[tunnel]
     for attribute, method, scheme in known:
@@ -149,7 +154,9 @@ def _mab_credentials(
         return _MAB_VERIFIED
     expected = expected_password(request, slot, nas, open_password.open_text)
     if expected is None:
-        return Credentials("mab", reason="wrong-mab-password", detail=f"{password_detail(nas)}, which is not stored")
+        return Credentials(
+            "mab", reason="wrong-mab-password", detail=f"{password_detail(nas)}, but this password is not stored"
+        )
     if auth_type:
         return Credentials(
             "mab", (("Cleartext-Password", ":=", escape_quoted(expected)), ("Auth-Type", ":=", auth_type))

@@ -83,7 +83,7 @@ MAX_LOCATIONS = 10_000
 class LocationCache:
     """Caches locations while the replica is unchanged, which saves six lookups for each packet.
 
-    Not thread-safe. Each instance of the module has its own cache, and radiusd calls an instance in one thread at a
+    Not thread-safe. Each instance of the module has its own cache. radiusd calls each instance in only one thread at a
     time.
     """
 
@@ -130,9 +130,9 @@ class LocationCache:
 
 
 class AuthenticationCase:
-    """A device's request, and the facts for its verdict.
+    """A device's request, and the data for the verdict about this request.
 
-    Provides the facts of `nac.engine.admission` from the replica.
+    Provides the data that `nac.engine.admission` needs from the replica.
     """
 
     __slots__ = (
@@ -194,10 +194,10 @@ class AuthenticationCase:
         self.view: ReplicaView
 
     def locate(self, place: RequestLocation) -> None:
-        """Set the location, and remove the tenant's own realms from the name.
+        """Set the location of the request, and remove the tenant's own realms from the user name.
 
-        So sessions, limits and log use the same name for a user. A name in a certificate is not changed, because no
-        user is looked up by it.
+        So sessions, limits and log use the same name for a user. A name in a certificate is not changed, because Admit
+        looks up no user by this name.
         """
         self.place = place
         if place.slot is not None and place.slot.realms and self.method != "eap-tls":
@@ -207,8 +207,8 @@ class AuthenticationCase:
     def certificate(self) -> Attributes:
         """Attributes of the device's certificate.
 
-        Before the module reads the certificate from the stored session, the attributes are those that radiusd
-        reports. They are sufficient to explain a failure.
+        Before the module reads the certificate from the stored session, the attributes are those that radiusd reports.
+        The reported attributes are sufficient to explain a failure.
         """
         if self._certificate is None:
             has_certificate = "TLS-Client-Cert-Serial" in self.request.attributes
@@ -221,7 +221,9 @@ class AuthenticationCase:
 
     @property
     def vendor(self) -> Values:
-        """Vendor of the NAS, which determines the attributes of the reply; () if the NAS is not registered."""
+        """Vendor of the NAS, which determines the attributes of the reply; the result is empty if the NAS is not
+        registered.
+        """
         return self.place.facts.get("nas.vendor", ())
 
     @property
@@ -264,7 +266,7 @@ class AuthenticationCase:
 
 
 def decide_case(case: AuthenticationCase, view: ReplicaView, policies: CompiledPolicies) -> Outcome:
-    """Verdict about a device whose credentials are valid. Stores facts in `case`."""
+    """Verdict about a device whose credentials are valid. Stores the attributes for rules in `case`."""
     place = case.place
     slot, site = place.slot, place.site
     if slot is None:
@@ -317,10 +319,12 @@ def explain_reject(case: AuthenticationCase, view: ReplicaView) -> Outcome:
 
 
 def _requested_types(case: AuthenticationCase) -> str:
-    """EAP types that the device requests instead of the proposed one, inside a tunnel or outside; "" if unknown.
+    """EAP types that the device requests instead of the proposed type; "" if unknown.
 
-    For a request inside a tunnel, sets the method to that of the tunnel, because the device did not accept the inner
-    method.
+    The types may come from inside a tunnel or from outside.
+
+    For a request inside a tunnel, sets the method of the case to that of the tunnel, because the device rejected the
+    inner method.
     """
     inner = list_requested_types(first_value(case.state, "Admit-Inner-EAP"))
     outer = list_requested_types(case.request.attributes.get("EAP-Message", ""))
@@ -331,8 +335,9 @@ def _requested_types(case: AuthenticationCase) -> str:
 
 
 def is_foreign_authority(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> bool:
-    """Whether another tenant trusts an authority of the chain, and this tenant does not. Only the text of the
-    reason uses the result.
+    """Whether another tenant trusts an authority of the chain, and this tenant does not.
+
+    Admit uses the result only for the text of the reason.
 
     OpenSSL verifies from the root down. So if the root is unknown, radiusd has seen only the issuing authority.
     """

@@ -51,12 +51,15 @@ def eap_names(numbers: Iterable[int]) -> str:
 
 
 def list_nak_types(message: str) -> tuple[int, ...]:
-    """Types that a NAK lists, in its order. `message` is the NAK's EAP-Message in hex (0x03...)."""
+    """Types that a NAK lists, in the order of the NAK. `message` is the NAK's EAP-Message in hex (0x03...)."""
     return tuple(number for number in bytes.fromhex(message[2:])[_TYPE_AT + 1 :] if number)
 
 
 def list_requested_types(message: str) -> tuple[int, ...]:
-    """Types that a device requests in its EAP-Message (hex), by a NAK or by starting a type; () if none."""
+    """Types that a device requests in its EAP-Message (hex), by a NAK or by starting a type.
+
+    The result is empty if the device requests no type.
+    """
     packet = bytes.fromhex(message[2:])
     if len(packet) <= _TYPE_AT or packet[_TYPE_AT] == _IDENTITY:
         return ()

@@ -1,8 +1,8 @@
 """EAP type to propose to a device, selected from its tenant's methods (RFC 3748 5.3).
 
 radiusd proposes the type in EAP-Type of its control list. A device that does not accept the EAP type answers with a
-NAK, which lists other types. The module then selects one of these and sets EAP-Type again. radiusd may use only
-this type.
+NAK, which lists other types. The module then selects one of the listed types and sets EAP-Type again. radiusd may use
+only the selected type.
 """
 
 from collections import OrderedDict
@@ -45,7 +45,7 @@ def offered_types(methods: tuple[str, ...], *, mab: bool) -> tuple[str, ...]:
 
 
 def first_offered_type(proposed: Iterable[int], offered: tuple[str, ...]) -> str:
-    """Name (of rlm_eap) of the first type in `proposed` that is offered; "" if none is."""
+    """Name of the first type in `proposed` that is offered, as rlm_eap names the type; "" if no type is offered."""
     return next((name for number in proposed if (name := _BY_NUMBER.get(number, "")) in offered), "")
 
 
@@ -55,7 +55,10 @@ def eap_type_label(eap_type: str) -> str:
 
 
 class PreferredTypes:
-    """Type that each device requested last, if it differs from the first proposal. Saves the two packets of a NAK."""
+    """Type that each device requested last, if it differs from the first proposal.
+
+    If Admit proposes this type first, the device needs no NAK, which saves two packets.
+    """
 
     def __init__(self, max_devices: int = MAX_DEVICES) -> None:
         self._max_devices = max_devices
@@ -76,7 +79,9 @@ class PreferredTypes:
 
 
 def find_eap_method(eap_type: str, state: Attributes) -> str:
-    """Method of a conversation, from the type of its last packet and the attributes that radiusd stores for it."""
+    """Method of a conversation, from the type of its last packet and the attributes that radiusd stores for the
+    conversation.
+    """
     inside = state.get("Admit-Method")
     if inside and eap_type in _TUNNELS:
         return inside[0]
@@ -94,7 +99,7 @@ def tunnel_tls_version(noted: str) -> str:
     """TLS version of an established tunnel, from the text that radiusd recorded ("TLS 1.2").
 
     radiusd records the version only if the last packet of the handshake contains no device data (tls_handshake_recv in
-    src/main/tls.c of 3.2.7). Such data is common only with TLS 1.3. At the end of the conversation, the version of the
-    stored session is checked.
+    src/main/tls.c of 3.2.7). Device data in this packet is common only with TLS 1.3. At the end of the conversation,
+    Admit checks the version of the stored session.
     """
     return noted.removeprefix("TLS ") or "1.3"

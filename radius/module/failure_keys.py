@@ -17,8 +17,9 @@ Value = TypeVar("Value")
 
 
 class SharedTable(Generic[Value]):
-    """Table with keys of all slots or tenants. When the table is full, the owner of the most keys loses its oldest
-    key.
+    """Table with keys of all slots (port pairs) or of all tenants.
+
+    When the table is full, the owner of the most keys loses its oldest key.
 
     The first item of a key is its owner: the slot or the tenant.
     """
@@ -55,7 +56,7 @@ class SharedTable(Generic[Value]):
 
 
 def station_key(request: AccessRequest, identity: str) -> FailureKey:
-    """Key of a station at a NAS: its MAC address, or the name if the address is unknown."""
+    """Key of a station at a NAS. The key contains the station's MAC address, or the name if the address is unknown."""
     # Some switches send the MAC address only in User-Name, in any notation.
     station = request.mac or normalise_mac(request.user_name)
     # Case is ignored, as for user names (nac.cellformat.replica.keys.user).

@@ -1,7 +1,7 @@
 """Limits on failures: per station, and per user name for methods with a password.
 
-All tables of failures have a maximum size and are shared fairly. A flood at one tenant does not displace entries of
-another tenant. Times are epoch microseconds.
+All tables of failures have a maximum size, and tenants share the tables fairly. A flood at one tenant does not displace
+entries of another tenant. Times are epoch microseconds.
 """
 
 from radius.module.failure_keys import FailureKey, SharedTable
@@ -15,7 +15,7 @@ LOG_EVERY_MICROSECONDS = 1_000_000
 
 
 class FailureLimiter:
-    """Limits failures of each key in fixed windows.
+    """Limits failures of each key in fixed time windows.
 
     After `limit` failures within `window_seconds`, the key is closed until the window ends. Rejects of a closed key do
     not count as failures, so the key opens automatically.
@@ -58,8 +58,8 @@ class FailureLimiter:
 class GuessLimiter:
     """Limits wrong passwords per user name, from all stations and NASes together.
 
-    A station from which the user has logged in has its own count, so guesses from elsewhere do not lock the user
-    out. Each time window of a count ends automatically.
+    Each station from which the user has logged in has its own count. So guesses from other stations do not lock the
+    user out. Each time window of a count ends automatically.
     """
 
     def __init__(self, trusted: TrustedStations, max_names: int = MAX_NAMES) -> None:
@@ -87,5 +87,5 @@ class GuessLimiter:
 
 
 def _has_ended(entry: list[int], window_seconds: int, at: int) -> bool:
-    """Whether the window has ended. A clock that was set back also ends it."""
+    """Whether the window has ended. A clock that was set back also ends the window."""
     return not 0 <= at - entry[0] < window_seconds * 1_000_000

@@ -46,15 +46,20 @@ def build_played_endpoint(ticket: Ticket) -> EndpointRecord | None:
 
 
 def explain_mixed_conversation(state: Attributes) -> str:
-    """Reason why the session-state does not belong to one EAP conversation with one TLS handshake; "" if the
-    session-state belongs to one such conversation."""
+    """Check that the session-state belongs to one EAP conversation with one TLS handshake.
+
+    Returns "", or the reason why the session-state does not belong to one such conversation.
+    """
     if "Admit-Participants" not in state:
         return "radiusd has no state of this conversation"
     return "two TLS handshakes in one conversation" if len(state.get("TLS-Cache-Filename", ())) > 1 else ""
 
 
 def refuse_tls_login(case: "AuthenticationCase") -> Refusal | None:
-    """Check the certificate, or that the password inside the tunnel was verified. Stores facts in `case`."""
+    """Check the certificate of EAP-TLS, or that the password inside a tunnel was verified.
+
+    Stores the attributes for rules in `case`.
+    """
     if not case.tls_version:
         # radiusd does not record the version if device data came with the end of the handshake (tls_handshake_recv in
         # src/main/tls.c of 3.2.7). But it always stores the session.
@@ -65,9 +70,9 @@ def refuse_tls_login(case: "AuthenticationCase") -> Refusal | None:
 def _check_tunnel(case: "AuthenticationCase") -> Refusal | None:
     """Check that the password was verified in this conversation.
 
-    When radiusd resumes a TLS session, it requests no password. radiusd does not know the user, or whether the
-    session began with a password. radiusd even resumes a session that began with a certificate (cbtls_get_session
-    in src/main/tls.c of 3.2.7). So Admit deletes the stored session.
+    When radiusd resumes a TLS session, radiusd requests no password. radiusd knows neither the user nor whether the
+    session began with a password. radiusd even resumes a session that began with a certificate (cbtls_get_session in
+    src/main/tls.c of 3.2.7). So Admit deletes the stored session.
     """
     discard_session(first_value(case.state, "TLS-Cache-Filename"))
     if case.resumed or "Admit-Verified" not in case.state:

@@ -28,7 +28,7 @@ def expected_password(
 ) -> str | None:
     """Password that the NAS should send; None if the password is unknown.
 
-    If the password is the MAC address, it has the notation of User-Name.
+    If the password is the MAC address, the result has the notation of User-Name.
     """
     form = password_form(nas)
     if nas is None or form == "mac":
@@ -44,7 +44,7 @@ def expected_password(
 
 
 def challenge_auth_type(request: AccessRequest) -> str:
-    """Auth-Type by which radiusd checks the response to a challenge; "" if the request contains none."""
+    """Auth-Type by which radiusd checks the response to a challenge; "" if the request contains no such response."""
     attributes = request.attributes
     if "CHAP-Password" in attributes:
         return "CHAP"
@@ -52,7 +52,7 @@ def challenge_auth_type(request: AccessRequest) -> str:
 
 
 def is_mac_password(request: AccessRequest, mac: str, nas: NasRecord | None) -> bool:
-    """Whether the NAS is set to send the MAC address as password, and User-Password is that address in any notation.
+    """Whether the NAS must send the MAC address as password, and User-Password is this address in any notation.
 
     With Service-Type Call-Check, the password may be missing.
     """

@@ -1,4 +1,7 @@
-"""A pool that radiusd has opened: ready addresses from the replica, and later claims from the claim file (ADR 0011)."""
+"""A pool that radiusd has opened.
+
+The replica contains the ready addresses, and the claim file contains later claims (ADR 0011).
+"""
 
 from collections import deque
 from pathlib import Path
@@ -15,7 +18,7 @@ class GrantedAddress(NamedTuple):
 
 
 class OpenPool:
-    """An open pool. Only one thread of one process may use an open pool at a time."""
+    """Pool whose addresses this process assigns. Only one thread of one process may use an open pool at a time."""
 
     def __init__(self, path: Path, claims: ClaimsFile) -> None:
         # `stocked_at` of the replica's pool record when the ready addresses were read.
@@ -37,7 +40,10 @@ class OpenPool:
         self._ready = deque(self._offered)
 
     def take(self, mac: str, lease: PoolLeaseRecord | None, *, now: int) -> GrantedAddress | None:
-        """Claim the address that the device has or had last, if no other device has it; otherwise a ready one."""
+        """Claim an address for the device, or return None if no address is ready.
+
+        Prefers the address that the device has or had last, if no other device has claimed this address.
+        """
         taken = self._again(mac) or (lease and self._find_leased(mac, lease)) or self._next(mac)
         if taken is not None:
             before = self._claims[taken.number].mac
@@ -60,7 +66,9 @@ class OpenPool:
         return offered if claim.mac == mac and claim.grant == offered.grant else None
 
     def _find_leased(self, mac: str, lease: PoolLeaseRecord) -> GrantedAddress | None:
-        """Address that the device has according to the replica, except if another device has claimed it meanwhile."""
+        """Address that the device has according to the replica; None if another device has claimed the address since
+        then.
+        """
         if not self._has_entry(lease.number) or (lease.ready and lease.grant <= self._made_at):
             return None
         if _is_taken_by_another(self._claims[lease.number], lease.grant, mac):
@@ -89,8 +97,9 @@ class OpenPool:
 
 
 def _is_taken_by_another(claim: Claim, grant: int, mac: str) -> bool:
-    """Whether another device claimed the address with this grant, or with an earlier grant after this one was made.
+    """Whether the claim of another device conflicts with this grant of the address.
 
-    A grant is the time in microseconds when the address was made ready.
+    A grant is the time in microseconds when the agent made the address ready. A claim conflicts if the claim has the
+    same grant, or if the claim is later than the grant.
     """
     return claim.mac != mac and claim.grant > 0 and (claim.grant == grant or (claim.at + 1) * 1_000_000 > grant)

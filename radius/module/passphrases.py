@@ -24,7 +24,10 @@ class PassphraseOpener:
 
 
 def add_passphrase(case: AuthenticationCase, outcome: Outcome, open_passphrase: PassphraseOpener) -> Outcome:
-    """Add the passphrase to the reply. Denies if the outcome requires a passphrase and none is stored."""
+    """Add the passphrase to the reply.
+
+    Denies access if the outcome requires a passphrase and no passphrase is stored.
+    """
     passphrase = open_passphrase(case.endpoint) if case.endpoint is not None else ""
     ssid = next((name for name in packet_value(case.request, "ssid") if isinstance(name, str)), "")
     checked = require_passphrase(outcome, has_passphrase=bool(passphrase), has_ssid=bool(ssid))

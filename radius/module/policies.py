@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
     def refused(self, reason: str, detail: str = "", *, is_enforced: bool = False) -> "Outcome":
         """Copy the outcome with a deny as verdict.
 
-        In monitor mode, the deny is only logged, except with `is_enforced`.
+        In monitor mode, Admit only logs the deny, unless `is_enforced` is true.
         """
         if self.monitored and not is_enforced:
             return self._replace(verdict="deny", reason=reason, detail=detail)
@@ -93,7 +93,7 @@ class SitePolicy:
         return outcome
 
     def deny_undecided(self, vendor: Values, reason: str, detail: str = "") -> Outcome:
-        """Deny without evaluating the rules. If the site is in monitor mode, the deny is only logged."""
+        """Deny access without an evaluation of the rules. If the site is in monitor mode, the deny is only logged."""
         return self.outcome(self.policy.decisions.of(vendor, -1)).refused(reason, detail)
 
     def _make(self, decision: Decision) -> Outcome:

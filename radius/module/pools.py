@@ -21,7 +21,7 @@ MAX_OPEN_POOLS = 500
 
 
 class NoAddress(Exception):
-    """No address is available. The arguments are a code of nac.engine.reasons and details."""
+    """No address is available. The arguments are a reason code of nac.engine.reasons, and details for the log."""
 
     def __init__(self, reason: str, detail: str, *, may_go_without: bool = False) -> None:
         super().__init__(reason, detail)
@@ -33,7 +33,7 @@ class NoAddress(Exception):
 class AddressAssigner:
     """Assigns addresses. Only `leave` and `resume` are thread-safe.
 
-    From the first assignment on, this process owns the claim files, until it ends or `leave` is called.
+    From the first assignment on, this process owns the claim files, until the process ends or `leave` is called.
     """
 
     def __init__(self, cell: Cell) -> None:
@@ -62,7 +62,7 @@ class AddressAssigner:
     def complete(self, case: AuthenticationCase, slot: SlotRecord, outcome: Outcome) -> Outcome:
         """Add an address of each pool to the reply.
 
-        Denies if a pool that requires an address has none left.
+        Denies access if a pool whose address is required has no address left.
         """
         pairs: list[ReplyPair] = []
         addresses: list[tuple[str, int, int]] = []
@@ -127,7 +127,7 @@ class AddressAssigner:
         return pool
 
     def _owns_claims(self) -> bool:
-        """Whether this process may write the claim files. False while another radiusd owns the files."""
+        """Whether this process may write the claim files. The result is False while another radiusd owns the files."""
         if self._left:
             return False
         if self._owner is None:

@@ -1,9 +1,9 @@
-"""Steps by which a new radiusd takes over the ports of a running one without a gap (docs/adr/0016).
+"""Steps by which a new radiusd takes over the ports of a running radiusd without a gap (docs/adr/0016).
 
-The agent requests each step by a Status-Server packet with a word in User-Name. On Linux, several UDP sockets can
-have the same address and port with SO_REUSEADDR. The socket that was bound last receives the packets. So the old
-radiusd only answers packets that it has already read. If the new radiusd ends, the old one receives again. The new
-radiusd starts on other ports. This module then binds sockets to the real ports and puts them behind radiusd's file
+The agent requests each step by a Status-Server packet with a word in User-Name. On Linux, several UDP sockets can have
+the same address and port with SO_REUSEADDR. The socket that was bound last receives the packets. So the old radiusd
+only answers packets that it has already read. If the new radiusd ends, the old radiusd receives new packets again. The
+new radiusd starts on other ports. This module then binds sockets to the real ports and puts them behind radiusd's file
 descriptors.
 """
 
@@ -51,7 +51,7 @@ def authorize(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
 def find_listeners(ports: Iterable[int]) -> dict[int, list[int]]:
     """File descriptors of this process by bound port, one for each address family.
 
-    Raises LookupError if a port has none.
+    Raises LookupError if no socket of this process is bound to a port.
     """
     listeners: dict[int, list[int]] = {port: [] for port in ports}
     for each in list_udp_sockets():
@@ -63,7 +63,10 @@ def find_listeners(ports: Iterable[int]) -> dict[int, list[int]]:
 
 
 def _share_ports() -> None:
-    """Allow another process to bind the ports. The sockets of that process then receive the packets."""
+    """Allow another process to bind the ports.
+
+    After the other process has bound the ports, the sockets of that process receive the packets.
+    """
     _set_shared(_cell.settings.ports, shared=True)
 
 
@@ -133,7 +136,7 @@ def _take_ports() -> None:
 
 
 def _keep_ports() -> None:
-    """Resume after the takeover was abandoned."""
+    """Keep the ports and assign pool addresses again, because the takeover was abandoned."""
     auth.get_address_assigner().resume()
     _set_shared(_cell.settings.ports, shared=False)
 

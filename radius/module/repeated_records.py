@@ -1,10 +1,10 @@
 """Detects repeated Accounting-Requests whose record is already in the journal, because the NAS missed the response.
 
 radiusd answers repetitions itself, but only for cleanup_delay (11 s), and a new radiusd does not know earlier
-responses. NASes repeat their records for longer than 11 s. With a new Acct-Delay-Time, the repetition is a different
-packet (RFC 2866 5.2). So
-Admit compares the record and the time of its event. The time is necessary. After an outage, two different records of a
-NAS, for example of two restarts, may differ only in their delay.
+responses. But NASes repeat their records for longer than 11 s. With a new Acct-Delay-Time, the repetition is a
+different packet (RFC 2866 5.2). So Admit compares the record and the time of its event. The comparison needs the time,
+because two different records of a NAS may differ only in their delay. After an outage, this is possible for the records
+of two restarts.
 """
 
 from collections.abc import Iterable
@@ -29,8 +29,7 @@ _decode = msgspec.msgpack.Decoder(AccountingRecord).decode
 
 
 class RecentRecords:
-    """Hashes of the records of the last 30 to 60 s, in two generations. The older of the two generations is dropped
-    as a whole."""
+    """Hashes of the records of the last 30 to 60 s, in two sets. When a new set begins, Admit drops the older set."""
 
     def __init__(self, records: Iterable[AccountingRecord] = (), *, max_keys: int = MAX_KEYS) -> None:
         self._max_keys = max_keys
@@ -44,7 +43,7 @@ class RecentRecords:
         return key in self._newer or key in self._older
 
     def add(self, key: int, at: int) -> None:
-        """Add a key. `at` is in epoch microseconds; a clock that was set back only extends the window."""
+        """Add a key. `at` is in epoch microseconds; if the clock was set back, the window only becomes longer."""
         if at - self._since >= WINDOW_MICROSECONDS or len(self._newer) >= self._max_keys:
             is_recent = at - self._since < 2 * WINDOW_MICROSECONDS
             self._older, self._newer, self._since = self._newer if is_recent else set(), set(), at

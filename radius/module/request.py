@@ -66,7 +66,7 @@ def _unescape(text: str) -> str:
 
 
 class AccessRequest:
-    """Facts of one packet that `authorize` and `post_auth` need. Missing strings are ""."""
+    """Data of one packet that `authorize` and `post_auth` need. A missing string is ""."""
 
     __slots__ = ("attributes", "mac", "nas_address", "nas_identifier", "pairs", "slot", "source", "user_name")
 
@@ -99,7 +99,7 @@ class AccessRequest:
 
     @property
     def proof(self) -> tuple[str, ...]:
-        """Secret with which the NAS made the request, if known; as in nac.cellformat.journal.records.
+        """Secret with which the NAS made the request, if known, in the form of nac.cellformat.journal.records.
 
         radius.module.secret_lookup determines this secret.
         """
@@ -111,7 +111,7 @@ class AccessRequest:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """Whether an exempt NAS sent a Message-Authenticator; as in nac.cellformat.journal.records."""
+        """Whether an exempt NAS sent a Message-Authenticator, in the form of nac.cellformat.journal.records."""
         attributes = self.attributes
         if not attributes.get("Admit-Secret", "").endswith(UNSIGNED_SUFFIX) or "EAP-Message" in attributes:
             return ()
@@ -122,7 +122,7 @@ class AccessRequest:
         return self.attributes.get("EAP-Message", "")[_EAP_TYPE] == "03"
 
     def has_empty_identity(self) -> bool:
-        """Whether the EAP identity is empty (RFC 3748 5.1). The EAP packet then has five octets."""
+        """Whether the EAP identity is empty (RFC 3748 5.1). An EAP packet with an empty identity has five octets."""
         return self.attributes.get("EAP-Message", "")[2:4] == "02" and self.attributes["EAP-Message"][6:] == "000501"
 
     @property
@@ -131,7 +131,7 @@ class AccessRequest:
         return "Admit-Filtered" in self.attributes
 
     def may_have_lost(self, name: str) -> bool:
-        """Whether the attribute is missing here although the packet may contain it."""
+        """Whether the attribute may be missing in this object although the packet contains the attribute."""
         return self.is_filtered and name not in KEPT_ATTRIBUTES
 
     def values(self, name: str) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ class AccessRequest:
         return f"no Calling-Station-Id, {f'Service-Type {service}' if service else 'no Service-Type'}"
 
     def find_nas(self, view: ReplicaView, tenant: int) -> NasRecord | None:
-        """Find the NAS by NAS-Identifier, then by the address that it reports, then by its source address."""
+        """Find the NAS by NAS-Identifier, then by the address in the request, then by the source address."""
         if self.nas_identifier:
             nas = view.nas_by_identifier(tenant, self.nas_identifier)
             if nas is not None:

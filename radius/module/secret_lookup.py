@@ -1,10 +1,12 @@
-"""Finds the secret of a packet's sender. radiusd calls it while the packet still waits in the listener's queue.
+"""Finds the secret of a packet's sender.
 
-FreeRADIUS 3.2 stores one secret for a source address. During a rotation, a tenant's slot has dynamic clients
-instead. radiusd calls this module for dynamic clients. The module reads a copy of the waiting packet (MSG_PEEK) and
-returns the secret with which the packet was made. The result is valid for this source for a second. A packet made
-with neither secret gets no response and changes nothing. So an attacker who does not know the new secret cannot
-switch a NAS to it (docs/adr/0015).
+radiusd calls this module while the packet still waits in the listener's queue.
+
+FreeRADIUS 3.2 stores one secret for a source address. During a rotation, the slot (port pair) of a tenant has dynamic
+clients instead. radiusd calls this module for dynamic clients. The module reads a copy of the waiting packet (MSG_PEEK)
+and returns the secret with which the packet was made. The result is valid for this source for a second. A packet made
+with neither secret gets no response and changes nothing. So an attacker who does not know the new secret cannot switch
+a NAS to the new secret (docs/adr/0015).
 """
 
 import socket
@@ -116,7 +118,7 @@ def _find_client(slot: int, source: str, port: int) -> radiusd.ModuleResult:
 
 
 def _peek(source: str, port: int) -> bytes:
-    """Copy of the packet that radiusd is about to read; b"" if none is visible."""
+    """Copy of the packet that radiusd is about to read; b"" if no packet is visible."""
     listener = _listeners.get(source, port)
     if listener is None:
         return b""
@@ -130,7 +132,10 @@ _wrong_secret_logged_at = 0
 
 
 def _log_wrong_secret(slot: int, source: str) -> None:
-    """Log a wrong secret, with radiusd's text for known clients, and at most once a second as radiusd does."""
+    """Log a wrong secret. The text is radiusd's text for known clients.
+
+    The function logs at most one line a second, as radiusd does.
+    """
     global _wrong_secret_logged_at
     now = clock.epoch_seconds()
     if now != _wrong_secret_logged_at:

@@ -1,4 +1,4 @@
-"""Determines which of two secrets a packet was made with, and which sources have used the new secret."""
+"""Determines with which of two secrets a sender made a packet, and which sources have used the new secret."""
 
 import os
 from collections import OrderedDict
@@ -27,7 +27,7 @@ SourceKey = tuple[int, str]
 
 
 class KnownSecrets(NamedTuple):
-    """Secrets that a source may use: the current one and, during a rotation, the next one."""
+    """Secrets that a source may use: the current secret and, during a rotation, the next secret."""
 
     secrets: tuple[bytes, ...]
     # Id of the rotation; "" if none is running.
@@ -61,9 +61,9 @@ def lacks_signature(packet: RadiusPacket, known: KnownSecrets) -> bool:
 
 
 def has_no_proof(packet: RadiusPacket) -> bool:
-    """Whether no secret was used to make the packet.
+    """Whether the packet does not show with which secret it was made.
 
-    An Access-Request with CHAP and without Message-Authenticator is an example.
+    An example is an Access-Request with CHAP and without Message-Authenticator.
     """
     numbers = _unsigned_numbers(packet)
     return numbers is not None and USER_PASSWORD not in numbers
@@ -95,8 +95,9 @@ def _has_password_hidden_with(packet: RadiusPacket, secret: bytes) -> bool:
 class ChangedSources:
     """Sources that have used the new secret.
 
-    After that, a packet with the old secret is accepted only once. So an attacker who replays packets cannot keep a
-    source on the old secret. The first use of the new secret is written to a file, for the next radiusd.
+    After a source has used the new secret, Admit accepts each packet with the old secret only once. So an attacker who
+    replays packets cannot keep a source on the old secret. The module writes the first use of the new secret to a file,
+    for the next radiusd.
     """
 
     def __init__(self, file: Path) -> None:
@@ -144,7 +145,7 @@ class ChangedSources:
         self._file.write_text("".join(f"{line}\n" for line in lines))
 
     def _write(self, rotation: str, place: SourceKey) -> None:
-        """Append the source to the file. If that fails, this process still remembers the source."""
+        """Append the source to the file. If the write fails, this process still remembers the source."""
         line = f"{rotation} {place[0]} {place[1]}\n".encode()
         try:
             file = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

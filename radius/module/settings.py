@@ -1,4 +1,4 @@
-"""Settings from the agent for the module: `module.json`, stored with the rendered configuration."""
+"""Settings from the agent for the module, in the file `module.json` of the rendered configuration."""
 
 import os
 from pathlib import Path

@@ -3,16 +3,17 @@
 radiusd's own attributes of a certificate are unsuitable for decisions (FreeRADIUS 3.2.7, src/main/tls.c,
 libeap/eap_tls.c):
 
-* It reads escapes into names ("adm\\151n" becomes "admin"). * radiusd uses the issuer's common name if the
-  certificate has none. * radiusd expands "%{...}" when it resumes a session. * radiusd restores some names with TLS
-  1.2, and none with TLS 1.3.
+* radiusd interprets escapes in names ("adm\\151n" becomes "admin").
+* radiusd uses the issuer's common name if the certificate has no common name.
+* radiusd expands "%{...}" when radiusd resumes a session.
+* When radiusd resumes a session, radiusd restores some names with TLS 1.2, and no names with TLS 1.3.
 
-But radiusd stores each session as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's certificate, and the name
-of that file in TLS-Cache-Filename. This module reads the certificate from the session file.
+But radiusd stores each session with the client's certificate, in the file `<id>.asn1` (OpenSSL's SSL_SESSION). radiusd
+stores the name of this file in TLS-Cache-Filename. This module reads the certificate from the session file.
 
-For a resumed session, radiusd reads attributes from `<id>.vps`. radiusd writes `<id>.vps` only after a full
-handshake, but each TLS 1.3 resumption creates a new ticket with a new id. So this module writes `<id>.vps`;
-otherwise each second reconnect would need a full handshake.
+For a resumed session, radiusd reads attributes from `<id>.vps`. radiusd writes `<id>.vps` only after a full handshake,
+but each TLS 1.3 resumption creates a new ticket with a new id. So this module writes `<id>.vps`, too. Otherwise, every
+second reconnect would need a full handshake.
 """
 
 import errno
@@ -94,8 +95,9 @@ def read_stored_version(session_file: str) -> str:
 def keep_resumable(session_file: str, certificate: Attributes) -> None:
     """Write the attribute file for `session_file`. Without this file, radiusd does not resume the session.
 
-    radiusd needs the expiry time, to end the session with the certificate. This module needs TLS-Client-Cert-Filename:
-    a TLS 1.2 resumption stores no new session, and this name leads to the original one.
+    radiusd needs the expiry time in this file, so that the session ends when the certificate expires. This module needs
+    TLS-Client-Cert-Filename, because a TLS 1.2 resumption stores no new session. This attribute names the file of the
+    original session.
     """
     stem, _ = os.path.splitext(session_file)
     text = (
@@ -166,7 +168,7 @@ def parse_tls_version(session: bytes) -> str:
 
 
 def parse_peer_certificate(session: bytes) -> bytes:
-    """Peer certificate (DER) in an SSL_SESSION (OpenSSL ssl/ssl_asn1.c: `peer [3] EXPLICIT Certificate`).
+    """Peer certificate (DER) in an SSL_SESSION (`peer [3] EXPLICIT Certificate` in OpenSSL ssl/ssl_asn1.c).
 
     Raises SessionUnreadable.
     """

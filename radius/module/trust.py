@@ -1,9 +1,9 @@
 """Checks that a trusted authority signed a device's certificate, and looks up the certificate's status.
 
-A name proves nothing: anyone can create an authority with the name and key identifiers of another one. And OpenSSL in
-radiusd remembers removed authorities. So this module verifies the signature with the keys of the tenant's currently
-trusted authorities of that name. The verification takes 0.1 ms for a new certificate. The module then caches the
-signing authority, and each authentication looks up only the authority's state.
+A name proves nothing, because anyone can create an authority with the name and key identifiers of another authority.
+Besides, OpenSSL in radiusd remembers removed authorities. So this module verifies the signature with the keys of
+authorities that have this name and that the tenant trusts now. The verification takes 0.1 ms for a new certificate. The
+module then caches the signing authority, and each authentication looks up only the authority's state.
 """
 
 from collections import OrderedDict
@@ -57,9 +57,10 @@ def holder_name(certificate: Attributes) -> str:
 
 
 def issuer_detail(reason: str, certificate: Attributes, message: str = "") -> str:
-    """Details for a reject: `message`, and the issuer's name if the reason concerns the authority.
+    """Return the details for a reject, which are `message` and, if the reason concerns the authority, the issuer's
+    name.
 
-    If OpenSSL rejected an authority of the chain, this is the issuer of that authority.
+    If OpenSSL rejected an authority of the chain, the details name the issuer of that authority.
     """
     issuer = first_value(certificate, "TLS-Cert-Issuer") or first_value(certificate, "TLS-Client-Cert-Issuer")
     if not issuer or reason not in AUTHORITY_REASONS:
@@ -68,8 +69,10 @@ def issuer_detail(reason: str, certificate: Attributes, message: str = "") -> st
 
 
 def find_issuer(certificate: Attributes, view: ReplicaView, slot: SlotRecord) -> IssuerRecord | None:
-    """Authorities that the tenant trusts and that have the name of the certificate's issuer; None if the tenant
-    trusts no such authorities."""
+    """Find the authorities that have the name of the certificate's issuer and that the tenant trusts.
+
+    Returns None if the tenant trusts no authority with this name.
+    """
     return view.issuer(slot.tenant, first_value(certificate, "TLS-Client-Cert-Issuer"))
 
 

@@ -1,5 +1,6 @@
-"""Stations from which a user has logged in. Wrong passwords from other stations do not lock the user out at these
-stations.
+"""Stations from which a user has logged in.
+
+Wrong passwords from other stations do not lock the user out at these trusted stations.
 
 A replaced radiusd writes the stations to a file when it ends. The next radiusd reads the file when a user would be
 locked out. A crash loses the stations, but each login adds its station again.
@@ -22,7 +23,10 @@ class TrustedStations:
     """Trusted stations by user. Not thread-safe."""
 
     def __init__(self, path: Path | None = None, max_stations: int = MAX_STATIONS) -> None:
-        """Read the stations in the file `path`, which may be missing. None as `path` stores no stations."""
+        """Read the stations in the file `path`, which may be missing.
+
+        If `path` is None, the object stores no stations in a file.
+        """
         self._path = path
         self._stations: SharedTable[bool] = SharedTable(max_stations)
         # Identity and time of the file at the last read.
@@ -57,8 +61,8 @@ class TrustedStations:
     def save(self) -> None:
         """Write the file atomically.
 
-        A radiusd without logins, such as one that tests a configuration, writes nothing. If such a radiusd wrote
-        the file, the serving radiusd would read the older stations of the file and drop newer ones.
+        A radiusd without logins, such as one that tests a configuration, writes nothing. If such a radiusd wrote the
+        file, the serving radiusd would read the older stations of the file and lose newer stations.
         """
         if self._path is None or not self._has_news:
             return

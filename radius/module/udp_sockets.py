@@ -1,7 +1,7 @@
 """UDP sockets of radiusd, listed from inside its process.
 
-Only file descriptors of sockets are duplicated. A second descriptor of a journal file would keep the file's lock.
-Closing a second descriptor of a replica file would release the locks of the process (fcntl(2), F_SETLK).
+This module duplicates only file descriptors of sockets. A second descriptor of a journal file would keep the file's
+lock. Closing a second descriptor of a replica file would release the locks of the process (fcntl(2), F_SETLK).
 """
 
 import os

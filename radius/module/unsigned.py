@@ -1,4 +1,6 @@
-"""Requests that radiusd drops because Message-Authenticator is missing: logs their addresses, and stops floods.
+"""Logs the source addresses of requests that radiusd drops because Message-Authenticator is missing.
+
+Also stops floods of such requests.
 
 radiusd calls this module for each dropped request (policy.d/admit_signed). The agent reads the log and raises an alarm.
 """
@@ -47,7 +49,7 @@ class FloodFilter:
     def __init__(self, listeners: ListenerSockets, exempt: Mapping[int, tuple[str, ...]]) -> None:
         """Create the filter.
 
-        `exempt` has the addresses that need not sign, by slot. A slot without an entry gets no filter.
+        `exempt` contains the addresses that need not sign, by slot (port pair). A slot without an entry gets no filter.
         """
         self._listeners = listeners
         self._exempt = exempt
@@ -117,7 +119,7 @@ def log_unsigned(slot: int, source: str) -> None:
 def lift_filters() -> None:
     """Remove filters of an earlier period.
 
-    Call this method regularly: for requests that the kernel drops, radiusd calls nothing.
+    Call this function regularly, because radiusd does not notice requests that the kernel drops.
     """
     if _flood_filter is not None and _flood_filter.is_up:
         _flood_filter.lift(clock.epoch_seconds())

@@ -1,7 +1,8 @@
-"""A socket filter: Linux drops Access-Requests without a Message-Authenticator (socket(7), classic BPF).
+"""Socket filter by which Linux drops Access-Requests without a Message-Authenticator (socket(7), classic BPF).
 
-radiusd keeps each request that it has read for `cleanup_delay`. A request that radiusd drops costs 9 kB and 60 us of
-CPU time (measured). The kernel keeps nothing: 15,000 filtered requests a second cost radiusd no CPU time.
+After radiusd has read a request, radiusd keeps the request for `cleanup_delay`. A request that radiusd drops costs 9 kB
+and 60 microseconds of CPU time (measured). The kernel keeps nothing, and 15,000 filtered requests a second cost radiusd
+no CPU time.
 """
 
 import ctypes
@@ -74,7 +75,10 @@ def build_program(is_six: bool, exempt: Iterable[str]) -> list[Instruction]:
 
 
 def _pass_from_address(packed: bytes) -> list[Instruction]:
-    """Instructions that pass requests from this address. For other addresses, the filter continues after them."""
+    """Instructions that pass requests from this address.
+
+    For other addresses, the filter continues after these instructions.
+    """
     at = _IP_HEADER + (_SOURCE_4 if len(packed) == 4 else _SOURCE_6)
     words = struct.unpack(f"!{len(packed) // 4}I", packed)
     made: list[Instruction] = []

@@ -1,4 +1,4 @@
-"""The verifier's process: reads its settings from standard input, and writes reports to standard output.
+"""The verifier's process: reads settings from standard input, and writes reports to standard output.
 
 The agent stops the verifier by a signal. If standard input closes without a signal, the agent was killed. The verifier
 then serves until the next agent has started its own verifier, which binds the same port (SO_REUSEPORT).
@@ -110,7 +110,7 @@ def _read_first_line() -> bytes:
     while not line.endswith(b"\n"):
         piece = os.read(sys.stdin.fileno(), 1)
         if not piece:
-            raise SystemExit("No orders on standard input: only the agent starts this program.")
+            raise SystemExit("No settings on standard input. Only the agent can start this program.")
         line += piece
     return line
 

@@ -1,7 +1,7 @@
 """Cache of recent correct and wrong passwords. The cache is only in memory, and stores keyed digests.
 
-An entry is valid for its origin: the password hash of an own user, or the version of an identity source. So a change in
-the replica invalidates the entry at once.
+An entry is valid for its origin: the password hash of the tenant's own user, or the version of an identity source. So a
+change of the hash or version in the replica invalidates the entry immediately.
 """
 
 import hmac
@@ -25,7 +25,7 @@ class _CachedResult(NamedTuple):
 
 
 class PasswordCache:
-    """Cache of one kind of result. Not thread-safe."""
+    """Cache of one kind of result: of correct passwords, or of wrong passwords. Not thread-safe."""
 
     def __init__(self, *, most: int = MAX_ENTRIES, clock: Callable[[], float] = time.monotonic) -> None:
         # Random key of this process, so no stored file can reveal it. The memory of the process contains the passwords
@@ -39,7 +39,7 @@ class PasswordCache:
         return len(self._entries)
 
     def find(self, tenant: int, name: str, password: bytes, origin: str) -> VerificationResult | None:
-        """Cached result for this password, if it is from `origin` and has not expired; otherwise None."""
+        """Cached result for this password; None if the cache has no current result from `origin`."""
         entry = self._entries.get((tenant, name))
         if entry is None or entry.until <= self._clock() or entry.origin != origin:
             return None

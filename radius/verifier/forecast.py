@@ -1,12 +1,12 @@
 """Predicts whether radiusd will reject a login although its password is correct.
 
 radiusd delays rejects that it decides itself, but not rejects of requests that it proxied (request_finish in
-src/main/process.c of 3.2.7). So the verifier delays the response, as it does for a wrong password. Without the
-delay, the time until the reject would reveal that the password is correct.
+src/main/process.c of 3.2.7). So the verifier delays the response, as it does for a wrong password. Without the delay,
+the time until the reject would reveal that the password is correct.
 
-For requests from inside an EAP-TTLS tunnel, nothing is predicted. radiusd itself delays their rejects, because
-rlm_eap_ttls resets the destination of proxied requests (eapttls_postproxy). The attributes of these requests are not
-sent to the verifier.
+For requests from inside an EAP-TTLS tunnel, the verifier predicts nothing. radiusd itself delays the rejects of such
+requests, because rlm_eap_ttls resets the destination of proxied requests (eapttls_postproxy). So radiusd does not send
+the attributes of these requests to the verifier.
 """
 
 import logging
@@ -38,7 +38,8 @@ class RejectForecast:
     def is_reject(self, login: Login, answer: VerificationResult, arrived_at: float, held_until: float) -> bool:
         """Whether the NAS will receive an Access-Reject; True if unknown.
 
-        Times are seconds of the event loop's clock. A reject is sent at `held_until`.
+        Times are seconds of the event loop's clock. If the result is a reject, the verifier sends the response at
+        `held_until`.
         """
         if not login.pairs:
             return not answer.verified

@@ -1,4 +1,4 @@
-"""Limit of active and waiting tasks. Further tasks are rejected."""
+"""Limit on the number of active and waiting tasks. Admit rejects further tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ class Gate:
 
     @asynccontextmanager
     async def enter(self) -> AsyncIterator[None]:
-        """Wait until the task may run. Raises GateFull at once if too many tasks wait."""
+        """Wait until the task may run. If too many tasks are already waiting, raises GateFull immediately."""
         if self._present >= self._most:
             raise GateFull
         self._present += 1

@@ -1,7 +1,8 @@
-"""RADIUS packets between radiusd and the verifier: signed Access-Requests with name, password and slot.
+"""RADIUS packets between radiusd and the verifier: signed Access-Requests with name, password and slot (port pair).
 
-Reply-Message contains the attributes of the NAS's request. Sources: RFC 2865 (packets, User-Password) and RFC 3579 3.2
-(Message-Authenticator, required in requests and sent in responses).
+In these requests, Reply-Message contains the attributes of the NAS's request. Packets and User-Password follow RFC
+2865. Message-Authenticator follows RFC 3579 3.2; requests must contain the attribute, and responses contain the
+attribute, too.
 """
 
 from collections.abc import Sequence

@@ -44,9 +44,8 @@ class PredictReject(Protocol):
 class VerifierServer(asyncio.DatagramProtocol):
     """Responds to logins.
 
-    radiusd delays only rejects that it decides itself. So the server delays each response that leads to an
-    Access-Reject until `reject_delay_seconds` after the request. This delay does not extend the time limit of a
-    login.
+    radiusd delays only rejects that radiusd decides itself. So the server itself delays each response that leads to an
+    Access-Reject, until `reject_delay_seconds` after the request. This delay does not extend the time limit of a login.
     """
 
     def __init__(

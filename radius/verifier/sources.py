@@ -110,14 +110,13 @@ class LiveSources:
         return live
 
     async def _let_go(self, key: tuple[int, str], live: LiveSource | None) -> None:
-        """Close a source. Another source may take the place of this source during the close, because the method
-        awaits."""
+        """Close a source. Another login may create the source again during the close, because the method awaits."""
         if live is not None and self._live.get(key) is live:
             del self._live[key]
             await live.source.close()
 
     async def tidy(self, view: ReplicaView) -> None:
-        """Close sources that were removed, and sources that changed and were not used since."""
+        """Close sources that were removed, and sources whose settings changed since their last use."""
         standing: dict[int, dict[str, int]] = {}
         for tenant in {tenant for tenant, _ in self._live}:
             standing[tenant] = {record.source_id: record.changed_at for record in view.identity_sources(tenant)}

@@ -1,7 +1,7 @@
-"""Verifies names and passwords: the tenant's own users by their argon2id hash, all other users by the tenant's
-identity sources.
+"""Verifies names and passwords: the tenant's own users by their argon2id hash, all other users by the tenant's identity
+sources.
 
-Reads the cell's replica for each login, so it works without PostgreSQL.
+Reads the cell's replica for each login, so the verifier works without PostgreSQL.
 """
 
 import asyncio

@@ -68,5 +68,5 @@ def test_oversized_number_and_unfit_issuer_are_rejected(chain: Chain) -> None:
         build_crl(chain.issuing, [], number=MAX_CRL_NUMBER + 1, **times)
     key = generate_key()
     certificate = chain.issue("eap-client-device", "laptop", key=key)
-    with pytest.raises(IssuerNotAllowed, match="may not sign lists"):
+    with pytest.raises(IssuerNotAllowed, match="may not sign CRLs"):
         build_crl(Issuer(certificate, key), [], number=1, **times)

@@ -77,7 +77,7 @@ def test_crl_limited_to_user_certificates_is_parsed():
         ),
         (
             lambda: crl(entry=x509.CertificateIssuer([x509.DirectoryName(CA.certificate.subject)])),
-            "An entry of the list",
+            "An entry of the CRL",
         ),
         (lambda: b"", "Invalid certificate revocation list"),
         (lambda: b"<html>not found</html>", "Invalid certificate revocation list"),

@@ -54,7 +54,7 @@ def test_group_in_use_cannot_be_deleted_and_policies_are_listed(do, save):
         do(ENDPOINT_GROUPS.remove, name="printers")
     assert str(refused.value) == (
         "group: Policies use 'printers': guests version 2 (draft), office version 1 (published). The group has"
-        " 1 member. Remove the name from these policies first. If a policy is published, publish it again:"
+        " 1 member. Remove the name from these policies first. Then publish each policy that was published before:"
         " getPolicyVersion, updatePolicyDraft, publishPolicy."
     )
 

@@ -170,7 +170,7 @@ def test_dead_new_cell_is_awaited_and_can_be_left_at_once(cells, subject, tenant
     before = tenant.server
     other.kill(with_radiusd=True)
     after = subject.at(subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer).after)
-    with pytest.raises(moves.NotReadyYet, match="does not answer with the tenant's secret yet"):
+    with pytest.raises(moves.NotReadyYet, match="does not respond with the tenant's secret yet"):
         subject.step(moves.switch_move, sealer=subject.sealer)
     other.start()
     until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")

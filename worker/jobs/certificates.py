@@ -93,7 +93,7 @@ def _settle(tenant_id: TenantId) -> None:
 
 
 def _for_each_tenant(work: Callable[[TenantId], None], complaint: str, which: Iterable[TenantId] | None = None) -> None:
-    """Call `work` for each of these tenants, by default for all tenants. Logs `complaint` if a call fails."""
+    """Call `work` for each tenant in `which`, by default for all tenants. Logs `complaint` if a call fails."""
     for tenant_id in _list_tenants() if which is None else which:
         try:
             work(tenant_id)
@@ -146,5 +146,5 @@ def _publish(work: publication.DuePublication, signing: SigningContext) -> None:
 
 
 def _signing() -> SigningContext:
-    """Load the signing keys on demand: a worker with nothing to sign needs none."""
+    """Load the signing keys on demand, because a worker with nothing to sign needs no keys."""
     return SigningContext.from_settings(load_settings())

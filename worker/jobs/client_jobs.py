@@ -24,8 +24,8 @@ _UNKNOWN_KIND = "jobs.unknown"
 def enqueue() -> None:
     """Send a message for each due job.
 
-    Runs after the commit that created the job or ended its last attempt. A message expires after RESEND_SECONDS; then
-    this task sends the message again.
+    The dispatcher starts this task only after the commit that created a job or ended its last attempt. A message
+    expires after RESEND_SECONDS. After that, this task sends the message again.
     """
     with session_scope(PlatformScope()) as session:
         due = repository.claim_due(session, resend_after=timedelta(seconds=RESEND_SECONDS), most=runner.MAX_RUNNING)

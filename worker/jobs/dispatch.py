@@ -25,7 +25,7 @@ def list_waiting_jobs() -> Sequence[str]:
 def dispatch_waiting_jobs() -> None:
     """Start the jobs that have work.
 
-    The next run comes after these jobs have started, because all use the same queue.
+    The next run of this task comes after these jobs have started, because all of these tasks use the same queue.
     """
     for job in list_waiting_jobs():
         current_app.send_task(job, expires=_EXPIRES_SECONDS)

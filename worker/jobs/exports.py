@@ -34,7 +34,7 @@ def run() -> None:
 
 @shared_task(name="exports.prune", base=UpkeepTask)
 def prune() -> None:
-    """Delete the files of expired exports. Does nothing while the clock is doubtful."""
+    """Delete the files of expired exports. Does nothing while Admit does not trust the system clock."""
     settings = load_settings()
     with session_scope(PlatformScope()) as session:
         if not clock.is_clock_trusted(session):

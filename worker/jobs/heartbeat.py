@@ -1,4 +1,4 @@
-"""Shows that beat, broker and worker run together."""
+"""Heartbeat, which shows that beat, broker and worker work together."""
 
 import redis
 from celery import shared_task

@@ -57,7 +57,7 @@ def advance() -> None:
 
 @shared_task(name="redecisions.clear_waiting")
 def clear_waiting() -> None:
-    """End re-decisions that wait for a person's approval when all sessions of the re-decision have ended."""
+    """End a re-decision that waits for a person's approval, if all sessions of the re-decision have ended."""
     with session_scope(PlatformScope()) as session:
         waiting = [TenantId(tenant_id) for tenant_id in session.scalars(_WAITING_FOR_PERSON)]
     run_in_turns(

@@ -10,7 +10,7 @@ from nac.onboarding.trials.service import SignUpContext
 
 @shared_task(name="trials.keep")
 def keep() -> None:
-    """Complete unfinished tenants of trials, send reminders, and apply limits and ends."""
+    """Create missing tenants of confirmed sign-ups, send reminders, enforce limits, and end expired trials."""
     settings = load_settings()
     signing = SigningContext.from_settings(settings)
     desk = SignUpContext(settings.trials, settings.portal_url, signing.sealer.seal)

@@ -32,7 +32,7 @@ def list_page(
     only: Collection[MspId] | None = None,
     has_two_factors: bool = True,
 ) -> Sequence[Msp]:
-    """List MSPs. `only` selects active MSPs by id."""
+    """List MSPs. With `only`, list only the active MSPs with these ids."""
     query = span.of(select(Msp))
     if only is not None:
         query = query.where(in_array(Msp.id, only), Msp.status == "active")
@@ -46,7 +46,7 @@ def list_page(
 
 
 def count_tenants(session: Session, msp_id: MspId) -> tuple[int, int]:
-    """Count all tenants of the MSP, and its tenants that are being deleted."""
+    """Return two counts: all tenants of the MSP, and the tenants of the MSP that are being deleted."""
     leaving = func.count().filter(Tenant.status == "deleting")
     row = session.execute(select(func.count(), leaving).select_from(Tenant).where(Tenant.msp_id == msp_id)).one()
     return row[0], row[1]

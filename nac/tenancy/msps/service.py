@@ -1,4 +1,7 @@
-"""Managed service providers (MSPs). Use in PlatformScope, if a docstring names no other scope."""
+"""Managed service providers (MSPs).
+
+Call these functions in PlatformScope, unless a function's docstring names another scope.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -46,7 +49,10 @@ def require_by_slug(session: Session, *, slug: str) -> Msp:
 def list_msps(
     session: Session, *, span: PageSpan | None = None, text: str = "", statuses: Collection[str] = ()
 ) -> Sequence[Msp]:
-    """List MSPs. Without `span`, list all. `text` is a part of the slug or name. `statuses` selects by status."""
+    """List MSPs. Without `span`, the list contains all MSPs. `text` is a part of the slug or name.
+
+    `statuses` selects by status.
+    """
     return repository.list_page(session, span=span or ORDERS.first(1_000_000), text=text, statuses=statuses)
 
 
@@ -69,7 +75,7 @@ def list_visible(
 
 
 def require_msp(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
-    """Return the MSP with this id. Use in a scope that can read it. Raises MspNotFound."""
+    """Return the MSP with this id. Call this function in a scope that can read the MSP. Raises MspNotFound."""
     msp = session.get(Msp, msp_id, with_for_update=lock, populate_existing=lock)
     if msp is None:
         raise MspNotFound
@@ -77,7 +83,10 @@ def require_msp(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
 
 
 def require_active(session: Session, *, msp_id: MspId) -> None:
-    """Prevent suspension and deletion of the MSP until the transaction ends. Raises MspNotFound and MspSuspended."""
+    """Lock the active MSP, so that nobody can suspend or delete the MSP until the transaction ends.
+
+    Raises MspNotFound and MspSuspended.
+    """
     msp = session.get(Msp, msp_id, with_for_update={"read": True}, populate_existing=True)
     if msp is None:
         raise MspNotFound

@@ -1,4 +1,4 @@
-"""Bulk import of NASes. The import compares all rows with the stored NASes, and then stores all rows or none."""
+"""Bulk import of NASes. The import compares all rows with the stored NASes, and then stores all rows or no rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -77,7 +77,8 @@ def plan_nases(
 ) -> NasBulkPlan:
     """Plan the import.
 
-    A row updates the NAS with its identifier or address. Locks all NASes until the transaction ends.
+    If a stored NAS has the identifier or address of a row, the row updates this NAS. Every other row creates a NAS.
+    Locks all NASes until the transaction ends.
     """
     reader = RowReader()
     made = NasBulkPlan(reader.mistakes, [], [], [])

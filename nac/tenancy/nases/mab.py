@@ -15,21 +15,24 @@ _MAX_OCTETS = 128
 
 
 def set_mab_password(nas: Nas, *, form: str | None, text: str | None, seal: Seal) -> None:
-    """Set the form and the text of the MAB password. None leaves a value unchanged. Raises InvalidInput."""
+    """Set the form and the text of the MAB password. An argument of None leaves the stored value unchanged.
+
+    Raises InvalidInput.
+    """
     if form is None and text is None:
         return
     form = require_mab_password_form(nas.mab_password if form is None else form)
     if form != "fixed" and text is not None:
         raise InvalidInput(
-            "Only a fixed MAB password has a text.",
+            "Only a MAB password of the form `fixed` has a text.",
             place="mab_password_text",
-            remedy="Set mab_password to fixed, or remove the text.",
+            remedy="Set mab_password to fixed, or remove mab_password_text.",
         )
     if form == "fixed" and text is None and nas.mab_password_sealed is None:
         raise InvalidInput(
-            "A fixed MAB password needs a text.",
+            "A MAB password of the form `fixed` needs a text.",
             place="mab_password_text",
-            remedy="Set the text that the NAS sends.",
+            remedy="Set mab_password_text to the password that the NAS sends.",
         )
     nas.mab_password = form
     if form != "fixed":

@@ -257,7 +257,7 @@ def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID)
     named = repository.find_by_name(session, tenant_id, reference)
     if len(named) > 1:
         raise Conflict(
-            f"{len(named)} NASes are named {reference!r}.", remedy="Use the identifier or the address of the NAS."
+            f"{len(named)} NASes are named {reference!r}.", remedy="Refer to the NAS by its identifier or its address."
         )
     if not named:
         raise NasNotFound(f"NAS {reference!r} does not exist.", place="nas", remedy=Advice("List NASes", "listNases"))
@@ -282,8 +282,7 @@ def describe(nas: Nas) -> dict[str, str | bool | None]:
 
 
 def describe_changed_secrets(secret: str | None, mab_password_text: str | None) -> dict[str, str]:
-    """Return the values for the audit log that show which secrets changed. The values do not contain the
-    secrets."""
+    """Return audit log values that name the changed secrets. The values do not contain the secrets themselves."""
     given = {"secret": secret, "mab_password_text": mab_password_text}
     return {name: "another" for name, text in given.items() if text}
 

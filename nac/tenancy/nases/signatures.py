@@ -1,6 +1,8 @@
-"""NASes without the duty to send Message-Authenticator: whether their requests now contain it.
+"""Message-Authenticator in the requests of exempt NASes.
 
-Only requests without EAP count, because requests with EAP always contain it (RFC 3579 3.2).
+An exempt NAS may omit Message-Authenticator. This module shows whether such a NAS sends the attribute nevertheless.
+
+Only requests without EAP count, because requests with EAP always contain Message-Authenticator (RFC 3579 3.2).
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +34,7 @@ class SigningHistory:
 
     @property
     def is_safe(self) -> bool:
-        """Whether you can end the exemption, because the NAS signs all its requests."""
+        """Whether ending the exemption is safe, because the NAS has signed all requests for at least SAFE_AFTER."""
         if self.signs_since is None or self.last_signed_at is None:
             return False
         return self.last_signed_at - self.signs_since >= SAFE_AFTER
@@ -48,7 +50,7 @@ def _format_minute(moment: datetime | None) -> str:
 
 
 def is_safe_to_enforce() -> ColumnElement[bool]:
-    """Return `SigningHistory.is_safe` as an SQL condition on NasSignature."""
+    """Return the condition of `SigningHistory.is_safe` as SQL on NasSignature."""
     return NasSignature.last_signed_at - NasSignature.signs_since >= SAFE_AFTER
 
 
@@ -65,7 +67,7 @@ def get_signing_history(session: Session, nas: Nas) -> SigningHistory | None:
 
 
 def list_signing_notes(nas: Nas, signing: SigningHistory | None, *, now: datetime) -> list[str]:
-    """Return notes for a user who can end the exemption, or who has ended it."""
+    """Return sentences that tell the user to end the exemption, or to exempt the NAS again."""
     if signing is None:
         return []
     if not nas.require_message_authenticator:

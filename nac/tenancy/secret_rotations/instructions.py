@@ -66,9 +66,8 @@ def list_steps(status: RotationStatus, state: str) -> list[str]:
         "NASes of the way `watched`: change them one by one, and check their next decision in the log.",
         "NASes with RadSec need no change: TLS identifies them, and their secret is 'radsec' (RFC 6614).",
         Advice(
-            "A NAS in state `unseen` has not sent any request: check this NAS. Repeat these steps until no NAS is"
-            " `old` or"
-            " `back`. List the NASes.",
+            "A NAS in state `unseen` has not sent any request: check this NAS. Change further NASes until no NAS is"
+            " in state `old` or `back`. List the NASes.",
             NextStep("listSecretRotationNases", of),
         ),
         Advice(f"{at_end} Finish.", NextStep("finishSecretRotation", of)),

@@ -1,8 +1,9 @@
 """Rotations of a tenant's RADIUS secret, or of a NAS's own secret.
 
-After `start_rotation`, radiusd accepts the old and the new secret from every NAS. radiusd responds with the secret
-that the request used (radius/module/secret_lookup.py). `finish_rotation` keeps only the new secret,
-`cancel_rotation` only the old. Use in PlatformScope or TenantScope, if a docstring names no other scope.
+After `start_rotation`, radiusd accepts the old and the new secret from every NAS. radiusd responds with the secret that
+the request used (radius/module/secret_lookup.py). `finish_rotation` keeps only the new secret. `cancel_rotation` keeps
+only the old secret. Call these functions in PlatformScope or TenantScope, unless a function's docstring names another
+scope.
 """
 
 import logging
@@ -86,7 +87,7 @@ def start_rotation(
         )
     lasts = DEFAULT_WINDOW if hours is None else timedelta(hours=hours)
     if not MIN_WINDOW <= lasts <= MAX_WINDOW:
-        raise InvalidInput("The window must be between 1 and 720 hours.", place="hours")
+        raise InvalidInput("The time window must be between 1 and 720 hours.", place="hours")
     if at_end not in ROTATION_END_ACTIONS:
         raise InvalidInput(f"Invalid at_end {at_end!r}: use finish or wait.", place="at_end")
     following = cells.generate_secret() if secret is None else nases.require_secret(secret)
@@ -145,7 +146,10 @@ def cancel_rotation(
 
 
 def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> RotationStatus:
-    """Return the last rotation of the secret. Use in any scope that can read the tenant. Raises RotationNotFound."""
+    """Return the last rotation of the secret. Call this function in any scope that can read the tenant.
+
+    Raises RotationNotFound.
+    """
     status = _find_last(session, tenant_id, nas)
     if status is None:
         raise RotationNotFound(place="rotation")
@@ -169,14 +173,14 @@ def list_page(
 ) -> Sequence[RotationNas]:
     """Return a page of the NASes whose secret a rotation replaces, ordered by key.
 
-    Use in any scope that can read the tenant.
+    Call this function in any scope that can read the tenant.
     """
     status = require_status(session, tenant_id=tenant_id, nas=nas)
     return repository.list_page(session, status.rotation, state=state, after=after, limit=limit)
 
 
 def open_next_secret(session: Session, *, tenant_id: TenantId, nas: Nas | None, unseal: Unseal) -> str:
-    """Return the new secret of a rotation in progress. Use in any scope that can read the tenant.
+    """Return the new secret of a rotation in progress. Call this function in any scope that can read the tenant.
 
     Raises RotationNotFound if no rotation is in progress.
     """
@@ -194,7 +198,7 @@ def finish_expired_rotation(
 ) -> None:
     """Finish a rotation whose time window has ended. The audit log shows how many NASes still use the old secret.
 
-    If the tenant is being deleted, extend the rotation: nobody can change the tenant's NASes meanwhile.
+    If the tenant is being deleted, extends the rotation instead, because nobody can change the tenant's NASes now.
     """
     tenant = _enter(session, tenant_id)
     rotation = repository.lock_rotation(session, tenant_id, rotation_id)
@@ -229,7 +233,7 @@ def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
 def finish_expired(sealer: Sealer, *, engine: Engine | None = None) -> None:
     """Finish all rotations whose time window has ended.
 
-    After that, only the new secrets work. Needs database role admit_worker.
+    After the finish, only the new secrets work. Needs database role admit_worker.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         over = repository.list_expired(session, most=_EXPIRY_BATCH_SIZE)

@@ -1,10 +1,10 @@
 """Move of a tenant to another cell, in states: prepared, switched, then finished or cancelled. Needs PlatformScope.
 
-Only one cell decides for a tenant at any time. Preparation configures a slot of the new cell with the tenant's
-secret. The switch moves the tenant to that slot in one transaction. The old cell then stops answering, so NASes
-that know the addresses of both cells use the new cell automatically. The old slot stays reserved until the move is
-finished, for a quick return. The new cell ships the remaining records of the old cell (SQL function
-`hand_over_record`).
+At any time, only one cell decides about a tenant's requests. The preparation reserves a slot (port pair) of the new
+cell, and configures the slot with the tenant's secret. The switch moves the tenant to the new slot in one transaction.
+The old cell then stops responding, so NASes that know the addresses of both cells use the new cell automatically. The
+old slot stays reserved until the move is finished, so that the tenant can return quickly. The old cell may still have
+journal records of the tenant. The new cell writes these records to PostgreSQL (SQL function `hand_over_record`).
 """
 
 from collections.abc import Mapping
@@ -42,13 +42,13 @@ class MoveNotFound(NotFound):
 
 
 class NotReadyYet(Conflict):
-    """The new cell does not answer with the tenant's secret yet."""
+    """The new cell does not respond with the tenant's secret yet."""
 
     retry_after_seconds = 10
 
 
 class CellSilent(Conflict):
-    """The cell's agent does not report, so the cell would not stop answering the tenant."""
+    """The cell's agent does not report, so the cell would continue to respond to the tenant's NASes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,15 @@ class MoveStatus:
 
     @property
     def next_step(self) -> str:
-        """Next step for the user to do on the NASes."""
+        """Next step that the user must do on the NASes."""
         return _INSTRUCTIONS[self.move.state]
 
 
 def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str, sealer: Sealer) -> MoveStatus:
-    """Reserve a free slot in the cell, and give it the tenant's secret. The preparation does not affect NASes."""
+    """Reserve a free slot (port pair) in the cell, and give the slot the tenant's secret.
+
+    The preparation does not affect NASes.
+    """
     tenant = _enter_tenant(session, tenant_id)
     if tenant.status == "deleting":
         raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore the tenant first.")
@@ -115,19 +118,21 @@ def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str
 def switch_move(
     session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, although_silent: bool = False
 ) -> MoveStatus:
-    """Switch the tenant to the new cell. The new cell then decides, and the old cell stops answering.
+    """Switch the tenant to the new cell.
 
-    Raises NotReadyYet. Raises CellSilent if the agent of the old cell does not report; `although_silent` switches
-    the tenant regardless.
+    After the switch, the new cell decides about requests, and the old cell stops responding.
+
+    Raises NotReadyYet. Raises CellSilent if the agent of the old cell does not report; `although_silent` switches the
+    tenant regardless.
     """
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "prepared")
     old, new = _lock_slots(session, move)
     if new.status != "ready":
         raise NotReadyYet(
-            "radiusd of the new cell does not answer with the tenant's secret yet.",
+            "radiusd of the new cell does not respond with the tenant's secret yet.",
             place="move",
-            remedy="Try again in 30 seconds. If the error persists, check the alarms of that cell.",
+            remedy="Try again in 30 seconds. If the error persists, check the alarms of the new cell.",
         )
     _require_reporting(session, old, new, although_silent=although_silent)
     if _open_secret(sealer, old) != _open_secret(sealer, new):
@@ -145,7 +150,10 @@ def switch_move(
 
 
 def finish_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveStatus:
-    """Return the old slot to its cell. After that, only another move can return the tenant to the old cell."""
+    """Finish the move, and free the old slot (port pair) for other tenants.
+
+    After the finish, only another move can return the tenant to the old cell.
+    """
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "switched")
     _retire_slot(session, _lock_slots(session, move)[0])
@@ -164,9 +172,9 @@ def cancel_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveSta
 
 
 def require_move(session: Session, *, tenant_id: TenantId) -> MoveStatus:
-    """Return the last move of the tenant. Use in any scope that can read the tenant.
+    """Return the last move of the tenant. Call this function in any scope that can read the tenant.
 
-    A cell outside the scope has no name in the result.
+    The result does not name cells that the scope cannot read.
     """
     move = _find_last_move(session, tenant_id)
     if move is None:
@@ -211,7 +219,7 @@ def _require_open_move(session: Session, tenant_id: TenantId, *states: MoveState
 
 
 def _lock_slots(session: Session, move: TenantMove) -> tuple[Slot, Slot]:
-    """Return the old and the new slot. Locks the slots in the order of their ids."""
+    """Return the old and the new slot (port pair) of the move. Locks the slots in the order of their ids."""
     query = select(Slot).where(Slot.id.in_((move.from_slot_id, move.to_slot_id))).order_by(Slot.id)
     found = {
         slot.id: slot for slot in session.scalars(query.with_for_update().execution_options(populate_existing=True))
@@ -224,18 +232,19 @@ def _require_reporting(session: Session, old: Slot, new: Slot, *, although_silen
     silent = {cell.id: cell.name for cell in found if not cells.is_reporting(cell)}
     if new.cell_id in silent:
         raise NotReadyYet(
-            f"Cell {silent[new.cell_id]!r} does not report, so no cell would answer the tenant.",
+            f"New cell {silent[new.cell_id]!r} does not report, so after the switch no cell would respond to the"
+            " tenant's NASes.",
             place="move",
-            remedy="Start the agent of this cell, or cancel the move.",
+            remedy="Start the agent of the new cell, or cancel the move.",
         )
     if old.cell_id in silent and not although_silent:
         raise CellSilent(
-            f"Cell {silent[old.cell_id]!r} does not report: this cell would continue to answer, together with the"
-            " new cell.",
+            f"Old cell {silent[old.cell_id]!r} does not report, so after the switch both cells would respond to the"
+            " tenant's NASes.",
             place="although_silent",
             remedy=Advice(
-                "Start the agent of this cell. If you cannot start the agent, stop radiusd of this cell and switch"
-                " although it is silent.",
+                "Start the agent of the old cell. If you cannot start the agent, stop radiusd of the old cell. Then"
+                " switch with although_silent.",
                 NextStep(parameters={"although_silent": "true"}),
             ),
         )
@@ -246,9 +255,9 @@ def _open_secret(sealer: Sealer, slot: Slot) -> bytes:
 
 
 def _hand_over(session: Session, tenant_id: TenantId, giver: Slot, taker: Slot) -> None:
-    """Assign the tenant to the slot `taker`, after both cells have written the tenant's records.
+    """Assign the tenant to the slot (port pair) `taker`, after both cells have written the tenant's records.
 
-    Only one cell at a time writes a session. Quarantined records move with the tenant (SQL function
+    So only one cell at a time writes a session. Quarantined records move with the tenant (SQL function
     `take_records_along`).
     """
     for cell_id in sorted((giver.cell_id, taker.cell_id)):

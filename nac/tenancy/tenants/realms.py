@@ -1,6 +1,7 @@
-"""Realms and NetBIOS domains that Admit removes from user names: CORP\anna and anna@corp.example become anna.
+"""Realms and NetBIOS domains that Admit removes from user names.
 
-Admit removes only realms in the tenant's list. A user name with another realm keeps it, and is unknown.
+`CORP\\anna` and `anna@corp.example` become `anna`. Admit removes only realms in the tenant's list. Admit keeps any
+other realm in the user name, and then finds no user with this name.
 """
 
 import re
@@ -14,7 +15,10 @@ _REALM = re.compile(r"[^\s\\@,]{1,253}")
 
 
 def parse_realms(realms: Sequence[str]) -> list[str]:
-    """Return the realms in lower case, without duplicates, in their order. Raises InvalidInput or SeveralMistakes."""
+    """Return the realms in lower case, without duplicates, in the original order.
+
+    Raises InvalidInput or SeveralMistakes.
+    """
     if len(realms) > MAX_REALMS:
         raise InvalidInput(
             f"{len(realms)} realms exceed the limit.", place="realms", remedy=f"Use at most {MAX_REALMS} realms."

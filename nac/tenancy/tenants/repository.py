@@ -109,13 +109,16 @@ def has_complete_authorities(session: Session, tenant_id: TenantId) -> bool:
 
 
 def has_hold(session: Session, tenant_id: TenantId) -> bool:
-    """Whether a legal hold prevents the deletion of the tenant's logs. Works in the tenant's scope."""
+    """Whether a legal hold prevents the deletion of the tenant's logs. Call this function in the tenant's scope."""
     in_force = select(RetentionHold.id).where(RetentionHold.tenant_id == tenant_id, RetentionHold.cleared_at.is_(None))
     return session.scalar(in_force.limit(1)) is not None
 
 
 def extend_rotations(session: Session, tenant_id: TenantId, *, until: datetime) -> None:
-    """Extend secret rotations of the tenant so that none ends before `until`. Needs the tenant's scope."""
+    """Extend the secret rotations of the tenant so that none ends before `until`.
+
+    Call this function in the tenant's scope.
+    """
     session.execute(
         update(SecretRotation)
         .where(SecretRotation.tenant_id == tenant_id, SecretRotation.state == "running", SecretRotation.ends_at < until)

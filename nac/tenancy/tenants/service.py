@@ -54,9 +54,12 @@ class SuspendedFromAbove(Forbidden):
 
 
 def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, name: str = "", label: str = "") -> Tenant:
-    """Create a tenant with a slot and its first site. The site denies all requests until it has a policy.
+    """Create a tenant with a first site and a slot (port pair of a cell).
 
-    The session enters the tenant. `provision_tenant` calls this function, and then creates the certificate authorities.
+    The site denies all requests until it has a policy.
+
+    After the call, the database session is in the tenant's scope. `provision_tenant` calls this function, and then
+    creates the certificate authorities.
     """
     require_slug(slug)
     msps.require_active(session, msp_id=msp_id)
@@ -76,10 +79,12 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
 
 
 def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> AlreadyExists:
-    """Return an error with the tenant's state, if the caller's MSP owns the tenant. Callers from other MSPs get
-    only the message that the slug exists.
+    """Return the error that a tenant with this slug already exists.
 
-    The MSP may not have received the response to an earlier request.
+    If the caller's MSP owns the tenant, the error contains the tenant's state. Callers from other MSPs get only the
+    message that the slug exists.
+
+    The MSP may have created the tenant by an earlier request, whose response was lost.
     """
     if there.msp_id != msp_id:
         return AlreadyExists(f"Tenant {there.slug!r} already exists.", place="slug", remedy="Choose another slug.")
@@ -95,8 +100,7 @@ def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> Alr
             place="slug",
             remedy=Advice(
                 "If your request created this tenant and failed, Admit completes the tenant within two minutes."
-                " Otherwise choose"
-                " another slug. See its state.",
+                " Otherwise choose another slug. See the state of the tenant.",
                 NextStep("getTenant", {"tenant": there.slug}),
             ),
         )
@@ -104,8 +108,8 @@ def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> Alr
         f"{summary}it is {there.status}.",
         place="slug",
         remedy=Advice(
-            "If your request created it and its response was lost, use it. Otherwise choose another slug. See its"
-            " state.",
+            "If your own request created this tenant and you did not receive the response, use the tenant. Otherwise"
+            " choose another slug. See the state of the tenant.",
             NextStep("getTenant", {"tenant": there.slug}),
         ),
     )
@@ -114,7 +118,7 @@ def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> Alr
 def suspend_tenant(
     session: Session, *, actor: str, tenant_id: TenantId, level: PermissionLevel = PermissionLevel.PLATFORM
 ) -> Tenant:
-    """Reject all requests of the tenant until a user of this `level` or a higher one resumes it."""
+    """Reject all requests of the tenant until a user of this `level` or of a higher level resumes the tenant."""
     tenant = _update_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="suspend", allowed=("active",)
     )
@@ -148,8 +152,8 @@ def resume_tenant(
 ) -> Tenant:
     """End a suspension. With `is_deletion`, also cancel a pending deletion.
 
-    If a level above `level` had suspended the tenant before its deletion, the tenant is suspended again. Raises
-    SuspendedFromAbove.
+    If a level above `level` suspended the tenant and the tenant was deleted later, the tenant is suspended again.
+    Raises SuspendedFromAbove.
     """
     tenant = require_locked(session, tenant_id)
     above = tenant.suspension_level
@@ -180,10 +184,11 @@ _LEVEL_TITLES = {PermissionLevel.MSP: "The MSP of the tenant", PermissionLevel.P
 def delete_tenant(
     session: Session, *, actor: str, tenant_id: TenantId, purge_at: datetime | None = None, is_new: bool = False
 ) -> Tenant:
-    """Reject all requests of the tenant immediately. The worker purges the tenant's data (`purge_tenant`) after
-    `purge_at`.
+    """Reject all requests of the tenant immediately.
 
-    If the tenant is already being deleted, this has no effect; with `is_new` it raises Conflict.
+    The worker purges the tenant's data (`purge_tenant`) after `purge_at`.
+
+    If the tenant is already being deleted, the call has no effect. With `is_new`, the call then raises Conflict.
     """
     allowed: tuple[TenantStatus, ...] = ("active", "suspended")
     return _update_status(
@@ -263,7 +268,7 @@ def update_failure_limits(
 ) -> Tenant:
     """Set the limits of failures for each device, and of wrong passwords for each user name.
 
-    Above a limit, cells reject requests without processing them. None leaves a value unchanged.
+    Above a limit, cells reject requests without processing them. An argument of None leaves the stored value unchanged.
     """
     given = {
         "failure_limit": (limit, FAILURE_LIMIT),
@@ -275,7 +280,10 @@ def update_failure_limits(
 
 
 def update_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: int | None) -> Tenant:
-    """Set how many days of requests Admit replays before it publishes a policy. None requires no replay."""
+    """Set how many days of requests Admit replays before it publishes a policy.
+
+    If `days` is None, publication needs no replay.
+    """
     require_replay_days(days)
     return _update_columns(session, actor, tenant_id, replay_days=days)
 
@@ -286,7 +294,7 @@ def require_replay_days(days: int | None) -> None:
         raise InvalidInput(
             f"Invalid number of replay days: {days}.",
             place="replay_days",
-            remedy=f"Use 1 to {MAX_REPLAY_DAYS}, or 0 for no replay.",
+            remedy=f"Use 1 to {MAX_REPLAY_DAYS} days, or 0 for no replay.",
         )
 
 
@@ -303,8 +311,9 @@ def update_realms(session: Session, *, actor: str, tenant_id: TenantId, realms: 
 def update_method_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: MethodOffer) -> Tenant:
     """Set the authentication methods and TLS versions for devices of the tenant.
 
-    The cell enforces them when it has applied the change. radiusd offers a changed set of TLS versions only after its
-    restart in a quiet moment. Until then, the cell rejects other versions after the handshake.
+    A cell enforces the methods and versions as soon as the cell has applied the change. radiusd offers a changed set of
+    TLS versions only after its restart in a quiet moment. Until the restart, the cell completes handshakes with other
+    versions, and then rejects the device.
     """
     given = {"methods": offer.methods, "tls_versions": offer.tls_versions}
     return _update_columns(
@@ -313,12 +322,12 @@ def update_method_offer(session: Session, *, actor: str, tenant_id: TenantId, of
 
 
 def update_status_failure(session: Session, *, actor: str, tenant_id: TenantId, to: StatusFailureMode) -> Tenant:
-    """Set how Admit handles certificates of external authorities if it has no fresh status of them."""
+    """Set how Admit handles certificates of external authorities whose current status Admit does not have."""
     return _update_columns(session, actor, tenant_id, status_failure=to)
 
 
 def update_nat_session(session: Session, *, actor: str, tenant_id: TenantId, seconds: int) -> Tenant:
-    """Set the Session-Timeout for sessions at NASes behind NAT; 0 sets none.
+    """Set the Session-Timeout for sessions at NASes behind NAT; with 0, Admit sends no Session-Timeout.
 
     Disconnect-Requests cannot reach these NASes.
     """
@@ -333,16 +342,16 @@ def require_nat_session(seconds: int) -> None:
         raise InvalidInput(
             f"Invalid Session-Timeout: {seconds} seconds.",
             place="nat_session_seconds",
-            remedy=f"Use {least} to {most}, or 0 for none.",
+            remedy=f"Use {least} to {most} seconds, or 0 for no Session-Timeout.",
         )
 
 
 def update_silence(
     session: Session, *, actor: str, tenant_id: TenantId, reports: int | None = None, days: int | None = None
 ) -> Tenant:
-    """Set after how many missed reports, or days without a report, a session counts as ended.
+    """Set when a session counts as ended: after so many missed reports, or after so many days without a report.
 
-    None leaves a value unchanged.
+    An argument of None leaves the stored value unchanged.
     """
     return _update_bounded(session, actor, tenant_id, _silence_values(reports, days))
 
@@ -369,7 +378,7 @@ def _update_bounded(session: Session, actor: str, tenant_id: TenantId, given: _B
 def _require_within(given: _BoundedValues) -> None:
     """Check that each value is within its bounds. Raises InvalidInput or SeveralMistakes."""
     mistakes = [
-        InvalidInput(f"{value} is out of range.", place=place, remedy=f"Use {least} to {most}.")
+        InvalidInput(f"{value} is out of range.", place=place, remedy=f"Use a value from {least} to {most}.")
         for place, (value, (least, most)) in given.items()
         if value is not None and not least <= value <= most
     ]

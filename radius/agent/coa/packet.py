@@ -92,10 +92,10 @@ def make_request_packet(step: RecipeStep, identifier: int, attributes: bytes, *,
 
 
 def parse_response(datagram: bytes, request: bytes, secret: bytes, *, signed: bool) -> CoaResponse:
-    """Parse the response to `request`. `signed` requires a Message-Authenticator.
+    """Parse the response to `request`. If `signed` is true, the response must have a Message-Authenticator.
 
-    Raises DiscardedResponse if the packet is not authentic (RFC 5176 2.3). The caller then keeps waiting for the
-    response.
+    Raises DiscardedResponse if the packet is not authentic (RFC 5176 2.3). After DiscardedResponse, the caller
+    continues to wait for the response.
     """
     try:
         packet = radius_packet.parse_response(datagram, request, secret, requires_signature=signed)
@@ -131,7 +131,10 @@ def _identifier_attributes(name: str, recipe: Recipe, facts: SessionIdentifiers)
 
 
 def _text_attribute(number: int, text: str) -> list[bytes]:
-    """Encode a text. Returns nothing for a text that radiusd escaped, because the NAS would not recognize it."""
+    """Encode a text.
+
+    Returns nothing for a text that radiusd escaped, because the NAS would not recognize the escaped text.
+    """
     value = text.encode(errors="replace")
     known = value and len(value) <= MAX_VALUE_BYTES and text.isprintable() and "\\" not in text
     return [encode_attribute(number, value)] if known else []

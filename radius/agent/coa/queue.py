@@ -216,15 +216,17 @@ class CoaQueue:
     def __init__(
         self, engine: Engine, cell_id: CellId, sealer: Sealer, ended: EndedCallback = lambda requests: None
     ) -> None:
-        """Create the queue. The queue calls `ended` with requests after the transaction that ended them is
-        committed."""
+        """Create the queue.
+
+        After the commit of a transaction that ends requests, the queue calls `ended` with these requests.
+        """
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer
         self._ended = ended
 
     def take(self, *, room: int, each: int, busy: Collection[str], full: Collection[UUID]) -> list[ClaimedRequest]:
-        """Claim up to `room` requests: at most `each` of one tenant, and one of a NAS.
+        """Claim up to `room` requests: at most `each` requests of one tenant, and at most one request of one NAS.
 
         Skips NASes in `busy` (keys as in `ClaimedRequest.nas`) and tenants in `full`.
         """
@@ -247,7 +249,7 @@ class CoaQueue:
     def record(self, sendings: Sequence[SendRecord]) -> set[int]:
         """Record that a packet of each request is about to be sent.
 
-        Returns the ids of requests that this agent still owns.
+        Returns the ids of the requests that are still assigned to this agent.
         """
         parameters = {
             "ids": [each.id for each in sendings],
@@ -261,7 +263,7 @@ class CoaQueue:
     def unanswered(self) -> int:
         """Number of NASes that did not respond to a request after a block or a revocation.
 
-        The requests wait for a retry.
+        The requests to these NASes wait for a retry.
         """
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             [(count,)] = driver_connection(session).execute(_COUNT_UNANSWERED).fetchall()

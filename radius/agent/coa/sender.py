@@ -1,7 +1,7 @@
 """Sends the requests of the table `coa_requests` to NASes and stores the responses (RFC 5176).
 
-The agent records each packet before it sends it. So no request is lost if the agent is killed. The next agent continues
-the unfinished requests, a limited number of times.
+The agent records each packet in the database before the agent sends the packet. So no request is lost if the agent is
+killed. The next agent continues the unfinished requests, a limited number of times.
 """
 
 import logging
@@ -91,7 +91,11 @@ class CoaSender:
                 self._alarm_and_wait(exc, stop)
 
     def _run_with_sockets(self, stop: threading.Event) -> None:
-        """Process requests and responses. If the database fails, the sockets stay open, because they get responses."""
+        """Process requests and responses.
+
+        If the database fails, the sockets stay open, because responses to earlier requests may still arrive on the
+        sockets.
+        """
         while not stop.is_set():
             try:
                 self._follow(stop)
@@ -268,7 +272,7 @@ class CoaSender:
                 self._forget(flight)
 
     def _is_ready_to_send(self, flight: CoaTransmission, now: float) -> bool:
-        """Whether a packet must be sent now. Creates the packet at the beginning of a step."""
+        """Whether a packet must be sent now. At the beginning of a step, creates the packet of this step."""
         if flight.due > now:
             return False
         if flight.is_exhausted(self._pacing):
@@ -344,7 +348,9 @@ Sockets = dict[socket.AddressFamily, socket.socket]
 
 @contextmanager
 def open_sockets(address: str) -> Iterator[Sockets]:
-    """Open sockets on the address that NASes know; one per address family if the cell listens on all addresses.
+    """Open sockets on the address that NASes know.
+
+    If the cell listens on all addresses, open one socket for each address family.
 
     Raises OSError.
     """

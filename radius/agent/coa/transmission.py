@@ -86,14 +86,19 @@ class CoaTransmission:
         return self.is_withdrawn or self.sent >= pacing.packets
 
     def record_sent(self, now: float, pacing: Pacing) -> None:
-        """Count a packet and double the pause, plus or minus a tenth (RFC 3315 14, referenced by RFC 5080 2.2.1)."""
+        """Count a sent packet, and double the pause until the next packet, plus or minus a tenth.
+
+        RFC 3315 14 defines these pauses, and RFC 5080 2.2.1 refers to that section.
+        """
         stretched = 2 * self.timeout if self.sent else pacing.first_seconds
         self.timeout = min(stretched, pacing.longest_seconds) * (1 + random.uniform(-0.1, 0.1))  # noqa: S311
         self.sent += 1
         self.due = now + self.timeout
 
     def go_on(self, setback: Setback, error_cause: int, now: float) -> bool:
-        """Continue with the recipe's next step after this setback. Returns False if the recipe has no such step.
+        """Continue with the recipe's next step after a setback, which means that the NAS refused or did not respond.
+
+        Returns False if the recipe has no step for this setback.
 
         A session unknown to the NAS needs no further step.
         """
@@ -159,14 +164,14 @@ def nas_reach(listen_address: str, reach: OutboundReach) -> OutboundReach:
 def find_peer(taken: ClaimedRequest, families: frozenset[socket.AddressFamily], reach: OutboundReach) -> CoaPeer:
     """Address and port of the request's NAS.
 
-    `families` are the cell's own address families. `reach` limits the addresses, because tenants choose them. Raises
-    CannotSend.
+    `families` are the cell's own address families. `reach` limits the addresses, because tenants choose the addresses
+    of their NASes. Raises CannotSend.
     """
     row = taken.row
     if row.behind_nat:
         raise CannotSend(
-            "The NAS is behind NAT and not reachable over UDP. Its sessions end automatically if the tenant has a "
-            "Session-Timeout for such NASes (nat_session_seconds)."
+            "The NAS is behind NAT and not reachable over UDP. The sessions of the NAS end automatically if the tenant"
+            " has a Session-Timeout for such NASes (nat_session_seconds)."
         )
     if not row.address:
         raise CannotSend("The address of the NAS is unknown. Register the NAS with its address.")

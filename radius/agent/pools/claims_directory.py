@@ -1,4 +1,4 @@
-"""Claim files of a cell (nac.pools.claims), one for each pool, and whether they are complete."""
+"""Claim files of a cell (nac.pools.claims), one for each pool. This module also detects lost claim files."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,7 +14,8 @@ _BOOT = "boot"
 class ClaimsDirectory:
     """Claim files, named after the pool and the time of creation.
 
-    A machine that crashes may lose claims that were not yet on disk. So files from before the last boot are deleted.
+    A crash of the machine may lose claims that were not yet on disk. So the agent deletes files from before the last
+    boot.
     """
 
     def __init__(
@@ -72,7 +73,10 @@ class ClaimsDirectory:
         return parse_created_at(name) if name else 0
 
     def grants(self, pool_id: str, numbers: Iterable[int]) -> dict[int, int]:
-        """Last claimed grant of each of these addresses (numbers in the pool). Raises OSError."""
+        """Return the grant of the last claim of each address. A grant is the time when the address was made ready.
+
+        `numbers` are the numbers of the addresses in the pool. Raises OSError.
+        """
         return read_grants(self._directory / self._names[pool_id], numbers)
 
     def read(self, pool_id: str, *, since: int) -> list[tuple[int, Claim]]:

@@ -1,7 +1,7 @@
-"""State of leases in PostgreSQL: assigned, held by a session, quarantined, ready again.
+"""State of leases in PostgreSQL: assigned, used by a session, quarantined, ready again.
 
-Statements lock several rows in the order of their keys, or skip locked rows (SKIP LOCKED). So these statements
-never deadlock.
+Statements lock several rows in the order of their keys, or skip locked rows (SKIP LOCKED). So the statements never
+deadlock.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -176,8 +176,10 @@ def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
 
 
 def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, assignments: Iterable[AddressAssignment]) -> int:
-    """Store assigned addresses. Returns how many assigned addresses another device had at that time. Such an
-    address is a fault."""
+    """Store assigned addresses. Returns how many of the addresses another device had at the time of the assignment.
+
+    A result above 0 is a fault.
+    """
     latest: dict[tuple[str, int], AddressAssignment] = {}
     for each in assignments:
         key = each.pool_id, each.number
@@ -232,12 +234,14 @@ def end_leases(
     clock: int,
     young: Sequence[str] = (),
 ) -> int:
-    """End leases that no session holds, and quarantines. Returns the number of checked rows.
+    """End leases whose address no session uses, and end quarantines. Returns the number of checked leases.
 
-    Times are epoch microseconds. `now` is how far the journal is shipped: accounting later than that may still be
-    waiting. `since` is the previous value of `now`, and `clock` is the machine's time. Skips `young` pools, whose claim
-    files were created after `now`, or became known to the module after it. The module could not assign addresses made
-    ready before the creation. Until the module knows the file, it can assign addresses from the previous file.
+    Times are epoch microseconds. `now` is the time up to which the journal is shipped. Later accounting may still be
+    waiting. `since` is the previous value of `now`, and `clock` is the machine's time.
+
+    Skips the pools in `young`. The claim file of such a pool was created after `now`, or the module learned of the file
+    after `now`. The module cannot assign addresses that were made ready before the file was created. Until the module
+    knows the file, the module can assign addresses from the previous claim file.
     """
     parameters = {
         "tenants": tenants,
@@ -256,17 +260,18 @@ def end_leases(
 
 
 def withdraw_stock(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, now: int, lost: list[str]) -> int:
-    """Withdraw addresses that must not be assigned any more. `lost` are pools whose claims are lost."""
+    """Withdraw addresses that must not be assigned any more. `lost` are pools whose claim files are lost."""
     parameters = {"tenants": tenants, "cell": cell_id, "now": to_datetime(now), "pools": lost}
     return cursor.execute(_WITHDRAW.encode(), parameters).rowcount
 
 
 def refill_stock(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
-    """Make up to `wanted` free addresses of the pool ready in the cell. Returns the number of addresses that are
-    now ready.
+    """Make up to `wanted` free addresses of the pool ready in the cell.
 
-    `grant` is how far the journal is shipped (epoch microseconds). `grant` must be later than the creation of the
-    pool's claim file.
+    Returns the number of addresses that are now ready.
+
+    `grant` is the time up to which the journal is shipped (epoch microseconds). `grant` must be later than the creation
+    of the pool's claim file.
     """
     parameters = {"pool": pool_id, "cell": cell_id, "wanted": wanted, "grant": grant}
     with use_ordered_index(cursor):
@@ -279,7 +284,7 @@ def has_stock(cursor: psycopg.Cursor, pool_id: str) -> bool:
 
 
 def delete_departed(cursor: psycopg.Cursor, *, until: int) -> None:
-    """Delete addresses that left their pool and were unused by `until` (epoch microseconds).
+    """Delete addresses that left their pool and have been free since before `until` (epoch microseconds).
 
     Also deletes empty pools that are being removed.
     """

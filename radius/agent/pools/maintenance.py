@@ -1,4 +1,4 @@
-"""Keeps pool addresses ready in the cell before devices come, and frees them after devices have left."""
+"""Keeps pool addresses ready in the cell before devices come, and frees the addresses after devices have left."""
 
 import math
 import threading
@@ -84,10 +84,11 @@ class PoolRow(NamedTuple):
 
 
 class PoolMaintenance:
-    """Thread that keeps the cell's pools. Times are epoch microseconds.
+    """Thread that maintains the cell's pools. Times are epoch microseconds.
 
-    `shipped_until` returns how far both journal streams are in the database. `read_at` returns how current the replica
-    is. `given_twice` returns how many addresses were assigned to two devices at once.
+    `shipped_until` returns the time up to which both journal streams are in the database. `read_at` returns the time
+    when the replica last had all changes. `given_twice` returns how many addresses were assigned to two devices at the
+    same time.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class PoolMaintenance:
             stop.wait(backoff or (step_pause_seconds(took) if self._pools else IDLE_SECONDS))
 
     def step(self) -> None:
-        """Do all work once. Raises errors of the database and the disk."""
+        """Run all maintenance steps once. Raises errors of the database and the disk."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
             self._pools = {row[0]: PoolRow(*row) for row in cursor.execute(_POOLS.encode(), {"cell": self._cell_id})}
@@ -159,7 +160,10 @@ class PoolMaintenance:
         self._claims.remove_other_files(set(self._pools))
 
     def _keep(self, cursor: psycopg.Cursor) -> list[str]:
-        """Update leases. Returns pools whose lost claim file can be replaced: they have no ready addresses."""
+        """Update leases. Returns the pools whose claim file is lost and that have no ready addresses.
+
+        The agent can create a new claim file for such a pool.
+        """
         tenants = sorted({pool.tenant_id for pool in self._pools.values()})
         now = self._clock()
         shipped = self._settled_until(now)
@@ -185,10 +189,11 @@ class PoolMaintenance:
         return [pool_id for pool_id in lost if not leases.has_stock(cursor, pool_id)]
 
     def _delete_departed(self, cursor: psycopg.Cursor, now: int, shipped: int) -> None:
-        """Delete addresses that left their pool, once the module knows the new extent of the pool and all earlier
-        claims are stored.
+        """Delete addresses that left their pool.
 
-        Until then, the module may have assigned such an address to the device that had it before.
+        Waits until the module knows the new extent of the pool, and until the database has all earlier claims.
+
+        Until both are true, the module may assign such an address to the device that had the address last.
         """
         if self._left_until is None:
             return
@@ -213,9 +218,10 @@ class PoolMaintenance:
         self._compared_until = max(self._compared_until, until)
 
     def _update_named_files(self) -> None:
-        """Record which claim files the replica names.
+        """Record when the replica first named the claim file of each pool.
 
-        Files of an earlier process count as not notified, because that process may have ended before its notification.
+        A file of an earlier process counts as not notified, because that process may have ended before it notified the
+        database.
         """
         read_at = self._read_at()
         for pool_id in self._pools:
@@ -223,7 +229,7 @@ class PoolMaintenance:
                 self._named_at.setdefault(pool_id, self._clock())
 
     def _has_young_file(self, pool_id: str, settled: int) -> bool:
-        """Whether the database may lack claims in the previous claim file.
+        """Whether the database may lack claims of the pool's previous claim file.
 
         `settled` is the time up to which the database has all claims.
         """
@@ -269,7 +275,7 @@ class PoolMaintenance:
                     self._offered[pool.id] = dict(cursor.execute(_READY.encode(), parameters).fetchall())
 
     def _is_offer_current(self, pool: PoolRow) -> bool:
-        """Whether the number of ready addresses has not changed since the last look."""
+        """Whether the number of ready addresses is the same as at the last check."""
         return pool.id in self._offered and len(self._offered[pool.id]) == pool.ready
 
     def check_stock(self) -> None:

@@ -1,8 +1,8 @@
 """Takes back pool addresses that late accounting reports as in use.
 
-A lease ends if no session holds it. A session may be reported after that. In this case, the transaction that stores
-the session also takes the address back. So two devices cannot get the same address. Either the agent sees the
-session when it makes addresses ready, or the transaction finds the ended lease.
+A lease ends if no session uses its address. Accounting may report a session after the end of the lease. The transaction
+that stores such a session also takes the address back. So two devices cannot get the same address. Either the agent
+finds the session before it makes the address ready, or the transaction of the session finds the ended lease.
 """
 
 from collections.abc import Iterable
@@ -42,10 +42,10 @@ WHERE a.pool_id = l.pool_id AND a.number = l.number
 
 
 def reclaim_addresses(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[ParsedAccounting], *, now: int) -> int:
-    """Take back the addresses of these sessions. Returns the number of addresses.
+    """Take back the addresses that the sessions in `heard` use. Returns the number of addresses.
 
-    Call this function after the sessions of the batch are stored. `now` is how far the journal was read (epoch
-    microseconds).
+    Call this function after the sessions of the batch are stored. `now` is the time up to which the agent has read the
+    journal (epoch microseconds).
     """
     with_pools = {row[0] for row in cursor.execute(_TENANTS_WITH_POOLS)}
     usages = [

@@ -1,7 +1,7 @@
 """Decides when radiusd restarts to load the server certificates of new tenants.
 
-If radiusd has not loaded a certificate, it reads the file at each handshake. Reading the file costs 1.1 ms, a third
-more than a loaded certificate (`bench quick`, "new tenants"). A restart delays all tenants by 0.2 s. So radiusd
+If radiusd has not loaded a certificate, radiusd reads the file at each handshake. Reading the file costs 1.1 ms, a
+third more than a loaded certificate (`bench quick`, "new tenants"). A restart delays all tenants by 0.2 s. So radiusd
 restarts only for several new tenants, in a quiet moment.
 """
 
@@ -20,7 +20,7 @@ SerialsBySlot = Mapping[int, str]
 
 
 class CertificateReload:
-    """Decision when to restart. `is_quiet(seconds)` waits for `seconds` and returns whether no request came."""
+    """Decides when radiusd restarts. `is_quiet(seconds)` waits for `seconds` and returns whether no request came."""
 
     def __init__(self, is_quiet: Callable[[float], bool], clock: Callable[[], float] = time.monotonic) -> None:
         self._is_quiet = is_quiet
@@ -32,11 +32,11 @@ class CertificateReload:
         self._tried: frozenset[tuple[int, str]] = frozenset()
 
     def is_due(self, loaded: SerialsBySlot, live: SerialsBySlot, *, is_hidden: bool = False) -> bool:
-        """Whether to restart now.
+        """Whether radiusd must restart now.
 
-        `loaded` are the certificates that radiusd has loaded. `live` are the certificates that tenants present.
-        Both arguments contain serials by slot. `is_hidden`: some devices cannot get a new certificate before the
-        restart, so do not wait.
+        `loaded` are the certificates that radiusd has loaded. `live` are the certificates that tenants present. Both
+        arguments contain serial numbers by slot (port pair). `is_hidden` means that some devices cannot get a new
+        certificate before the restart, so radiusd must restart without waiting.
         """
         waiting = frozenset((slot, serial) for slot, serial in live.items() if loaded.get(slot) != serial)
         if waiting <= self._tried:

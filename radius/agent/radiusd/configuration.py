@@ -1,4 +1,4 @@
-"""Renders radiusd's configuration from `radius/raddb` and the slots of a cell."""
+"""Renders radiusd's configuration from `radius/raddb` and the slots (port pairs) of a cell."""
 
 import ipaddress
 import os
@@ -37,7 +37,7 @@ class RenderError(Exception):
 
 @dataclass(frozen=True)
 class NasClient:
-    """A NAS with its own secret or exemption, identified by its address."""
+    """A NAS with its own secret or with an exemption from Message-Authenticator, identified by its address."""
 
     name: str
     address: str
@@ -128,7 +128,7 @@ def render_configuration(config: CellConfig, target: Path) -> None:
 
 
 def _with_listeners(template: str, more: Sequence[str]) -> str:
-    """Repeat each listener of a template for each address in `more`."""
+    """Repeat each listener of a template for each further listening address in `more`."""
 
     def copies(match: re.Match[str]) -> str:
         placed = (

@@ -1,4 +1,6 @@
-"""Reads radiusd's configuration from PostgreSQL: slots, secrets, NASes with their own secrets, certificates."""
+"""Reads radiusd's configuration from PostgreSQL: slots (port pairs), secrets, NASes with their own secrets,
+certificates.
+"""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -29,7 +31,7 @@ _TENANTS_IN_ROTATION = select(SecretRotation.tenant_id).where(SecretRotation.sta
 
 @dataclass(frozen=True)
 class SlotRow:
-    """A slot of the cell with its decrypted secret."""
+    """A slot (port pair) of the cell, with its decrypted secret."""
 
     number: int
     auth_port: int
@@ -58,7 +60,10 @@ class ConfigurationSource:
         self.unusable_secrets: Sequence[str] = ()
 
     def slots(self, *, count: int) -> list[SlotRow]:
-        """Return all slots below `count`, with free and retired ones, because radiusd listens on all of them."""
+        """Return all slots (port pairs) whose number is below `count`.
+
+        The result includes free and retired slots, because radiusd listens on the ports of all slots.
+        """
         with self._session() as session:
             rows = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id).order_by(Slot.number)).all()
             unusable: list[str] = []
@@ -89,7 +94,10 @@ class ConfigurationSource:
         return slots
 
     def renew_retired(self, *, count: int) -> list[SlotNumber]:
-        """Create new secrets for slots whose tenant has left. Call `free` once radiusd uses the new secrets."""
+        """Create new secrets for slots (port pairs) whose tenant has left.
+
+        Call `free` as soon as radiusd uses the new secrets.
+        """
         with self._session() as session:
             return cells.renew_retired_slots(session, cell_id=self._cell_id, count=count, seal=self._sealer.seal)
 
@@ -98,14 +106,17 @@ class ConfigurationSource:
             cells.mark_slots_free(session, cell_id=self._cell_id, numbers=numbers)
 
     def make_ready(self, slots: Iterable[SlotRow]) -> None:
-        """Record that radiusd uses the secrets of these slots: tenants with a reservation may then move in."""
+        """Record that radiusd uses the secrets of these reserved slots (port pairs).
+
+        The tenants of the reservations may then move to the slots.
+        """
         sealed = [slot.sealed for slot in slots if slot.status == "reserved"]
         if sealed:
             with self._session() as session:
                 cells.mark_slots_ready(session, cell_id=self._cell_id, sealed=sealed)
 
     def note_open(self, slots: Iterable[SlotRow]) -> None:
-        """Record that radiusd accepts the old and the new secret of these tenants' rotations."""
+        """Record that radiusd accepts both secrets, the old and the new, for rotations of the tenants in `slots`."""
         tenants = [slot.tenant_id for slot in slots if slot.uses_secret_lookup and slot.status == "assigned"]
         if tenants:
             with self._session() as session:
@@ -114,7 +125,7 @@ class ConfigurationSource:
     def material(self, session: Session, slot: int, tenant_id: TenantId, server_serial: str) -> TenantMaterial:
         """Read authorities and certificate of a tenant.
 
-        Reads in the caller's transaction, so that they match the replica.
+        Reads in the caller's transaction, so that authorities and certificate match the replica.
         """
         authorities = session.scalars(
             select(CertificateAuthority.certificate_der).where(
@@ -141,10 +152,10 @@ class ConfigurationSource:
 
     @staticmethod
     def _chain(session: Session, tenant_id: TenantId, authority_id: UUID) -> list[bytes]:
-        """Issuing authorities from `authority_id` upwards, without the root, which the device has.
+        """Issuing authorities from `authority_id` upwards. The root is omitted, because each device has the root.
 
-        The chain includes certificates that link a former root to its successor, for devices that trust only the
-        former root.
+        The chain includes certificates that link a former root to its successor, for devices that trust only the former
+        root.
         """
         authority = CertificateAuthority
         query = select(
@@ -196,8 +207,8 @@ class ConfigurationSource:
     def _open(self, sealed: bytes, context: str, whose: str, unusable: list[str]) -> str:
         """Decrypt a RADIUS secret.
 
-        If the configuration cannot contain the secret, adds its owner to `unusable`, and returns a random secret
-        instead. Nobody knows the random secret, and it stays the same at each call.
+        If the configuration cannot contain the secret, adds the owner of the secret to `unusable`, and returns a
+        substitute. Nobody knows the substitute, and each call returns the same substitute.
         """
         secret = self._sealer.open(sealed, context).decode("ascii", "replace")
         if RADIUS_SECRET.fullmatch(secret):

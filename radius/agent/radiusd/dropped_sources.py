@@ -94,7 +94,10 @@ class DroppedSources:
         take: Callable[[], Set[tuple[int, str]]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the alarms of one cause. `take` returns slots and addresses that were logged since its last call."""
+        """Create the alarms of one cause.
+
+        `take` returns the slots (port pairs) and source addresses that radiusd logged since the last call of `take`.
+        """
         self._engine, self._cell_id, self._alarms = engine, cell_id, alarms
         self._cause = cause
         self._take = take

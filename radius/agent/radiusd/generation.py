@@ -1,5 +1,8 @@
-"""Generations of radiusd's configuration. The agent renders and checks each generation, stores it for a rollback,
-and deletes it after two newer generations."""
+"""Generations of radiusd's configuration.
+
+The agent renders and checks each generation, stores it for a rollback, and deletes the generation when two newer
+generations exist.
+"""
 
 import hashlib
 import hmac
@@ -48,7 +51,7 @@ class ProbeTarget(msgspec.Struct, frozen=True):
 
 
 class GenerationFacts(msgspec.Struct, frozen=True):
-    """Facts about a generation, stored with its files."""
+    """Description of a generation, stored with the files of the generation."""
 
     # Hash of everything that takes effect only by a restart.
     fingerprint: str
@@ -81,15 +84,16 @@ class Generations:
         self._max_sessions = memory.max_sessions(memory.limit_bytes(settings), settings.cell_slots)
 
     def is_in_force(self, facts: GenerationFacts, slots: Sequence[SlotRow]) -> bool:
-        """Whether a radiusd that runs this generation needs no restart for these slots.
+        """Whether a radiusd that runs this generation can serve the slots (port pairs) in `slots` without a restart.
 
-        A slot that no longer needs secret lookups may keep the lookups until the next restart.
+        radiusd may continue to look up the secrets of a slot until the next restart, although the slot no longer needs
+        lookups.
         """
         needed = {slot.number for slot in slots if slot.uses_secret_lookup}
         return needed <= set(facts.looked_up) and facts.fingerprint == self.fingerprint(slots, facts.looked_up)
 
     def fingerprint(self, slots: Sequence[SlotRow], looked_up: Collection[int]) -> str:
-        """Hash of everything that needs a restart. Excludes certificates, which take effect at once."""
+        """Hash of all settings that take effect only by a restart. Excludes certificates, which need no restart."""
         settings = self._settings
         restart_relevant = [
             settings.listen_address,
@@ -117,7 +121,10 @@ class Generations:
         return hashlib.sha256(msgspec.json.encode(restart_relevant)).hexdigest()
 
     def make(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
-        """Render a new generation. `serials` are the certificates to load, by slot. Raises RenderError."""
+        """Render a new generation.
+
+        `serials` contains the serial number of the certificate to load, by slot (port pair). Raises RenderError.
+        """
         rendered = []
         baked: dict[int, str] = {}
         kinds: dict[int, str] = {}
@@ -185,10 +192,10 @@ class Generations:
         return self._write(config, facts)
 
     def _certificate(self, slot: int, serial: str) -> tuple[str, Path, str]:
-        """Serial number, file and kind of key of the slot's certificate.
+        """Serial number, file and kind of key of the certificate for a slot (port pair).
 
-        If the tenant's certificate is missing or damaged, uses the placeholder with serial "". Raises RenderError if
-        the placeholder is damaged, too.
+        If the tenant's certificate is missing or damaged, uses the placeholder certificate with serial "". Raises
+        RenderError if the placeholder is damaged, too.
         """
         path = self._paths.server_certificate(slot, serial)
         if serial and path.is_file() and not path.is_symlink():
@@ -254,10 +261,10 @@ class Generations:
         return Generation(directory, facts)
 
     def complete(self, generation: Generation) -> None:
-        """Replace missing keys with the placeholder, so that radiusd can start on this generation.
+        """Replace missing server keys with the placeholder certificate, so that radiusd can start with this generation.
 
-        A key is missing if the tenant of the slot has left or has another certificate. The module selects the
-        certificate to present, so no device sees the placeholder.
+        A key is missing if the tenant of the slot (port pair) has left or has another certificate. The module selects
+        the certificate to present, so no device sees the placeholder.
         """
         settings = msgspec.json.decode((generation.directory / "module.json").read_bytes(), type=ModuleSettings)
         for slot, serial in settings.baked_certificates.items():
@@ -267,11 +274,11 @@ class Generations:
                 path.symlink_to(self._paths.placeholder)
 
     def hides_certificate(self, generation: Generation, serials: Mapping[int, str]) -> bool:
-        """Whether some devices cannot get one of these certificates (by slot) from a radiusd with this generation.
+        """Whether a radiusd with this generation cannot present one of these certificates (by slot) to some devices.
 
-        OpenSSL has one certificate for each kind of key: the loaded one, or one set for the session. OpenSSL presents
-        the certificate whose signature algorithm the device prefers. So a device may get the loaded certificate and not
-        the tenant's new one.
+        For each kind of key, OpenSSL has one certificate: the loaded certificate, or the certificate that the module
+        set for the session. OpenSSL presents the certificate whose signature algorithm the device prefers. So a device
+        may get the loaded certificate instead of the tenant's new certificate.
         """
         return any(
             serial and generation.facts.baked.get(slot) != serial and self._is_hidden(generation.facts, slot, serial)
@@ -288,8 +295,7 @@ class Generations:
             return False
 
     def newest(self) -> Generation | None:
-        """The newest complete generation. A cell starts with the newest generation while PostgreSQL does not
-        respond."""
+        """The newest complete generation. If PostgreSQL does not respond, a cell starts with the newest generation."""
         for directory in sorted(self._paths.generations.iterdir(), reverse=True):
             generation = self.read(directory)
             if generation is not None:
@@ -333,7 +339,10 @@ class _ShadowGenerations(Generations):
 
 
 def _configured_secrets(slot: SlotRow, looked_up: bool) -> list[object]:
-    """Secrets of a slot that radiusd reads only at its start. A slot whose tenant has left gets a new secret."""
+    """Secrets of a slot (port pair) that radiusd reads only at its start.
+
+    A slot whose tenant has left gets a new secret.
+    """
     if looked_up and slot.status == "assigned":
         return ["looked up"]
     clients = [[nas.address, nas.secret, nas.require_message_authenticator] for nas in slot.nas_clients]
@@ -341,7 +350,10 @@ def _configured_secrets(slot: SlotRow, looked_up: bool) -> list[object]:
 
 
 def verifier_secret(paths: CellPaths) -> str:
-    """Secret between radiusd and the verifier. The secret never changes in a cell, because radiusd outlives agents."""
+    """Secret between radiusd and the verifier.
+
+    The secret of a cell never changes, because radiusd keeps running when a new agent starts.
+    """
     return hmac.digest(paths.key.read_bytes().strip(), b"admit verifier 1", "sha256").hex()
 
 
@@ -363,7 +375,7 @@ def free_ports(address: str, count: int) -> list[int]:
 def require_free_ports(facts: GenerationFacts) -> None:
     """Raise PortTaken if a port of the generation is in use.
 
-    `radiusd -C` does not bind ports, and one used port ends radiusd for all tenants.
+    `radiusd -C` does not bind ports. If only one port is in use, radiusd does not start, and no tenant is served.
     """
     places = product(bound_addresses(facts.listen_address), facts.ports)
     for address, port in [*places, ("127.0.0.1", facts.status.port)]:

@@ -1,7 +1,7 @@
-"""Kills a hanging radiusd, and this agent if one of its threads blocks all others.
+"""Kills a radiusd that hangs. Kills this agent if one thread of the agent blocks all others.
 
-A hanging radiusd and a blocked agent were seen only with damaged files. A supervisor restarts a process that has
-ended, but not a process that hangs.
+A hanging radiusd and a blocked agent were seen only with damaged files. A supervisor restarts a process that has ended,
+but not a process that hangs.
 """
 
 import faulthandler
@@ -40,8 +40,10 @@ class HangWatch:
         self._seen = (0, 0)
 
     def look(self, *, answers: bool) -> None:
-        """Check radiusd. Call this method about once a second. `answers`: radiusd just answered Status-Server (RFC
-        5997)."""
+        """Check radiusd. Call this method about once a second.
+
+        `answers` means that radiusd has just answered Status-Server (RFC 5997).
+        """
         running = self._radiusd.running
         if answers or running is None:
             self._silent_since = None
@@ -59,8 +61,10 @@ class HangWatch:
 
 
 def run_watchdog(stop: threading.Event) -> None:
-    """Watch that all threads of this process run. If a thread hangs, print the tracebacks of all threads and end
-    the process."""
+    """Watch whether all threads of this process run.
+
+    If a thread hangs, print the tracebacks of all threads and end the process.
+    """
     try:
         while not stop.wait(WATCHDOG_INTERVAL_SECONDS):
             faulthandler.dump_traceback_later(AGENT_HANG_SECONDS, exit=True)

@@ -1,7 +1,7 @@
 """Corrected copies of FreeRADIUS modules that have a known memory fault (docs/adr/0018).
 
-A file is corrected only if its checksum is known, so no other build is changed. radiusd finds the copies before the
-distribution's files (`libdir` in radiusd.conf).
+Admit corrects a file only if the checksum of the file is known. So files of other builds stay unchanged. radiusd finds
+the copies before the distribution's files (`libdir` in radiusd.conf).
 """
 
 import hashlib

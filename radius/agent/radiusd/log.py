@@ -37,7 +37,10 @@ _MAX_SOURCES = 100
 
 
 class LogFollower:
-    """Reads lines appended to `path`. If the file is shorter than before, reading starts at its beginning."""
+    """Reads lines appended to `path`.
+
+    If the file is shorter than before, reading starts at the beginning of the file.
+    """
 
     def __init__(self, path: Path, counters: Counter[str]) -> None:
         self._path = path
@@ -48,7 +51,10 @@ class LogFollower:
         self._sources: dict[str, set[tuple[int, str]]] = {name: set() for name in SOURCE_PATTERNS}
 
     def take(self, name: str) -> set[tuple[int, str]]:
-        """Return slots and addresses in lines of this name (SOURCE_PATTERNS) since the last call. Thread-safe."""
+        """Return the slots (port pairs) and addresses in log lines since the last call.
+
+        `name` selects the lines by their pattern in SOURCE_PATTERNS. Thread-safe.
+        """
         taken, self._sources[name] = self._sources[name], set()
         return set(taken)
 
@@ -95,7 +101,10 @@ class LogFollower:
             ours.append(line.partition("admit: ")[2])
 
     def _rotate(self) -> None:
-        """Copy the log to a second file and empty it. radiusd appends (O_APPEND), so it continues at the beginning."""
+        """Copy the log to a second file and empty it.
+
+        radiusd appends (O_APPEND), so radiusd continues at the beginning of the file.
+        """
         kept = self._path.with_suffix(".1.log")
         kept.write_bytes(self._path.read_bytes()[-MAX_LOG_BYTES:])
         with open(self._path, "r+b") as file:

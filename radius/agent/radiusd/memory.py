@@ -1,4 +1,4 @@
-"""Memory of radiusd: use, limit, and the number of unfinished EAP conversations that fit."""
+"""Memory of radiusd: its use, its limit, and the number of unfinished EAP conversations that fit into the limit."""
 
 import ctypes
 import os
@@ -48,7 +48,9 @@ def get_process_memory(pid: int) -> ProcessMemory | None:
 
 
 def proportional_bytes(pid: int) -> int:
-    """PSS: resident memory, where a shared page counts in parts; 0 if unavailable.
+    """Proportional set size (PSS) in bytes: each shared page is divided among its processes.
+
+    Returns 0 if the value is unavailable.
 
     Do not call this function each second: the kernel reads all pages of the process.
     """
@@ -63,8 +65,8 @@ def proportional_bytes(pid: int) -> int:
 def _as_real_group() -> Iterator[None]:
     """Set this thread's group to the agent's real group, during the block.
 
-    The kernel shows a process's memory only to the same user and group. radiusd has this group
-    (`radius.agent.radiusd.process.child_group_id`; ptrace(2), setfsgid(2)).
+    The kernel shows a process's memory only to processes of the same user and group. radiusd runs with the agent's real
+    group (`radius.agent.radiusd.process.child_group_id`; ptrace(2), setfsgid(2)).
     """
     _libc.setfsgid(os.getgid())
     try:

@@ -31,7 +31,7 @@ class PacketLimitWatch:
     def look(self, counted: Mapping[str, int]) -> None:
         """Check the counters of radius.agent.radiusd.probe.get_statistics.
 
-        The counters begin at 0 with each radiusd.
+        Each new radiusd begins its counters at 0.
         """
         if not self._limit:
             return

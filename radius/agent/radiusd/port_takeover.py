@@ -1,6 +1,6 @@
-"""Hands over the ports of a running radiusd to a new one (docs/adr/0016).
+"""Hands over the ports of a running radiusd to a new radiusd (docs/adr/0016).
 
-The old radiusd then still answers the packets that it has read.
+After the takeover, the old radiusd still answers packets that the old radiusd has already read.
 """
 
 import json
@@ -34,7 +34,7 @@ ServingCheck = Callable[[RunningRadiusd, Generation], bool]
 
 
 class PortsNotShared(Exception):
-    """The running radiusd does not release its ports: it has an older version, or does not respond."""
+    """The running radiusd does not release its ports, because this radiusd has an older version or does not respond."""
 
 
 def take_over_ports(
@@ -74,7 +74,10 @@ def _hand_over_ports(old: ProbeTarget, new: ProbeTarget) -> None:
 
 
 def stop_leftover_twins(paths: CellPaths, running: RunningRadiusd | None) -> None:
-    """Stop all radiusds except `running`. An agent that was killed during a replacement leaves a second one."""
+    """Stop all radiusds except `running`.
+
+    If an agent was killed during a replacement, a second radiusd may still run.
+    """
     with suppress(OSError, ValueError, KeyError, TypeError):
         for entry in json.loads(paths.twins.read_text()):
             twin = RunningRadiusd(int(entry["pid"]), int(entry["start_ticks"]), Path())

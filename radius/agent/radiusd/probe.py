@@ -1,4 +1,4 @@
-"""Probes of a radiusd: Status-Server (RFC 5997), and an Access-Request with a MAC address."""
+"""Probes of a radiusd by Status-Server (RFC 5997), and by an Access-Request with a MAC address."""
 
 import os
 import socket
@@ -66,9 +66,11 @@ def is_serving(address: str, port: int, secret: str, *, seconds: float) -> bool:
 def is_deciding(
     address: str, port: int, secret: str, *, seconds: float, alive: Callable[[], bool] = lambda: True
 ) -> bool:
-    """Whether the module decides about an Access-Request: the unknown MAC address must get a verified reject.
+    """Whether the module decides about an Access-Request.
 
-    Stops early if `alive` returns False.
+    radiusd must send a verified reject for an unknown MAC address.
+
+    Stops early if `alive` returns False, which means that radiusd has ended.
     """
     attributes = (
         encode_attribute(USER_NAME, CANARY_MAC)
@@ -96,7 +98,7 @@ def get_statistics(address: str, port: int, secret: str, *, seconds: float) -> d
 
 
 def run_port_step(port: int, secret: str, word: str, *, seconds: float) -> bool:
-    """Send the command `word` of radius/module/ports.py to radiusd. Returns whether radiusd confirms it.
+    """Send the command `word` of radius/module/ports.py to radiusd. Returns whether radiusd confirms the command.
 
     The response may come from another port, which radiusd has just taken over.
     """

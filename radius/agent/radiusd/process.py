@@ -1,6 +1,7 @@
 """The process of radiusd.
 
-radiusd runs separately from the agent: it keeps serving without an agent, and the next agent takes it over.
+radiusd runs separately from the agent. If the agent ends, radiusd continues to serve, and the next agent takes over
+radiusd.
 """
 
 import json
@@ -28,7 +29,10 @@ class RadiusdError(Exception):
 
 @dataclass(frozen=True)
 class RunningRadiusd:
-    """A running radiusd: its process id and start time. The time prevents a match after the kernel reuses the id."""
+    """A running radiusd, identified by its process id and start time.
+
+    The start time distinguishes radiusd from a later process with the same id.
+    """
 
     pid: int
     start_ticks: int
@@ -54,7 +58,9 @@ def start(config_directory: Path, log: Path) -> RunningRadiusd:
 
 
 def radiusd_environment(config_directory: Path) -> dict[str, str]:
-    """Environment of radiusd: the necessary variables, and marks by which `admit down` finds its processes."""
+    """Environment of radiusd: the necessary variables, and variables by which `admit down` finds the processes of
+    radiusd.
+    """
     kept = minimal_environment()
     kept["ADMIT_MODULE_SETTINGS"] = str(config_directory / "module.json")
     # radiusd writes no byte code, because the source tree may belong to another user.
@@ -75,17 +81,18 @@ def minimal_environment() -> dict[str, str]:
 def child_group_id() -> int:
     """Group of child processes. The agent may have the master key's group as its effective group.
 
-    A child has this group as real, effective and saved group. So the child can never get the master key's group
-    (setregid(2)).
+    A child has the agent's real group as real, effective and saved group. So the child can never get the master key's
+    group (setregid(2)).
     """
     return os.getgid()
 
 
 def _schedule(pid: int) -> None:
-    """Make radiusd a batch process before it has threads (sched(7)).
+    """Give radiusd the batch scheduling policy before radiusd has threads (sched(7)).
 
-    After that, a thread that wakes up does not interrupt the running thread, which reads several packets in one
-    turn. Saves 15 % CPU time of a MAB request under load; no effect on an idle core.
+    With this policy, a thread that wakes up does not interrupt the running thread. So the running thread can read
+    several packets without a break. The policy saves 15 % of the CPU time of a MAB request under load. The policy has
+    no effect on an idle core.
     """
     # A container may forbid the change; radiusd then runs with the normal scheduling policy.
     with suppress(OSError):
@@ -177,7 +184,7 @@ def stop(running: RunningRadiusd, seconds: float = STOP_SECONDS) -> None:
 
 
 def _reap(pid: int) -> None:
-    """Reap the process if it is a child of this agent. If an earlier agent started radiusd, init reaps it."""
+    """Reap the process if it is a child of this agent. If an earlier agent started radiusd, init reaps the process."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -193,7 +200,7 @@ def save_running(path: Path, running: RunningRadiusd) -> None:
 
 
 def load_running(path: Path) -> RunningRadiusd | None:
-    """The radiusd that an earlier agent started; None if this radiusd does not run."""
+    """The radiusd that an earlier agent started; None if that radiusd does not run any more."""
     try:
         stored = json.loads(path.read_text())
         running = RunningRadiusd(int(stored["pid"]), int(stored["start_ticks"]), Path(stored["config_directory"]))

@@ -34,8 +34,10 @@ _POLL_SECONDS = 0.1
 
 
 class Radiusd:
-    """Controls radiusd. Only one thread may use this object. The exception is `lock`, which keeps `tick` apart from
-    a replacement."""
+    """Controls radiusd. Only one thread may use this object, except `lock`.
+
+    `lock` prevents `tick` from running during a replacement.
+    """
 
     def __init__(self, paths: CellPaths, generations: Generations) -> None:
         self._paths = paths
@@ -89,7 +91,7 @@ class Radiusd:
         log.info("radiusd %d serves %d slots", running.pid, len(generation.facts.endpoints))
 
     def stop(self) -> None:
-        """Stop radiusd permanently: a replacement that waits for a quiet moment is then skipped."""
+        """Stop radiusd permanently. If a replacement waits for a quiet moment, the agent skips this replacement."""
         with self.lock:
             self._stopped = True
             self._stop_leaving()
@@ -121,7 +123,7 @@ class Radiusd:
                 self._backoff_seconds = 0.0
 
     def stop_hung(self, hung: RunningRadiusd) -> None:
-        """Kill a radiusd that hangs; the next `tick` starts a new one.
+        """Kill a radiusd that hangs; the next `tick` starts a new radiusd.
 
         Does nothing if `hung` is not the current radiusd.
         """
@@ -137,7 +139,9 @@ class Radiusd:
         status_port: int,
         is_quiet: Callable[[float], bool],
     ) -> str:
-        """Replace radiusd by one with a new configuration. Returns "", or why the old configuration stays.
+        """Replace radiusd by a radiusd with a new configuration.
+
+        Returns "", or the reason why the old configuration stays in use.
 
         The agent renders and checks the configuration, and tests it with a radiusd on other ports. Then the new radiusd
         takes over the ports, if possible in a quiet moment. No packet is dropped, but EAP conversations in progress
@@ -168,7 +172,7 @@ class Radiusd:
     def _replace_running(self, new: Generation) -> None:
         """Replace the running radiusd, if any.
 
-        After a failure, the old radiusd is running or none is.
+        After a failure, the old radiusd still runs, or no radiusd runs.
         """
         self._stop_leaving()
         old, of_old = self.running, self.generation
@@ -207,8 +211,9 @@ class Radiusd:
         stop_leftover_twins(self._paths, self.running)
 
     def renew(self, *, is_quiet: Callable[[float], bool]) -> str:
-        """Replace the process by a new process with the same configuration. Returns "", or why the old process
-        stays.
+        """Replace the process of radiusd by a new process with the same configuration.
+
+        Returns "", or the reason why the old process stays.
 
         The current configuration has already worked, so neither a test nor the database is necessary.
         """
@@ -251,7 +256,9 @@ class Radiusd:
 
     @staticmethod
     def _answers(running: RunningRadiusd, generation: Generation) -> bool:
-        """Whether radiusd answers Status-Server, and decides about a request to the last slot, usually a free one."""
+        """Whether radiusd answers Status-Server, and decides about a request to the last slot (port pair), which is
+        usually free.
+        """
         facts = generation.facts
         last = facts.endpoints[-1]
         deadline = time.monotonic() + START_SECONDS

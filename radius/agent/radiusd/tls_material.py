@@ -1,6 +1,6 @@
 """Files of a tenant that radiusd reads besides its configuration: trusted authorities and the server certificate.
 
-A running radiusd reads new files at once, so a new tenant needs no restart.
+A running radiusd reads new files without a restart, so a new tenant needs no restart.
 """
 
 import os
@@ -45,7 +45,7 @@ class TlsMaterialStore:
         self._old_servers: set[Path] = set()
 
     def prepare_slot(self, slot: int) -> None:
-        """Create the directories of a slot, which radiusd needs at its start.
+        """Create the directories of a slot (port pair). radiusd needs these directories at its start.
 
         The directories of a free slot are empty.
         """
@@ -53,8 +53,10 @@ class TlsMaterialStore:
         (self._paths.sessions / f"slot-{slot}").mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def place(self, material: TenantMaterial) -> None:
-        """Update the files of a slot. Each file of the slot is replaced by rename, so radiusd never reads an
-        incomplete file."""
+        """Update the files of a slot (port pair).
+
+        Each file of the slot is replaced by rename, so radiusd never reads an incomplete file.
+        """
         self.prepare_slot(material.slot)
         write_authorities(
             self._paths.authorities(material.slot),
@@ -66,17 +68,18 @@ class TlsMaterialStore:
                 _write_secret_file(path, material.read_server().pem, check=_require_loadable)
 
     def clear(self, slot: int) -> None:
-        """Empty a slot without a tenant: delete trusted authorities, TLS sessions and keys."""
+        """Empty a slot (port pair) without a tenant: delete trusted authorities, TLS sessions and keys."""
         self.prepare_slot(slot)
         write_authorities(self._paths.authorities(slot), [])
         for stale in (*self._paths.slot(slot).glob("server-*.pem"), *(self._paths.sessions / f"slot-{slot}").iterdir()):
             stale.unlink(missing_ok=True)
 
     def remove_old_server_keys(self, serials: Mapping[int, str]) -> None:
-        """Remove keys of certificates that are not presented any more; `serials` are the serials of the current
-        certificates by slot.
+        """Remove keys of certificates that radiusd does not present any more.
 
-        A key is removed at the second call that finds it unused. At the first call, radiusd may not know the new
+        `serials` contains the serial number of the current certificate, by slot (port pair).
+
+        The second call that finds a key unused removes the key. At the first call, radiusd may not know the new
         certificate yet.
         """
         old = {
@@ -90,7 +93,10 @@ class TlsMaterialStore:
         self._old_servers = old
 
     def ensure_placeholder(self) -> Path:
-        """Create the certificate of free slots. radiusd needs one at its start; no device can see it."""
+        """Create the certificate of free slots. radiusd needs a certificate for each slot (port pair) at its start.
+
+        No device can see the certificate of a free slot.
+        """
         path = self._paths.placeholder
         if not path.exists():
             _write_secret_file(path, _self_signed("admit free slot"))
@@ -119,7 +125,10 @@ def _write_secret_file(path: Path, content: bytes, *, check: Callable[[Path], No
 
 
 def _require_loadable(path: Path) -> None:
-    """Raise ssl.SSLError if the certificate cannot be loaded. radiusd would then reject its whole configuration."""
+    """Raise ssl.SSLError if the certificate cannot be loaded.
+
+    With such a certificate, radiusd would reject its whole configuration.
+    """
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path, password="")
 
 

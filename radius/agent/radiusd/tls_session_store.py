@@ -1,7 +1,8 @@
-"""Stored TLS sessions for resumption. Deletes old sessions, limits the size of all sessions, and warns if space
-runs out.
+"""Stored TLS sessions for resumption.
 
-The sessions are in /dev/shm (memory) if it exists. Other programs such as PostgreSQL share /dev/shm.
+Deletes old sessions, limits the size of all sessions, and warns if space runs out.
+
+The sessions are in /dev/shm (memory) if /dev/shm is writable. Other programs such as PostgreSQL share /dev/shm.
 """
 
 import os
@@ -60,9 +61,11 @@ class TlsSessionStore:
 
 
 def delete_old_sessions(directory: Path, *, lifetime_seconds: int, most_bytes: int) -> int:
-    """Remove expired TLS sessions, and the oldest if they take more than `most_bytes`. Returns the number of files.
+    """Remove expired TLS sessions. If all sessions together take more than `most_bytes`, also remove the oldest.
 
-    All slots with sessions share the space equally, so a busy tenant displaces only its own sessions.
+    Returns the number of removed files.
+
+    All slots (port pairs) with sessions share the space equally, so a busy tenant displaces only its own sessions.
     """
     slots = [sorted(_list_stored(slot), reverse=True) for slot in directory.iterdir() if slot.is_dir()]
     share = most_bytes // max(1, sum(1 for files in slots if files))

@@ -1,4 +1,4 @@
-"""Keeps the verifier's process running, and reads its reports."""
+"""Keeps the verifier's process running, and reads the verifier's reports."""
 
 import logging
 import select
@@ -45,9 +45,9 @@ class VerifierProcess:
         reach: OutboundReach = DEFAULT_REACH,
         is_left: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Create the process's keeper.
+        """Create the object that keeps the verifier's process running.
 
-        `is_left` returns whether the verifier shall keep running after this agent has ended.
+        `is_left` returns whether the verifier must continue to run after this agent has ended.
         """
         self.counters: Counter[str] = Counter()
         self.pid = 0
@@ -68,7 +68,10 @@ class VerifierProcess:
                 self._keep_running(sock, stop)
 
     def _take_port(self, stop: threading.Event) -> socket.socket | None:
-        """Bind the socket, which stays open until this agent ends. Returns None if `stop` was set first."""
+        """Bind the socket of the verifier. The socket stays open until this agent ends.
+
+        Returns None if `stop` was set first.
+        """
         while not stop.is_set():
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             # Share the port with a verifier that a killed agent left: it answers until the new verifier does.

@@ -126,7 +126,7 @@ class TenantKey(NamedTuple):
 
 
 class ReplicaLoader:
-    """Writes the rows of each noun into a write batch of the replica."""
+    """Writes the rows of each kind of object into a write batch of the replica."""
 
     def __init__(
         self,
@@ -200,8 +200,8 @@ class ReplicaLoader:
     ) -> tuple[SecretRecord, ...]:
         """Secrets of a row for the replica, encrypted with the cell's key.
 
-        The result is empty if the secrets cannot be decrypted. Logins continue, because radiusd's configuration has
-        the current secret.
+        The result is empty if the secrets cannot be decrypted. Logins continue nevertheless, because radiusd's
+        configuration contains the current secret.
         """
         try:
             records = compiling.secret_records(row, self._reseal_cached)
@@ -213,8 +213,11 @@ class ReplicaLoader:
         return records
 
     def put_authorities(self, cursor: psycopg.Cursor, batch: WriteBatch) -> None:
-        """Write all authorities of the cell. A cell has few authorities, and several tenants may trust authorities
-        of one name."""
+        """Write all authorities of the cell.
+
+        The function always writes all authorities, because a cell has few authorities. Besides, several tenants may
+        trust authorities with the same name.
+        """
         batch.clear_authorities()
         rows = [compiling.AuthorityRow(*row) for row in cursor.execute(_AUTHORITIES).fetchall()]
         for subject, record in compiling.authority_records(rows).items():
@@ -237,7 +240,7 @@ class ReplicaLoader:
     def refresh(
         self, cursor: psycopg.Cursor, batch: WriteBatch, tenant: TenantKey, noun_name: str, changed: Collection[str]
     ) -> None:
-        """Update the records of the changed keys. Delete records whose row does not exist any more."""
+        """Update the records of the changed keys. Delete each record whose row does not exist any more."""
         noun = self._nouns[noun_name]
         if noun.delete is None:
             batch.clear_nases(tenant.number, changed)
@@ -253,7 +256,10 @@ class ReplicaLoader:
             self._clear_alarm(tenant.number, f"unreadable-{noun_name}", key)
 
     def _put(self, noun_name: str, batch: WriteBatch, tenant: TenantKey, row: Row) -> str:
-        """Write a row and return its key. An invalid row does not stop other rows."""
+        """Write a row and return its key.
+
+        If the row is invalid, writes a replacement record, so that other rows are still written.
+        """
         key_of, stand_in, consequence = STAND_INS[noun_name]
         noun = f"unreadable-{noun_name}"
         try:
@@ -330,7 +336,7 @@ class ReplicaLoader:
             self._alarms.clear(code)
 
     def forget_alarms(self, tenant: int | None = None) -> None:
-        """Forget the alarms of a tenant that has left, or of all tenants (None).
+        """Clear the alarms of a tenant that has left. If `tenant` is None, clear the alarms of all tenants.
 
         A full load raises current alarms again.
         """
@@ -460,7 +466,7 @@ def _delete_status(batch: WriteBatch, tenant: int, key: str) -> None:
 
 
 def _stream_rows(connection: psycopg.Connection, query: str, parameters: dict[str, str]) -> Iterator[Row]:
-    """Read the rows in parts: memory cannot hold half a million endpoints at once."""
+    """Read the rows in parts, because memory cannot hold half a million endpoints at the same time."""
     with connection.cursor(name="mirror") as cursor:
         cursor.itersize = FETCH_ROWS
         cursor.execute(query.encode(), parameters)

@@ -61,7 +61,7 @@ LEASES_BY_KEYS = """
 
 
 def no_claims_file(pool_id: str) -> str:
-    """Return no claim file, for a cell that assigns no addresses."""
+    """Return "" instead of the name of a claim file, for a cell that assigns no addresses."""
     return ""
 
 

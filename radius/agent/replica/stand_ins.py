@@ -1,7 +1,7 @@
 """Replacement records for rows that Admit's code cannot read.
 
-A replacement never admits more than the row may admit. A replacement affects only the tenant of the row: changes of all
-other tenants take effect.
+A replacement never admits more than the row itself could admit. A replacement affects only the tenant of the row.
+Changes of all other tenants take effect.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,12 +42,12 @@ def _block_endpoint(batch: WriteBatch, tenant: int, row: Row) -> None:
 
 
 def _disable_user(batch: WriteBatch, tenant: int, row: Row) -> None:
-    """Disable the user. Without a record, an identity source would look up the name."""
+    """Disable the user. Without a record of the user, Admit would look up the name in an identity source."""
     batch.put_user(tenant, UserRecord(row[0], row[1], True, (), "", b"", 0))
 
 
 def _disable_source(batch: WriteBatch, tenant: int, row: Row) -> None:
-    """Write the source without settings, so that it rejects.
+    """Write the source without settings, so that the source rejects all logins.
 
     Without a record of this source, the next source could admit another user of the same name.
     """

@@ -1,8 +1,8 @@
 """Keeps the cell's replica up to date with PostgreSQL (ADR 0001).
 
-The position is the snapshot of the last transaction that read changes. A change is new if it is visible now and was not
-visible in that snapshot. So the order of commits does not matter. A change is live in the cell once
-cells.replica_position includes its transaction.
+The position of the replica is the PostgreSQL snapshot of the last transaction that read changes. A change is new if the
+change is visible now but was not visible in the snapshot. So the order of commits does not matter. A change is in
+effect in the cell as soon as cells.replica_position includes the transaction of the change.
 """
 
 import logging
@@ -76,8 +76,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaSync:
-    """The writer of a cell's replica. One thread runs the writer. The thread continues while PostgreSQL does not
-    respond."""
+    """Writes a cell's replica in one thread. The thread continues while PostgreSQL does not respond."""
 
     def __init__(
         self,
@@ -148,7 +147,10 @@ class ReplicaSync:
                 stop.wait(backoff)
 
     def catch_up(self) -> bool:
-        """Apply changes. Returns whether it applied any changes. Raises errors of the database and the replica."""
+        """Apply new changes to the replica. Returns whether there were any changes.
+
+        Raises errors of the database and the replica.
+        """
         began = epoch_microseconds()
         with session_scope(CellScope(self._cell_id), engine=self._snapshots) as session:
             cursor = driver_connection(session).cursor()
@@ -187,7 +189,10 @@ class ReplicaSync:
         return connect(url, autocommit=True, application_name="admit-listen")
 
     def _have_certificates_changed(self, cursor: psycopg.Cursor) -> bool:
-        """Whether another server certificate became current by time. Looks every SERVER_CERTIFICATE_SECONDS."""
+        """Whether the current server certificate of a tenant changed because time passed.
+
+        The function compares the certificates only every SERVER_CERTIFICATE_SECONDS.
+        """
         if time.monotonic() < self._servers_at + SERVER_CERTIFICATE_SECONDS:
             return False
         self._servers_at = time.monotonic()
@@ -200,15 +205,15 @@ class ReplicaSync:
         return time.monotonic() >= self._moved_at + pause
 
     def _is_same_database(self, stored: str, database: str) -> bool:
-        """Whether the database is still the one whose changes the replica has.
+        """Whether the database is still the database from which the replica was filled.
 
-        An emptied or restored database has another position. A copy, or one restored to a point in time, has another
-        identity.
+        An emptied or restored database has another replica position. A copy of the database, or a database restored to
+        a point in time, has another identity.
         """
         return bool(self._position) and stored in (self._position, self._reported) and database == self._database
 
     def _read_changes(self, cursor: psycopg.Cursor) -> Changes | None:
-        """Changed keys by tenant and noun; None if more keys changed than the limit."""
+        """Changed keys by tenant and kind of object; None if more than MAX_CHANGES keys changed."""
         parameters = {"last": self._position, "limit": MAX_CHANGES + 1}
         rows = cursor.execute(_CHANGES, parameters).fetchall()
         if len(rows) > MAX_CHANGES:
@@ -285,9 +290,11 @@ class ReplicaSync:
     def _refresh_slots(
         self, connection: psycopg.Connection, batch: WriteBatch, before: dict[int, SlotRecord]
     ) -> tuple[dict[int, SlotRecord], set[str]]:
-        """Update the slots. Loads tenants that have just arrived fully, because their rows may have changed long ago.
+        """Update the slots (port pairs of the cell).
 
-        Returns the current slots and the ids of the tenants that have just arrived.
+        Loads all rows of each tenant that has just moved to this cell, because such rows may have changed long ago.
+
+        Returns the current slots, and the ids of the tenants that have just moved to this cell.
         """
         slots = self._mirror.read_slots(connection.cursor())
         known = {record.tenant_id: record.tenant for record in before.values()}
@@ -326,8 +333,10 @@ class ReplicaSync:
 
 
 def open_replica(directory: Path, alarms: Alarms) -> ReplicaWriter:
-    """Open the replica if all of it is readable. If the replica is not readable, create a new replica beside it and
-    raise an alarm."""
+    """Open the replica if the whole replica is readable.
+
+    If the replica is not readable, create a new replica beside it and raise an alarm.
+    """
     try:
         check_replica(directory)
         return ReplicaWriter(directory)

@@ -1,13 +1,15 @@
-"""Sessions from accounting records: Start, Interim-Update and Stop in any order, each any number of times.
+"""Sessions from accounting records.
 
-Each record shows the start of its session: the time of the record minus Acct-Session-Time. Records with the same
-NAS, session id and MAC address belong to one session if their starts differ by at most `SAME_START_SECONDS`. The
-record with the longest session time is the latest; it determines the end. The largest value of each counter is
-used, because counters only grow (RFC 2866 5.3). So neither the order of arrival nor repetition matters.
+Start, Interim-Update and Stop may arrive in any order, and each of them any number of times.
+
+Each record shows the start of its session: the time of the record minus Acct-Session-Time. Records with the same NAS,
+session id and MAC address belong to one session if their starts differ by at most `SAME_START_SECONDS`. The record with
+the longest session time counts as the latest record, and determines the end of the session. The largest value of each
+counter is used, because counters only grow (RFC 2866 5.3). So neither the order of arrival nor repetition matters.
 
 A record that began after a Stop and has larger values than the Stop belongs to another session with the same id.
-`SessionUpdates` applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies the same rules
-to the stored sessions.
+`SessionUpdates` applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies the same rules to
+the stored sessions.
 """
 
 from bisect import bisect_left, bisect_right
@@ -90,7 +92,7 @@ class SessionUpdate:
         return self.progress > progress or (self.progress == progress and self.stopped and not stopped)
 
     def is_of(self, usage: ParsedAccounting, started_at: int, *, known: bool) -> bool:
-        """Whether a record belongs to this session. `known` means that the record shows its session's start."""
+        """Whether a record belongs to this session. `known` means that the record shows the start of its session."""
         ended_at = max(self.latest.event_at, self.started_at)
         if not known:
             is_near = self.start_unknown or self.started_at <= started_at + _SAME_START
@@ -124,7 +126,7 @@ def _exceeds(usage: ParsedAccounting, seconds: int | None, other: ParsedAccounti
 def _fill_missing(newer: ParsedAccounting, older: ParsedAccounting) -> bool:
     """Copy values that `newer` lacks from `older`. Also copy each counter that is larger in `older`.
 
-    Returns whether a counter ran backwards.
+    Returns whether a counter in `newer` is lower than in `older`.
     """
     backwards = False
     for counter in ("input_octets", "output_octets"):
@@ -139,7 +141,10 @@ def _fill_missing(newer: ParsedAccounting, older: ParsedAccounting) -> bool:
 
 
 def _elapsed_seconds(usage: ParsedAccounting, started_at: int) -> int:
-    """Session time in seconds, as reported by the NAS, otherwise computed. A Start has 0, even if it arrives late."""
+    """Session time in seconds, as reported by the NAS, otherwise computed.
+
+    The session time of a Start is 0, even if the Start arrives late.
+    """
     if usage.status_type == "Start":
         return 0
     if usage.session_seconds is not None:
@@ -151,7 +156,7 @@ _start_of = attrgetter("started_at")
 
 
 class SessionUpdates:
-    """Sessions in a batch that have the same key, ordered by start.
+    """Sessions in a batch that have the same NAS, session id and MAC address, ordered by start.
 
     Some NASes use the same session id for all sessions.
     """
@@ -178,7 +183,7 @@ class SessionUpdates:
         del stays[place]
 
     def find(self, usage: ParsedAccounting, started_at: int, restarted_at: int, *, known: bool) -> SessionUpdate | None:
-        """Find the session of a record: of several matches, the one with the nearest start."""
+        """Find the session of a record. If several sessions match, return the session with the nearest start."""
         fitting = (
             stay
             for stay in self._near(started_at, known=known)
@@ -188,7 +193,7 @@ class SessionUpdates:
         return min(fitting, key=lambda stay: abs(stay.started_at - started_at), default=None)
 
     def _near(self, started_at: int, *, known: bool) -> Iterator[SessionUpdate]:
-        """Sessions whose start is near. Uses binary search, because there may be thousands of sessions."""
+        """Sessions whose start is near `started_at`. Uses binary search, because there may be thousands of sessions."""
         last = bisect_right(self._known, started_at + _SAME_START, key=_start_of)
         if known:
             yield from self._known[bisect_left(self._known, started_at - _SAME_START, key=_start_of) : last]
@@ -233,7 +238,7 @@ class SessionBatch:
         stays.put(stay)
 
     def _restarted_at(self, usage: ParsedAccounting) -> int:
-        """Time of the last restart of the record's NAS in the batch; 0 if none."""
+        """Time of the last restart of the record's NAS in the batch; 0 if the batch contains no such restart."""
         restarts = self._restarts.get((usage.tenant_id, usage.nas_key), {})
         fitting = (at for site, at in restarts.items() if site in ("", usage.site_id) or not usage.site_id)
         return max(fitting, default=0)

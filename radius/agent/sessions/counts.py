@@ -1,8 +1,8 @@
 """Counts of live sessions by device and name, in the replicas of tenants whose policies use such counts.
 
 The shipper announces each start and end in the change feed, in the transaction that stores the session. A recount every
-`RECOUNT_SECONDS` covers all other cases: a session that begins with an Interim-Update, a restarted NAS, and changes
-while a policy starts to use counts.
+`RECOUNT_SECONDS` covers all other cases. Examples are a session that begins with an Interim-Update, a restarted NAS,
+and changes while a policy starts to use counts.
 """
 
 import time
@@ -45,7 +45,7 @@ def name_key(identity: str) -> str:
 
 
 def count_keys(sessions: Iterable[SessionIdentity], tenants: frozenset[str]) -> list[tuple[str, str]]:
-    """Tenant and key of each count that these sessions change. Return only counts of `tenants`."""
+    """Tenant and key of each count that these sessions change. Includes only the counts of `tenants`."""
     return [
         (tenant_id, key)
         for tenant_id, station, name in sessions
@@ -56,7 +56,10 @@ def count_keys(sessions: Iterable[SessionIdentity], tenants: frozenset[str]) -> 
 
 
 class SessionCounts:
-    """Keeps the counts current. The thread of ReplicaSync owns this object. Any thread may read `counted`."""
+    """Keeps the counts current. Only the thread of ReplicaSync may use this object.
+
+    The exception is `counted`, which any thread may read.
+    """
 
     def __init__(self) -> None:
         # Ids of the tenants whose policies use counts.
@@ -68,7 +71,7 @@ class SessionCounts:
         self._due_at = 0.0
 
     def recount_if_due(self, cursor: psycopg.Cursor, batch: WriteBatch, tenants: Mapping[str, int]) -> None:
-        """Recount if a recount is due. `tenants` are the tenants of the cell: number by id."""
+        """Recount if a recount is due. `tenants` contains the number of each tenant of the cell, by tenant id."""
         now = time.monotonic()
         if now < self._due_at:
             return

@@ -1,7 +1,7 @@
 """Maintenance of the sessions table: ends sessions that stopped reporting, and moves old sessions to the history.
 
-The shipper does this in slices, because only the shipper writes sessions. The current time is the journal's time. So no
-session counts as silent during a backlog, or while the cell received nothing.
+The shipper runs the maintenance in slices, because only the shipper writes sessions. The maintenance uses the time of
+the journal instead of the clock. So no session counts as silent during a backlog, or while the cell receives nothing.
 """
 
 import json
@@ -121,14 +121,14 @@ class SessionMaintenance:
         return self.ending or now >= self.due_at or self.due_at - now > PASS_SECONDS * _SECOND
 
     def heard(self, now: int) -> "SessionMaintenance":
-        """Record that the cell can receive accounting at this time."""
+        """Record that the cell could receive accounting at the time `now`."""
         is_new = now - self.heard_until > OUTAGE_SECONDS * _SECOND or now < self.heard_since
         return replace(self, heard_since=now if is_new else self.heard_since, heard_until=max(now, self.heard_until))
 
     def run(
         self, cursor: psycopg.Cursor, tenants: frozenset[str], now: int
     ) -> tuple["SessionMaintenance", list[SessionIdentity]]:
-        """Process one slice. Returns the new state and the ended sessions."""
+        """Process one slice of the sessions. Returns the new state and the ended sessions."""
         ended, more = nas_restarts.end_sessions(cursor, sorted(tenants)) if self.ending else ([], False)
         kept = replace(self, ending=more)
         if more or not kept.is_due(now):

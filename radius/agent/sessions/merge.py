@@ -1,7 +1,7 @@
 """Merges a batch of accounting records into the sessions, and their usage into hours.
 
-Only the shipper of a cell writes the sessions of its tenants. So no other process changes a session between reading and
-writing it.
+Only the shipper of a cell writes the sessions of its tenants. So no other process changes a session while the shipper
+reads and writes the session.
 """
 
 from collections.abc import Collection, Sequence
@@ -279,10 +279,10 @@ _END_REFUSED = "SELECT end_refused_sessions(%s::uuid[], %s::macaddr[], %s::text[
 
 
 def end_refused_sessions(cursor: psycopg.Cursor, begun: Sequence[StartedSession]) -> None:
-    """End sessions whose device was blocked, or whose certificate was revoked, before they began.
+    """End sessions that began after their device was blocked, or after their certificate was revoked.
 
-    When the device was blocked or the certificate was revoked, Admit knew of no session to end. Runs in the
-    transaction that stores the sessions, so it happens exactly once.
+    At the time of the block or revocation, Admit did not know of these sessions yet. This function runs in the
+    transaction that stores the sessions, so each session is ended exactly once.
     """
     if begun:
         cursor.execute(_END_REFUSED, tuple(map(list, zip(*begun, strict=True))))
@@ -321,11 +321,13 @@ _END_SUPERSEDED = end_statement(
 
 
 def end_superseded_sessions(cursor: psycopg.Cursor, keys: Collection[SessionKey]) -> list[SessionIdentity]:
-    """End sessions whose Stop was lost. Their NAS began another session of the same device with the same id.
+    """End sessions whose Stop was lost.
 
-    Usually the NAS restarted without reporting the restart. The order of records does not matter: if the first
-    session reports after the second session began, both sessions continue, and an ended session becomes live again.
-    Skips sessions without Acct-Session-Id, because several sessions may have no id.
+    The NAS of such a session began another session of the same device with the same id.
+
+    Usually the NAS restarted without reporting the restart. The order of records does not matter. If the first session
+    reports after the second session began, both sessions continue. If the first session has already been ended, the
+    session becomes live again. Skips sessions without Acct-Session-Id, because several sessions may have no id.
     """
     if not keys:
         return []
@@ -337,10 +339,12 @@ _RECALL = "SELECT recall_sessions(%s::uuid[], %s::text[], %s::text[], %s::text[]
 
 
 def recall_sessions(cursor: psycopg.Cursor, batch: SessionBatch) -> None:
-    """Move sessions that a batch may update back from the history. Session maintenance later moves the sessions
-    back to the history.
+    """Move sessions from the history to the table `sessions`, if a batch may update the sessions.
 
-    Only sessions of quarantined records must move: for other records, maintenance uses the time of the journal.
+    Session maintenance later moves the sessions to the history again.
+
+    Only quarantined records can belong to a session in the history. For all other records, the session is not in the
+    history yet, because maintenance uses the time of the journal.
     """
     near = timedelta(seconds=SAME_START_SECONDS)
     updates = []

@@ -1,8 +1,8 @@
 """Ends sessions of NASes that reported Accounting-On or Accounting-Off: earlier sessions are over (RFC 2866 5.1).
 
-A restart stays stored while earlier records may still arrive. A controller can have hundreds of thousands of sessions,
-so they are ended in batches, in the order of their index. NASes at two sites may have the same identifier. So a restart
-ends only sessions of its own site and sessions without a known site.
+A restart stays stored as long as records from before the restart may still arrive. A controller can have hundreds of
+thousands of sessions. So Admit ends the sessions in batches, in the order of their index. NASes at two sites may have
+the same identifier. So a restart ends only sessions of its own site and sessions without a known site.
 """
 
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ DELETE FROM nas_restarts WHERE tenant_id = ANY (%s::uuid[]) AND ended_session IS
 def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
     """Store the restarts of a batch, which separate sessions after a restart from sessions before it.
 
-    Returns whether the batch has any.
+    Returns whether the batch contains restarts.
     """
     if not copy_rows(cursor, _COPY, batch.restart_lines()):
         return False

@@ -1,1 +1,1 @@
-"""Ships the journal to PostgreSQL, with its effects, and publishes live events."""
+"""Ships the journal to PostgreSQL, updates sessions and other tables, and publishes live events."""

@@ -1,4 +1,4 @@
-"""EAP conversations that end after the server certificate, because the device does not answer.
+"""EAP conversations in which the device does not respond after radiusd has sent the server certificate.
 
 radiusd does not log such conversations, so the agent logs them.
 """
@@ -16,9 +16,9 @@ _encoder = msgspec.json.Encoder()
 
 
 class OpenConversations:
-    """Conversations in which the certificate was sent and that have not ended, oldest first.
+    """Conversations that have not ended since radiusd sent the server certificate, oldest first.
 
-    Use a `copy` for each batch. If the batch cannot be stored, the original is unchanged.
+    Use a `copy` for each batch. If the batch cannot be stored, the original object is unchanged.
     """
 
     def __init__(self, waiting: dict[str, CertificateSentRecord] | None = None) -> None:
@@ -41,7 +41,10 @@ class OpenConversations:
         self._waiting.pop(conversation, None)
 
     def take_abandoned(self, now: int) -> list[AuthRecord]:
-        """Remove conversations that are too old at `now` (epoch microseconds). Returns an auth log record for each."""
+        """Remove conversations that are too old at `now` (epoch microseconds).
+
+        Returns a record for the authentication log for each removed conversation.
+        """
         limit = now - ABANDONED_AFTER_MICROSECONDS
         # Check all conversations: records of several writers are not strictly in order of time.
         late = [record for record in self._waiting.values() if record.at <= limit]

@@ -91,7 +91,10 @@ def _read_certificate(record: AuthRecord) -> SeenCertificate:
 
 
 def _crl_urls(certificate: x509.Certificate) -> list[str]:
-    """CRL URLs (RFC 5280 4.2.1.13). Skips lists that another authority signs, and lists for certain reasons only."""
+    """CRL URLs (RFC 5280 4.2.1.13).
+
+    Skips CRLs that another authority signs, and CRLs for only some revocation reasons.
+    """
     try:
         points = certificate.extensions.get_extension_for_class(x509.CRLDistributionPoints).value
     except x509.ExtensionNotFound:

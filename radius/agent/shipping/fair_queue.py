@@ -1,5 +1,7 @@
-"""Limited queue of live events of all tenants. If the queue is full, the tenant with the most data loses its oldest
-events."""
+"""Queue of limited size for the live events of all tenants.
+
+If the queue is full, the tenant with the most data loses its oldest events.
+"""
 
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -26,7 +28,10 @@ class FairQueue(Generic[T]):
         return (item for queue in self._waiting.values() for _, item in queue)
 
     def put(self, tenant_id: str, size: int, item: T) -> int:
-        """Add an item of `size` bytes. Returns the number of dropped items, the oldest of the largest tenant."""
+        """Add an item of `size` bytes. Returns the number of dropped items.
+
+        The dropped items are the oldest items of the tenant with the most data.
+        """
         self._waiting.setdefault(tenant_id, deque()).append((size, item))
         self._bytes[tenant_id] += size
         self._length += 1
@@ -39,7 +44,7 @@ class FairQueue(Generic[T]):
         return before - self._length
 
     def take(self, most: int) -> list[T]:
-        """Remove and return up to `most` items: in turn, the oldest item of each tenant."""
+        """Remove and return up to `most` items. Takes the oldest item of each tenant in turn."""
         taken: list[T] = []
         while self._waiting and len(taken) < most:
             tenant_id = next(iter(self._waiting))

@@ -1,9 +1,11 @@
-"""Sends shipped records as live events over Redis, while clients watch (they read by nac.logs.events.live_stream).
+"""Sends shipped records as live events over Redis while clients watch.
 
-Shippers pass on records after the commit and continue at once. A separate thread creates and sends the events. If
-the queue between the shipper and this thread is full, the tenant with the most data loses its oldest events. Redis
-may hang, fail or lose data: then events are left out and counted. Watchers detect gaps by the numbers in the
-entries.
+The clients read the events through nac.logs.events.live_stream.
+
+Shippers pass records to this module after the commit, and continue without waiting. A separate thread creates and sends
+the events. If the queue between the shipper and this thread is full, the tenant with the most data loses its oldest
+events. If Redis hangs, fails or loses data, Admit leaves events out and counts the missing events. Clients detect gaps
+by the numbers in the entries.
 """
 
 import logging
@@ -70,17 +72,17 @@ class LiveItem(NamedTuple):
 
 
 class LiveBatch:
-    """Records of one shipped batch that become live events. `note` collects the records, `take_numbers` assigns
-    ids.
+    """Records of one shipped batch that become live events. `note` collects the records, `take_numbers` assigns ids.
 
-    Stores bytes instead of objects. Parsing the sent records again costs less time than the garbage collection of
-    thousands of objects.
+    The batch stores bytes instead of objects. Parsing the sent records again takes less time than the garbage
+    collection of thousands of objects.
     """
 
     def __init__(self, make: EventFactory, sequence: str, wanted: frozenset[str]) -> None:
         """Create the batch.
 
-        `sequence` is the PostgreSQL sequence of the log's ids, and `wanted` the watched tenants.
+        `sequence` is the PostgreSQL sequence of the log's ids. `wanted` contains the tenants whose events a client
+        watches.
         """
         self.wanted = wanted
         # Number of records by tenant, including records that the queue has dropped.
@@ -125,7 +127,7 @@ class _StreamEntry(NamedTuple):
 
 class LiveFeed:
     def __init__(self, url: str, tenants: Callable[[], Mapping[str, str]], *, cell: str) -> None:
-        """Create the feed. `url` is that of Redis; `tenants` returns the slugs of the cell's tenants by id."""
+        """Create the feed. `url` is the URL of Redis. `tenants` returns the slugs of the cell's tenants by id."""
         self.counters: Counter[str] = Counter()
         # Ids of tenants with a watcher.
         self.wanted: frozenset[str] = frozenset()
@@ -151,7 +153,7 @@ class LiveFeed:
     def offer(self, items: Sequence[LiveItem], noted: Mapping[str, int] | None = None) -> None:
         """Queue events without waiting.
 
-        `noted` counts all events by tenant, if `items` does not contain all of them.
+        `noted` contains the number of all events by tenant, if some events are missing in `items`.
         """
         if not (items or noted):
             return
@@ -186,7 +188,10 @@ class LiveFeed:
         self._client.close()
 
     def _step(self) -> float:
-        """Read the watched tenants or send events, if either is due. Returns seconds to sleep."""
+        """Read the watched tenants from Redis, if a new reading is due, and send waiting events.
+
+        Returns seconds to sleep.
+        """
         now = time.monotonic()
         if now >= self._ask_at:
             self._ask(now)
@@ -249,7 +254,7 @@ class LiveFeed:
             return self._waiting.take(most)
 
     def _entries(self, taken: list[_QueuedItem]) -> Iterator[_StreamEntry]:
-        """Build entries by tenant. Within an entry, numbers are continuous."""
+        """Build stream entries, each with events of one tenant. The numbers of the events in an entry have no gap."""
         slugs = self._tenants()
         taken.sort(key=lambda each: each.told.tenant_id)
         for tenant_id, group in groupby(taken, lambda each: each.told.tenant_id):
@@ -270,7 +275,10 @@ class LiveFeed:
                 yield _StreamEntry(events_key(tenant_id), build_entry(writer, first, lines), len(lines))
 
     def _made(self, item: LiveItem, tenant: EventTenant) -> bytes:
-        """Return the event as bytes; b"" if it cannot be created. Watchers then notice the missing number."""
+        """Return the event as bytes; b"" if it cannot be created.
+
+        If an event cannot be created, clients notice the missing number.
+        """
         try:
             return to_json(item.event(tenant))
         except Exception:  # house-rule: a record that our code cannot handle does not stop the others
@@ -281,7 +289,7 @@ class LiveFeed:
     def _send(self) -> None:
         """Send the entries.
 
-        After a failure, the agent sends the entries again: watchers recognize repeated entries by their numbers.
+        After a failure, the agent sends the entries again. Clients recognize repeated entries by their numbers.
         """
         with self._client.pipeline(transaction=False) as pipeline:
             for each in self._unsent:
@@ -304,7 +312,7 @@ class LiveFeed:
             log.info("Redis responds: live events resume")
 
     def _refuse(self, refused: _StreamEntry, why: object) -> None:
-        """Skip the stream that Redis rejects. All streams that Redis accepts continue."""
+        """Skip the stream that Redis rejects. Events of all other streams are still sent."""
         self.counters["left_out"] += refused.events
         self.counters["failures"] += 1
         if refused.key not in self._refused:
@@ -313,7 +321,7 @@ class LiveFeed:
 
 
 def _is_key_refused(answer: object) -> bool:
-    """Whether Redis rejects only this stream: its key has another type, or the access control list forbids it."""
+    """Whether Redis rejects only this stream, because of the type or the access rights of its key."""
     return isinstance(answer, redis.exceptions.NoPermissionError) or (
         isinstance(answer, redis.ResponseError) and str(answer).startswith("WRONGTYPE")
     )

@@ -1,7 +1,7 @@
 """Sends live events about alarms, devices and certificates.
 
-Reads alarms, devices and certificates from PostgreSQL, because other processes write them, too. Runs only while
-clients watch. Like all live events, events of this kind may be left out.
+Reads alarms, devices and certificates from PostgreSQL, because other processes write them, too. Runs only while clients
+watch. Some of these events may be left out, as with all live events.
 """
 
 import logging
@@ -86,7 +86,7 @@ class LiveNotes:
 
 
 def _newest_notes(tenants: Iterable[str], most: int) -> Subquery:
-    """Query for the newest notes of each tenant."""
+    """Query for the newest event notes (rows about changes) of each tenant."""
     ids = bindparam(None, sorted(tenants), type_=ARRAY(UUID(as_uuid=False)))
     tenant = func.unnest(ids).table_valued("id", name="tenant").render_derived()
     newest = select(EventNote).where(
@@ -97,7 +97,10 @@ def _newest_notes(tenants: Iterable[str], most: int) -> Subquery:
 
 
 def _read_items(session: Session, fresh: Mapping[int, str]) -> list[LiveItem]:
-    """Read the newest notes, in order of writing. `fresh` has the tenants of the notes to send, by id."""
+    """Read the newest event notes, in the order in which the notes were written.
+
+    `fresh` contains the tenant of each note to send, by id of the note.
+    """
     tenants = set(fresh.values())
     note = aliased(EventNote, _newest_notes(tenants, max(1, MAX_NOTES // len(tenants))))
     notes = session.scalars(select(note).order_by(note.at, note.id))

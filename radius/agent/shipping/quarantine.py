@@ -1,7 +1,9 @@
-"""Quarantine for journal records that cannot be stored: a table, written in the transaction that moves the position.
+"""Quarantine for journal records that cannot be stored.
 
-So each record enters the quarantine exactly once: a retry, or a kill before the commit, leaves nothing behind. A file
-beside the journal could repeat or lose records.
+The quarantine is a table. The agent writes the table in the transaction that advances the position in the journal.
+
+So each record enters the quarantine exactly once. An attempt that fails or is killed before the commit stores nothing.
+A file beside the journal could repeat or lose records.
 """
 
 from collections.abc import Sequence

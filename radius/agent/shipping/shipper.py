@@ -86,13 +86,16 @@ def is_data_fault(exc: psycopg.Error) -> bool:
 
 
 def list_cell_tenants(cursor: psycopg.Cursor, cell_id: CellId) -> frozenset[str]:
-    """Ids of the cell's tenants. Locks the tenants until the transaction ends, so a move of a tenant waits."""
+    """Ids of the cell's tenants.
+
+    Locks the tenants until the transaction ends, so that no tenant can move to another cell before.
+    """
     cursor.execute(_TAKE_SHIPPING_LOCK, (SHIPPING_LOCK, cell_id))
     return frozenset(row[0] for row in cursor.execute(_TENANTS, (cell_id,)))
 
 
 class _PositionMoved(Exception):
-    """The stored position has changed. Not an error.
+    """The stored position in the journal has changed. This exception is not a failure.
 
     Another process has shipped the batch, or an earlier commit of this process succeeded without a response.
     """
@@ -101,7 +104,8 @@ class _PositionMoved(Exception):
 class Shipper:
     """Ships one stream.
 
-    `journal` has a folder for each stream. `host` is this machine. Shipping stops if another machine owns the cell.
+    `journal` is a directory with a folder for each stream. `host` is the name of this machine. Shipping stops if
+    another machine owns the cell.
     """
 
     def __init__(
@@ -289,7 +293,7 @@ class Shipper:
         self._report_held(batch)
 
     def _report_held(self, batch: RecordBatch) -> None:
-        """Raise an alarm if an old segment stays open.
+        """Raise an alarm if an old segment of the journal stays open.
 
         While radiusd is replaced, two processes write segments for some seconds.
         """

@@ -1,7 +1,8 @@
 """Sightings of MAC addresses: when and where a device was seen, whether it was admitted, and its evidence.
 
-The worker creates endpoints from the sightings. A sighting is written once a minute for each address (accounting:
-each half hour), or when the verdict or evidence changes. So frequent devices cost only a dictionary lookup.
+The worker creates endpoints from the sightings. The agent writes a sighting of an address at most once a minute (from
+accounting, once in half an hour). If the verdict or the evidence changes, the agent writes the sighting immediately. So
+frequent devices cost only a dictionary lookup.
 """
 
 import time
@@ -63,7 +64,7 @@ class _StoredSighting(NamedTuple):
 
 
 class FullWorkQueues:
-    """Tenants with so much queued work that nothing new is stored until the worker has processed it."""
+    """Tenants with so much queued work that the agent stores no new work until the worker has caught up."""
 
     def __init__(self) -> None:
         self._looked: dict[str, float] = {}
@@ -81,7 +82,7 @@ class FullWorkQueues:
 
 
 class RecentSightings:
-    """Last write for each MAC address. Only `remember` changes these times, after the commit."""
+    """Last write for each MAC address. Only `remember` changes the times of the last writes, after the commit."""
 
     def __init__(self, quiet_microseconds: int) -> None:
         self._quiet = quiet_microseconds
@@ -248,7 +249,10 @@ def _sighting_line(seen: Sighting) -> str:
 
 
 class SignatureSightings:
-    """Whether exempt NASes send Message-Authenticator: one row for each NAS, written once a minute."""
+    """Sightings of Message-Authenticator in requests of exempt NASes.
+
+    The agent writes one row for each NAS, once a minute.
+    """
 
     def __init__(self) -> None:
         # Times in epoch microseconds, by tenant and source address: the last unsigned request, the first signed request
@@ -314,7 +318,10 @@ SecretSightingKey = tuple[str, str, str]
 
 
 class SecretSightings:
-    """Secrets that NASes used during a rotation: one row for each NAS, written at most once per batch."""
+    """Secrets that NASes used during a rotation.
+
+    The agent writes one row for each NAS, at most once per batch.
+    """
 
     def __init__(self) -> None:
         # Time of the last request in epoch microseconds; tenant id, NAS id and source address.

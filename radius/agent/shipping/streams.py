@@ -42,7 +42,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class StrayRecord(ValueError):
-    """The record belongs to a tenant that is not in this cell, or to the other stream."""
+    """The record belongs to a tenant outside this cell, or to the other stream of the journal."""
 
 
 class StreamBatch(Protocol):
@@ -52,14 +52,14 @@ class StreamBatch(Protocol):
     def take(self, payload: memoryview) -> int:
         """Add a record and return its time.
 
-        If the record cannot be stored, raises and adds nothing.
+        If the record cannot be stored, raises an error and adds nothing.
         """
 
     def finish(self, now: int) -> None:
-        """End the batch. `now` is how far the journal was read (epoch microseconds)."""
+        """End the batch. `now` is the time up to which the agent has read the journal (epoch microseconds)."""
 
     def recall(self, cursor: psycopg.Cursor) -> None:
-        """Move sessions that this batch may update back from the history."""
+        """Move sessions from the history to the table `sessions`, if this batch may update the sessions."""
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None: ...
 
@@ -197,7 +197,7 @@ class AuthBatch:
                 self._lines.append(copy_format.auth_line(record))
 
     def recall(self, cursor: psycopg.Cursor) -> None:
-        """Do nothing: decisions do not update old rows."""
+        """Do nothing, because decisions do not update old rows."""
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
         if copy_rows(
@@ -346,7 +346,7 @@ class AccountingBatch:
 
 
 def _live_batch(feed: LiveFeed | None, make: EventFactory, sequence: str) -> LiveBatch:
-    """Create a batch of live events; it collects nothing without a feed."""
+    """Create a batch of live events. If `feed` is None, the batch collects nothing."""
     return LiveBatch(make, sequence, feed.wanted if feed else frozenset())
 
 
