@@ -103,8 +103,8 @@ def test_changes_are_audited_with_the_user(alpha: Admit, tmp_path: Path, app_eng
         (["--out", "/proc/nowhere"], "Cannot create the folder"),
         (["--profile", "server", "--name", "not a name"], "not a host name"),
         (["--profile", "server", "--p12-legacy"], "stays in Admit"),
-        (["--profile", "server", "--user", "anna"], "belongs to no endpoint or user"),
-        (["--profile", "radsec-server", "--endpoint", "001122334455"], "belongs to no endpoint or user"),
+        (["--profile", "server", "--user", "anna"], "cannot belong to an endpoint or user"),
+        (["--profile", "radsec-server", "--endpoint", "001122334455"], "cannot belong to an endpoint or user"),
         (["--profile", "radsec-server", "--name", "not a name"], "not a host name"),
         (["--profile", "radsec-server", "--present-from", "2999-01-01"], "Only valid for server certificates"),
         (

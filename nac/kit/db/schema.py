@@ -25,7 +25,7 @@ def list_revisions() -> list[str]:
 def require_current_schema(engine: Engine) -> None:
     """Raise SchemaTooNew or SchemaTooOld if the database does not have exactly the schema of this version.
 
-    Raises DatabaseUnavailable if the database does not answer, and ConnectionsInUse if no connection is free.
+    Raises DatabaseUnavailable if the database does not respond, and ConnectionsInUse if no connection is free.
     """
     known = list_revisions()
     try:

@@ -129,7 +129,7 @@ def connect(*arguments: Any, statement_seconds: float = STATEMENT_SECONDS, **par
 
 def _silent_error(seconds: float | None = None) -> ServerSilent:
     return ServerSilent(
-        "PostgreSQL does not answer." if seconds is None else f"PostgreSQL did not answer within {seconds:.3g} s."
+        "PostgreSQL does not respond." if seconds is None else f"PostgreSQL did not respond within {seconds:.3g} s."
     )
 
 

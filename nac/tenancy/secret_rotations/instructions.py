@@ -10,20 +10,18 @@ from nac.tenancy.secret_rotations.service import RotationStatus
 ChangeWay = Literal["alone", "together", "watched"]
 
 _TOGETHER = (
-    "The NAS shares its source address with other NASes. radiusd accepts only one secret from an address within a"
-    " second."
-    " radiusd drops packets with another secret, and the NAS must send these packets again. Change all NASes of"
-    " this address"
-    " within minutes."
+    "The NAS shares its source address with other NASes. Within one second, radiusd accepts only one secret from an"
+    " address. radiusd drops packets with the other secret, and the NAS sends these packets again. Change all NASes of"
+    " this address within minutes."
 )
 _WATCHED = (
-    "The requests of the NAS need no Message-Authenticator. From a CHAP request, Admit cannot detect which secret"
-    " the NAS uses."
-    " Admit then answers with the secret of an earlier request, for example of an accounting request. Configure the NAS"
-    " to send Message-Authenticator, or at least accounting. Check the log while you change the secret."
+    "The requests of the NAS have no Message-Authenticator. In a CHAP request, Admit cannot detect which secret the NAS"
+    " uses. Admit then responds with the secret of an earlier request, for example of an accounting request. Configure"
+    " the NAS to send Message-Authenticator, or at least accounting. Check the log while you change the secret."
 )
 _ALONE = (
-    "Change the secret at any time within the window. Admit answers the next packet of the NAS with the new secret."
+    "Change the secret at any time within the window. radiusd can drop packets of this NAS for up to a second after the"
+    " change, and the NAS sends these packets again."
 )
 
 
@@ -59,11 +57,11 @@ def list_steps(status: RotationStatus, state: str) -> list[str]:
     return [
         *waits,
         Advice(f"Get the next secret of {whose}.", NextStep("revealRadiusSecret", {**of, "next": "true"})),
-        "NASes of the way `alone`: change each NAS at any time. No packet is dropped. Change the secrets for"
-        " authentication, accounting and dynamic authorization (CoA) together.",
-        "NASes of the way `together`: change all NASes with the same address at once. Admit learns from"
+        "Change each NAS that the list of NASes marks `alone` at any time. Change the secrets for authentication,"
+        " accounting and dynamic authorization (CoA) together.",
+        "Change all NASes that are marked `together` and have the same address within minutes. Admit detects from"
         " requests which NASes share an address.",
-        "NASes of the way `watched`: change them one by one, and check their next decision in the log.",
+        "Change the NASes that are marked `watched` one by one, and check the next decision of each NAS in the log.",
         "NASes with RadSec need no change: TLS identifies them, and their secret is 'radsec' (RFC 6614).",
         Advice(
             "A NAS in state `unseen` has not sent any request: check this NAS. Change further NASes until no NAS is"

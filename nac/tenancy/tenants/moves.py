@@ -30,7 +30,7 @@ MoveState = Literal["prepared", "switched", "finished", "cancelled"]
 _audit = tenant_recorder("tenant")
 _INSTRUCTIONS: Mapping[str, str] = {
     "prepared": "Add the new address and ports as the second RADIUS server, with the same secret. Permit the new"
-    " address to send Disconnect- and CoA-Requests. The new address does not answer yet.",
+    " address to send Disconnect- and CoA-Requests. The new address does not respond yet.",
     "switched": "The new address answers, and the old address does not. Make the new address the first RADIUS server.",
     "finished": "Remove the old address.",
     "cancelled": "Remove the new address. The tenant stays in its cell.",
