@@ -41,7 +41,7 @@ def finish_deciding(session: Session, run: Redecision, settings: TenantRedecisio
         run.state, run.waits_for, run.detail = "waiting", "ceiling", f"{over} {run.detail}".strip()
         slug = session.get_one(Tenant, run.tenant_id).slug
         _log.warning(
-            "tenant %s: re-decision %d waits: %s Approve or cancel the re-decision: approveRedecision, cancelRedecision",
+            "tenant %s: re-decision %d waits: %s To continue or end it: approveRedecision, cancelRedecision",
             *(slug, run.id, over),
         )
     elif settings.mode == "preview" and not run.sends:
