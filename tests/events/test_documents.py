@@ -46,7 +46,7 @@ def test_schema_file_matches_the_code():
     schema = json.loads(FILE.read_text())
     Draft202012Validator.check_schema(schema)
     assert schema == json.loads(json.dumps(event_schema())), (
-        "make it anew: python -m nac.logs.events.schema > docs/reference/events.schema.json"
+        "Regenerate the file: python -m nac.logs.events.schema > docs/reference/events.schema.json"
     )
 
 
