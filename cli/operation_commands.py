@@ -55,6 +55,8 @@ COMMANDS: Mapping[str, str] = {
     "updateSite.fallback": "site set SITE --fallback FILE",
     "updateSite.policy": "policy assign --slug POLICY --site SITE",
     "updateUser.disabled=false": "user set USER --enable",
+    "updateUserPassword.chap": "user password USER --allow-chap",
+    "updateUserPassword.mschap": "user password USER --allow-mschap",
     "updateUser.valid_until": "user set USER --valid-until DATE",
     ".exclusions": "--exclude RANGE",
     ".existing=update": "--existing update or --update",

@@ -102,7 +102,7 @@ def test_changes_are_audited_with_the_user(alpha: Admit, tmp_path: Path, app_eng
         (["--tenant", "nobody"], "Tenant 'nobody' does not exist"),
         (["--out", "/proc/nowhere"], "Cannot create the folder"),
         (["--profile", "server", "--name", "not a name"], "not a host name"),
-        (["--profile", "server", "--p12-legacy"], "stays in Admit"),
+        (["--profile", "server", "--p12-legacy"], "creates no PKCS#12 file"),
         (["--profile", "server", "--user", "anna"], "cannot belong to an endpoint or user"),
         (["--profile", "radsec-server", "--endpoint", "001122334455"], "cannot belong to an endpoint or user"),
         (["--profile", "radsec-server", "--name", "not a name"], "not a host name"),

@@ -1,12 +1,14 @@
 """Commands that need a running instance, in a checkout where nothing was started or all has stopped."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from cli.main import admit
+from tests.cli.test_ports import free_port
 
 COMMANDS = (
     ("decisions", "-t", "alpha"),
@@ -31,7 +33,9 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "is_separated": False}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     url = f"postgresql://admit_app@/admit?host={tmp_path}"
-    (tmp_path / "admit.env").write_text(f"ADMIT_VAR_DIR={tmp_path}\nADMIT_DATABASE_URL={url}\n")
+    # A port that another installation on this machine does not use.
+    port = free_port(socket.SOCK_STREAM)
+    (tmp_path / "admit.env").write_text(f"ADMIT_VAR_DIR={tmp_path}\nADMIT_DATABASE_URL={url}\nADMIT_API_PORT={port}\n")
     for name in ("ADMIT_DATABASE_URL", "ADMIT_MASTER_KEY_FILE"):
         # Save the environment, so that changes by the command are undone.
         monkeypatch.setenv(name, "")

@@ -1,3 +1,4 @@
+import os
 import socket
 
 import pytest
@@ -6,47 +7,51 @@ from cli.errors import Refused
 from cli.ports import first_taken, require_free_ports
 from nac.kit.settings import Settings, load_settings
 
+# An address of the loopback network that no other test uses.
+ADDRESS = f"127.88.{os.getpid() % 250}.1"
+
 
 def free_port(kind: socket.SocketKind) -> int:
     with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((ADDRESS, 0))
         return int(probe.getsockname()[1])
 
 
 def settings(first_port: int, api_port: int, **more: str) -> Settings:
-    values = {"VAR_DIR": "/x", "CELL_FIRST_PORT": str(first_port), "API_PORT": str(api_port), "CELL_SLOTS": "2", **more}
+    values = {"VAR_DIR": "/x", "LISTEN_ADDRESS": ADDRESS, "CELL_SLOTS": "2", **more}
+    values |= {"CELL_FIRST_PORT": str(first_port), "API_PORT": str(api_port)}
     return load_settings({f"ADMIT_{name}": value for name, value in values.items()})
 
 
 def test_taken_cell_port_is_named_with_a_remedy():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
-        holder.bind(("127.0.0.1", 0))
+        holder.bind((ADDRESS, 0))
         port = holder.getsockname()[1]
-        with pytest.raises(Refused, match=rf"UDP port {port} of 127.0.0.1 is taken.*--first-port"):
+        with pytest.raises(Refused, match=rf"UDP port {port} of {ADDRESS} is taken.*--first-port"):
             require_free_ports(settings(port - 3, free_port(socket.SOCK_STREAM)))
 
 
 def test_taken_api_port_is_named_with_a_remedy():
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
-        holder.bind(("127.0.0.1", 0))
+        holder.bind((ADDRESS, 0))
         holder.listen()
         port = holder.getsockname()[1]
-        with pytest.raises(Refused, match=rf"TCP port {port} of 127.0.0.1 is taken.*--api-port"):
+        with pytest.raises(Refused, match=rf"TCP port {port} of {ADDRESS} is taken.*--api-port"):
             # The second of the API's three ports.
             require_free_ports(settings(free_port(socket.SOCK_DGRAM), port - 1))
 
 
 def test_port_is_free_after_its_holder_exits():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
-        holder.bind(("127.0.0.1", 0))
+        holder.bind((ADDRESS, 0))
         port = holder.getsockname()[1]
-        assert first_taken("127.0.0.1", [port], socket.SOCK_DGRAM) == port
-    assert first_taken("127.0.0.1", [port], socket.SOCK_DGRAM) is None
+        assert first_taken(ADDRESS, [port], socket.SOCK_DGRAM) == port
+    assert first_taken(ADDRESS, [port], socket.SOCK_DGRAM) is None
 
 
 def test_port_taken_in_one_family_counts_as_taken():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
-        holder.bind(("127.0.0.1", 0))
+        holder.bind((ADDRESS, 0))
         port = holder.getsockname()[1]
         assert first_taken("::", [port], socket.SOCK_DGRAM) == port
     assert first_taken("::", [port], socket.SOCK_DGRAM) is None

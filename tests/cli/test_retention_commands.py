@@ -82,10 +82,10 @@ def test_smaller_budget_prompts_without_holding_locks(measured: Admit, owner_eng
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--log", "auth", "--days", "6"), "Use 7 to 730."),
-        (("--log", "usage", "--days", "61"), "Use 62 to 1825."),
+        (("--log", "auth", "--days", "6"), "Use 7 to 730 days."),
+        (("--log", "usage", "--days", "61"), "Use 62 to 1825 days."),
         (("--log", "auth", "--days", "x"), "or 'default'"),
-        (("--log", "auth", "--bytes", "5"), "Use 1048576 or more, or none."),
+        (("--log", "auth", "--bytes", "5"), "Use 1048576 or more bytes, or none."),
         (("--log", "auth", "--bytes", "many"), "is not a size such as 500MB"),
         (("--log", "coa", "--export", "csv"), "The log coa cannot be exported."),
         (("--log", "audit", "--days", "90"), "'audit' is not one of"),
