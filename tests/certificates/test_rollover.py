@@ -181,7 +181,7 @@ def test_rollover_without_the_root_key_is_rejected(app_engine: Engine, alpha: Ce
         session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None))
     with (
         session_scope(scope, engine=app_engine) as session,
-        pytest.raises(AuthorityKeyAway, match="does not store the key of .*Root CA"),
+        pytest.raises(AuthorityKeyAway, match=r"does not store the key of .*Root CA"),
     ):
         rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
     with session_scope(scope, engine=app_engine) as session:
