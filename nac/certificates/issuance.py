@@ -317,7 +317,7 @@ def issue_server(
     )
     if present_from is not None and present_from >= reservation.not_after:
         raise CertificateRefused(
-            "The certificate expires before the time at which the cell presents it.",
+            "The server certificate would expire before the cell starts to use it.",
             place="present_from",
             remedy=f"Choose a time before {reservation.not_after:%Y-%m-%d %H:%M} UTC.",
         )

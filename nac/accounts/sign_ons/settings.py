@@ -88,7 +88,11 @@ def _check_authorities(settings: SignOnSettings) -> None:
 
 def _check_joins(settings: SignOnSettings) -> None:
     if len(settings.joins) > MAX_JOINS:
-        raise InvalidInput(f"A single sign-on can have at most {MAX_JOINS} join rules.", place="joins")
+        raise InvalidInput(
+            f"Too many join rules: {len(settings.joins)}.",
+            place="joins",
+            remedy=f"Send at most {MAX_JOINS} join rules.",
+        )
     for number, join in enumerate(settings.joins):
         if not join.domain and not join.group:
             raise InvalidInput(
