@@ -93,7 +93,7 @@ def revoke_certificate(
     """
     if reason not in REVOCATION_REASONS:
         raise InvalidInput(
-            f"Unknown reason {reason!r}.", place="reason", remedy=f"Use {', '.join(REVOCATION_REASONS)}."
+            f"Unknown reason {reason!r}.", place="reason", remedy=f"Use one of: {', '.join(REVOCATION_REASONS)}."
         )
     chain = [_require_signed(session, tenant_id, serial)]
     # The rows are locked. So a concurrent renewal has either ended, or finds the old certificate revoked or its own

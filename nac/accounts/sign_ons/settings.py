@@ -82,7 +82,7 @@ def _check_authorities(settings: SignOnSettings) -> None:
         tls_context(settings.ca_certificate)
     except (ssl.SSLError, ValueError) as exc:
         raise InvalidInput(
-            "Invalid certificates.", place="ca_certificate", remedy="Send the certificates in PEM."
+            "Invalid CA certificates.", place="ca_certificate", remedy="Send the CA certificates in PEM."
         ) from exc
 
 

@@ -53,7 +53,11 @@ def require_network(network: SupplicantNetwork) -> SupplicantNetwork:
         raise InvalidNetwork(
             "The tenant has no root or no server certificate with a DNS name.",
             place="server",
-            remedy=Advice("Check the authorities and certificates.", "listAuthorities", "listCertificates"),
+            remedy=Advice(
+                "Create a root authority, and issue a server certificate with a DNS name.",
+                "listAuthorities",
+                "listCertificates",
+            ),
         )
     return network
 

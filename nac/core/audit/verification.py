@@ -130,7 +130,7 @@ def _verify_end(result: ChainVerification, end: dict[str, Any] | None, digest: b
     if not _is_signed(key, text, _decode_signature(end)):
         result.find("the signature of the end is invalid")
     if public_key and _raw_public_key(public_key) != _raw_public_key(key):
-        result.find("the end is signed by another key than the expected one")
+        result.find("the end is signed by another key, not by the expected key")
     if head.get("chain") != result.chain or head.get("form") != CHAIN_FORMAT:
         result.find(f"the end belongs to another chain: {head.get('chain')}")
     if head.get("position") != result.last:

@@ -313,10 +313,10 @@ def replay_feed(
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     until = min(until, now)
     if since >= until:
-        raise InvalidFeed("The period is empty.", place="from", remedy="Use a time in the past.")
+        raise InvalidFeed("The period of the replay is empty.", place="from", remedy="Set a start in the past.")
     if until - since > timedelta(days=MAX_REPLAY_DAYS):
         raise InvalidFeed(
-            f"The period is longer than {MAX_REPLAY_DAYS} days.", place="from", remedy="Use a later time."
+            f"The period of the replay exceeds {MAX_REPLAY_DAYS} days.", place="from", remedy="Set a later start."
         )
     if repository.get_backlog(session, feed).replays:
         raise ReplayUnderWay(

@@ -176,7 +176,7 @@ def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
 
 
 def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, assignments: Iterable[AddressAssignment]) -> int:
-    """Store assigned addresses. Returns how many of the addresses another device had at the time of the assignment.
+    """Store assigned addresses. Returns the number of addresses that were assigned while another device had them.
 
     A result above 0 is a fault.
     """
