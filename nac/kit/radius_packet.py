@@ -39,7 +39,7 @@ class MalformedPacket(ValueError):
 
 
 class ForgedResponse(ValueError):
-    """The response is signed with another secret, or belongs to another request."""
+    """The response is signed with a wrong secret, or belongs to another request."""
 
 
 class UnsignedResponse(ValueError):
