@@ -137,7 +137,7 @@ def make_response(code: int, identifier: int, request_authenticator: bytes, attr
 
 
 def parse_packet(datagram: bytes) -> RadiusPacket:
-    """Raises MalformedPacket."""
+    """Parse a packet. Raises MalformedPacket."""
     if not MIN_PACKET_BYTES <= len(datagram) <= MAX_PACKET_BYTES:
         raise MalformedPacket("no RADIUS packet has this size")
     code, identifier, length, authenticator = _HEADER.unpack_from(datagram)

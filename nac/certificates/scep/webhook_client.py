@@ -106,8 +106,8 @@ class _ConcurrencyLimit:
 
     @contextmanager
     def one(self, tenant: str) -> Iterator[None]:
-        """Count one request of the tenant while the context is open. Raises WebhookUnavailable if the tenant already
-        has the maximum number of requests."""
+        """Count one request of the tenant until the `with` block ends. Raises WebhookUnavailable if the tenant
+        already has the maximum number of requests."""
         with self._lock:
             if self._taken[tenant] >= self._most:
                 raise WebhookUnavailable(
