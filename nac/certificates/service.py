@@ -186,7 +186,9 @@ def search_certificates(
 def parse_serial(text: str) -> bytes:
     digits = text.strip().lower().replace(":", "").lstrip("0")
     if not _SERIAL_HEX.fullmatch(digits):
-        raise InvalidInput(f"Invalid serial number {text!r}.", place="serial", remedy="Use hexadecimal digits.")
+        raise InvalidInput(
+            f"Invalid serial number {text!r}.", place="serial", remedy="Use a serial number of hexadecimal digits."
+        )
     return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0"))
 
 

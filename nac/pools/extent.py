@@ -114,7 +114,9 @@ def parse_extent(
             _require_usable(text, interval, version)
             if clash := next((each for each in found if interval[0] <= each[1] and each[0] <= interval[1]), None):
                 raise InvalidInput(
-                    f"{text} overlaps {_format_interval(clash, version)}.", place="ranges", remedy="Remove the overlap."
+                    f"{text} overlaps {_format_interval(clash, version)}.",
+                    place="ranges",
+                    remedy="Remove the overlap of the ranges.",
                 )
             found.append(interval)
     left = sorted(found)

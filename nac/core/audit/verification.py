@@ -183,14 +183,14 @@ def _parse_object(line: str, number: int) -> dict[str, Any]:
 
 def _parse_position(value: object, line: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise InvalidInput("Invalid position.", place=f"line {line}" if line else "head")
+        raise InvalidInput("Invalid position of an entry in the chain.", place=f"line {line}" if line else "head")
     return value
 
 
 def _parse_digest(value: object, line: int) -> bytes:
     digest = _decode_hex(value)
     if len(digest) != 32:
-        raise InvalidInput("Invalid hash.", place=f"line {line}")
+        raise InvalidInput("Invalid SHA-256 hash.", place=f"line {line}")
     return digest
 
 

@@ -264,7 +264,7 @@ def _seal_secret(source_id: UUID, secret: str, seal: Seal) -> bytes:
         raise InvalidIdentitySource(
             "The secret is empty or too long, or contains NUL.",
             place="secret",
-            remedy=f"Use 1 to {_MAX_SECRET_OCTETS} octets.",
+            remedy=f"Use a secret of 1 to {_MAX_SECRET_OCTETS} octets.",
         )
     return seal(secret.encode(), secret_context(source_id))
 
