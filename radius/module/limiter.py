@@ -22,7 +22,7 @@ class FailureLimiter:
     """
 
     def __init__(self, max_keys: int = MAX_KEYS) -> None:
-        # key -> [start of the window, failures, time of the last logged reject, rejects suppressed since then]
+        # key -> [start of the time window, failures, time of the last logged reject, rejects suppressed since then]
         self._failures: SharedTable[list[int]] = SharedTable(max_keys)
 
     def is_limited(self, key: FailureKey, *, limit: int, window_seconds: int, at: int) -> bool:

@@ -16,7 +16,7 @@ from nac.pools.claims import Claim
 
 # Seconds between two checks of a lease that a session holds. A Stop causes a check at once.
 RECHECK_SECONDS = 300
-# A Stop can be merged up to this many seconds after its time. The regular check covers later ones.
+# A Stop can be merged up to this many seconds after its time. The regular check covers later Stops.
 STOP_DELAY_SECONDS = 5
 MAX_ENDED = 1_000
 
