@@ -40,7 +40,7 @@ from nac.kit.secrets import Sealer
 from nac.tenancy.msps.service import MspNotFound, MspSuspended
 from nac.tenancy.tenants.service import TenantNotFound
 
-_SIGN_ON_REMEDY = "Use single sign-on. Exempt members can also sign in with two factors of their own."
+_SIGN_ON_REMEDY = "Sign in with single sign-on. Exempt members can also sign in with two factors of their own."
 _SUSPENDED_REMEDY = "Contact the platform's operator."
 _CallerDependency = Annotated[Caller, Depends(require_caller)]
 _RequestDigest = Annotated[bytes, Depends(compute_request_digest)]

@@ -49,7 +49,7 @@ class BodyMemoryLimit:
         source = get_source(address)
         if self._by_source[source] + size > self._of_source or self._by_source.total() + size > self._in_all:
             raise TooMuchAtOnce(
-                f"The limit is {self._of_source} bytes at a time from one address, and {self._in_all} from all.",
+                f"The limit for simultaneous requests is {self._of_source} bytes per address, {self._in_all} in total.",
                 remedy="Send requests one after the other.",
             )
         self._by_source[source] += size

@@ -333,7 +333,9 @@ def _require_json_type(scope: Scope) -> None:
         raise UnsupportedMediaType(place="Content-Type", remedy="Send the body with Content-Type: application/json")
     charset = _CHARSET.search(parameters)
     if charset and charset[1] not in _CHARSETS:
-        raise UnsupportedMediaType("JSON must be UTF-8 (RFC 8259 8.1).", place="Content-Type", remedy="Use UTF-8.")
+        raise UnsupportedMediaType(
+            "JSON must be UTF-8 (RFC 8259 8.1).", place="Content-Type", remedy="Send the body in UTF-8."
+        )
 
 
 def _require_plain_body(scope: Scope) -> None:

@@ -128,7 +128,7 @@ def _render_link_error(exc: SecretRefused | TooManyGuesses) -> Response:
 
 def _require_form(form: dict[str, bytes]) -> dict[str, bytes]:
     if form.get("form", b"").decode(errors="replace") not in _FORMS:
-        raise InvalidInput("No format is selected.", place="form", remedy="Select one.")
+        raise InvalidInput("No format is selected.", place="form", remedy="Select a format.")
     return form
 
 

@@ -120,7 +120,7 @@ class SignInFlow:
         with self._recording_failure(person_id, FailureReason.CODE), self.as_person(person_id) as session:
             person = _require_same_password(session, shown.content)
             if not use(session, person):
-                raise SignInRefused("Wrong code.", place="code", remedy="Use the newest code.")
+                raise SignInRefused("Wrong code.", place="code", remedy="Enter the newest code.")
             shown.spend(session)
             attempt.succeed(session)
             text = self.begin(session, person, {Factor.PASSWORD, factor})
@@ -145,7 +145,7 @@ class SignInFlow:
         shown = self.challenges.read(PasskeyChallenge, challenge, now=self.now)
         after = shown.content.after
         if shown.content.sign_in_id is not None:
-            raise SignInRefused(remedy="Start again.")
+            raise SignInRefused(remedy="Start the sign-in again.")
         attempt = attempts.address_attempt(address=self.address)
         self.count(attempt)
         found = after.person_id if after is not None else _find_passkey_owner(credential)
@@ -226,7 +226,7 @@ class SignInFlow:
     def confirm_by_passkey(self, signed_in: SignedInPerson, challenge: str, credential: dict[str, Any]) -> None:
         shown = self.challenges.read(PasskeyChallenge, challenge, now=self.now)
         if shown.content.sign_in_id != signed_in.sign_in_id:
-            raise SignInRefused(remedy="Start again.")
+            raise SignInRefused(remedy="Start the confirmation again.")
         noting = self._recording_failure(signed_in.person_id, FailureReason.CONFIRMATION)
         with noting, self.as_person(signed_in.person_id) as session:
             factor = passkeys.use_passkey(
@@ -266,7 +266,7 @@ class SignInFlow:
         """Add a passkey to the account. Raises SignInRefused and PasskeyRefused."""
         shown = self.challenges.read(PasskeyRegistration, challenge, now=self.now)
         if shown.content.sign_in_id != signed_in.sign_in_id:
-            raise SignInRefused(remedy="Start again.")
+            raise SignInRefused(remedy="Start to add the passkey again.")
         shown.spend(session)
         return passkeys.create_passkey(
             session,
@@ -406,7 +406,7 @@ def require_active_person(session: Session, person_id: UUID) -> Person:
     """Return the person if the account is active. Call this function in a PersonScope. Raises SignInRefused."""
     person = people.get(session, person_id)
     if person is None or person.status != "active":
-        raise SignInRefused(remedy="Start again.")
+        raise SignInRefused(remedy="Start the sign-in again.")
     return person
 
 
@@ -414,5 +414,5 @@ def _require_same_password(session: Session, needed: FactorsNeeded) -> Person:
     """Return the person if the password has not changed since the first step. Raises SignInRefused."""
     person = require_active_person(session, needed.person_id)
     if passwords.make_password_tag(person.password_hash) != needed.password_tag:
-        raise SignInRefused(remedy="Start again.")
+        raise SignInRefused(remedy="Start the sign-in again.")
     return person

@@ -118,10 +118,10 @@ def _require_challenge(
     except TooLateToSignIn:
         raise
     except SignInRefused as exc:
-        raise SignOnNotBegun(remedy="Allow cookies in this browser and start again.") from exc
+        raise SignOnNotBegun(remedy="Allow cookies in this browser, then start the sign-in again.") from exc
     kept = shown.content
     if kept.sign_on_id != sign_on_id or not hmac.compare_digest(kept.state.encode(), state.encode(errors="replace")):
-        raise SignOnNotBegun(remedy="Start again.")
+        raise SignOnNotBegun(remedy="Start the sign-in again.")
     return shown
 
 
@@ -134,9 +134,9 @@ def _complete_sign_in(
     row = _require_sign_on(kept.sign_on_id)
     try:
         if sign_ons.compute_settings_tag(row) != kept.settings_tag:
-            raise SignOnChanged(remedy="Start again.")
+            raise SignOnChanged(remedy="Start the sign-in again.")
         if not back.code:
-            raise build_denial(back.error) if back.error else ProviderDenied(remedy="Start again.")
+            raise build_denial(back.error) if back.error else ProviderDenied(remedy="Start the sign-in again.")
         returned = AuthorizationResponse(back.code, back.issuer, kept.nonce, kept.code_verifier)
         identity = _build_provider(request, row).finish(returned, secret=desk.open_client_secret(row))
         person_id = _resolve_person(desk, row, identity)
@@ -192,7 +192,7 @@ def _require_same_person(request: Request, person_id: UUID) -> None:
     except SignInOver:
         return
     if signed_in.person_id != person_id:
-        raise AnotherIsSignedIn(remedy="Sign out and start again.")
+        raise AnotherIsSignedIn(remedy="Sign out, then start the sign-in again.")
 
 
 def _require_sign_on(sign_on_id: UUID) -> SignOn:

@@ -103,7 +103,7 @@ def configure(layout: Layout) -> None:
 def connection_problem(layout: Layout) -> str:
     """Return why the cluster accepts no connections; "" if the cluster accepts connections."""
     command = [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.postgres_run}", "--timeout=3"]
-    # An existing role, because PostgreSQL logs attempts with unknown ones.
+    # An existing role, because PostgreSQL logs attempts with unknown roles.
     completed = subprocess.run([*command, f"--username={SUPERUSER}", "--dbname=postgres"], check=False, cwd="/")
     # pg_isready(1): 1 is "rejecting connections", 2 "no response".
     return ("", "is starting or recovering", "does not respond")[min(completed.returncode, 2)]

@@ -121,7 +121,7 @@ def _worker(settings: Settings, started_at: float) -> str:
 class _TlsConnection(http.client.HTTPConnection):
     """TLS connection that does not verify the certificate, because the check needs only the response."""
 
-    # Header of the PROXY protocol, if the listener expects one from this machine.
+    # Header of the PROXY protocol, if the listener expects this header from this machine.
     announcement = b""
 
     def connect(self) -> None:

@@ -57,7 +57,7 @@ def ensure_packages(
         versions = installed_versions(packages)
         still = list_missing(versions, packages)
         if still:
-            raise Refused(f"apt did not install {_names(still)}.", remedy=f"See {log}.")
+            raise Refused(f"apt did not install {_names(still)}.", remedy=f"See the log {log}.")
     objection = freeradius_objection(versions["freeradius"])
     if objection:
         raise Refused(objection, remedy="Install that version, then run the command again.")

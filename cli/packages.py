@@ -14,7 +14,7 @@ SUPPORTED_FREERADIUS = ("3.2.7", "3.2.8")
 class Package:
     name: str
     why: str
-    # Whether it is a FreeRADIUS package. All of them need one version, from the backports.
+    # Whether this is a FreeRADIUS package. All FreeRADIUS packages must have the same version, from the backports.
     freeradius: bool = False
     # Service of the package that the distribution would start at boot. Admit runs its own process instead.
     unit: str = ""

@@ -10,9 +10,9 @@ from nac.kit.settings import Settings
 
 
 def require_free_ports(settings: Settings, *, running: Settings | None = None) -> None:
-    """Raise Refused for the first port of cell or API that another program uses.
+    """Check the ports of the cell and of the API. Raises Refused for the first port that another program uses.
 
-    Ports of `running`, the settings of the running processes, count as free.
+    `running` contains the settings of the running processes. Ports of these processes count as free.
     """
     cell_held = running.cell_ports if running else range(0)
     # Port 0 is any free port, so this tests whether the address belongs to the machine.
@@ -20,7 +20,7 @@ def require_free_ports(settings: Settings, *, running: Settings | None = None) -
     taken = first_taken(settings.listen_address, needed, socket.SOCK_DGRAM)
     if taken:
         raise Refused(
-            f"UDP port {taken} of {settings.listen_address} is taken; the cell needs"
+            f"UDP port {taken} of {settings.listen_address} is taken. The cell needs ports"
             f" {settings.cell_ports.start} to {settings.cell_ports.stop - 1}.",
             remedy="Use other ports: ./admit up --first-port PORT.",
         )
@@ -28,7 +28,7 @@ def require_free_ports(settings: Settings, *, running: Settings | None = None) -
     needed = [port for port in settings.http_ports if port not in http_held]
     if taken := first_taken(settings.listen_address, needed, socket.SOCK_STREAM):
         raise Refused(
-            f"TCP port {taken} of {settings.listen_address} is taken; the API needs"
+            f"TCP port {taken} of {settings.listen_address} is taken. The API needs ports"
             f" {settings.http_ports.start} to {settings.http_ports[-1]}.",
             remedy="Use another port: ./admit up --api-port PORT.",
         )

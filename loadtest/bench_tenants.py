@@ -146,7 +146,9 @@ class BenchTenants:
         with RadiusClient() as client:
             while not (slots <= self._installation.baked_slots()):
                 if time.monotonic() > deadline:
-                    raise BenchError("the agent did not exchange radiusd after a new NAS: see ./admit status")
+                    raise BenchError(
+                        "the agent did not replace radiusd after the creation of a NAS: see ./admit status"
+                    )
                 time.sleep(0.1)
             client.ask(StatusServer(made[0].target))
 

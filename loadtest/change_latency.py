@@ -82,7 +82,7 @@ def seconds_until_decided(
     if run.faults():
         raise BenchError(f"faults during a change: {dict(run.faults())}")
     if not decided:
-        raise BenchError(f"a change was not in force after {_MAX_SECONDS} s")
+        raise BenchError(f"the cell did not use a change within {_MAX_SECONDS} s")
     return min(decided) - start
 
 

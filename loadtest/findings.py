@@ -75,7 +75,9 @@ def judge_targets(
         slowest, slowest_tenant = changes.endpoint_changes[-1], max(changes.tenants)
         what = f"slowest of {len(changes.endpoint_changes)} changes of a device until the cell used it"
         found.append(Finding("P11", what, slowest, " s", 1, at_least=False))
-        what = f"slowest of {len(changes.tenants)} new tenants until its device was admitted; others were not affected"
+        what = (
+            f"slowest of {len(changes.tenants)} new tenants until its device was admitted; no effect on other tenants"
+        )
         found.append(Finding("P11", what, slowest_tenant, " s", 5, at_least=False))
     if footprint is not None:
         what = "memory of radiusd for each tenant"

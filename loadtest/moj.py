@@ -74,7 +74,7 @@ def run_moj(works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine)
         tell(f"{2 * _CHANGES} changes of a rule, one by one")
         changes = list(_change_rules(installation, made, sites, devices, rows))
         grown = (resident_bytes(installation.radiusd_pid()) - before) / 1e6
-        tell(f"live {loaded.live:.1f} s after the commit; one policy compiled in {loaded.slowest * 1e3:.1f} ms at most")
+        tell(f"in use {loaded.live:.1f} s after the commit; slowest policy compiled in {loaded.slowest * 1e3:.1f} ms")
         tell(f"radiusd has grown by {grown:.0f} MB")
         runs: list[RunResult] = []
         system = _system(installation, made, sites, devices, runs.append)
@@ -116,7 +116,7 @@ def _system(
 
     def processes() -> Mapping[str, ProcessTree]:
         if installation.radiusd_pid() != ours["radiusd"].root:
-            raise BenchError("the agent has exchanged radiusd meanwhile; measure again")
+            raise BenchError("the agent replaced radiusd during the measurement; measure again")
         return ours
 
     return SystemUnderTest(NAME, mixed, certified, processes, settle)
@@ -168,18 +168,22 @@ def _change_rules(
 
 
 def _judge(results: Results, loaded: LoadTimes, changes: Sequence[float]) -> list[Finding]:
-    what = "every policy compiled, as the module does when a site is first heard of"
+    what = "time to compile every policy, as the module does at the first request of a site"
     found = [_at_most(what, loaded.compiling, 2)]
-    what = f"an agent's full load into an empty replica, {loaded.rows:,} rows, every policy checked"
+    what = f"time of an agent to load {loaded.rows:,} rows into an empty replica and to check every policy"
     found.append(_at_most(what, loaded.full_load, 2))
-    what = f"slowest of {len(changes)} changes of a rule, from the call of the service until the cell decided by it"
+    what = f"slowest of {len(changes)} changes of a rule, from the call of the service until the cell used the change"
     found.append(_at_most(what, max(changes), 1))
     cores = os.cpu_count() or 1
     for (work, _), result in results.items():
         what = f"{work}/s while PostgreSQL is stopped, for each of {cores} cores, generator and agent included"
         found.append(_at_least(what, result.rate / cores))
         per_answer = sum(result.microseconds(role) for role in result.roles)
-        found.append(_at_least(f"{work}/s for a core that is all the cell's, by its CPU time", 1e6 / per_answer))
+        found.append(
+            _at_least(
+                f"{work}/s of a core that only the cell uses, computed from the cell's CPU time", 1e6 / per_answer
+            )
+        )
     return found
 
 

@@ -70,7 +70,7 @@ class MojSite:
     def document(self) -> dict[str, object]:
         return {
             # NACS rejects unknown MAC addresses before any policy.
-            "pinned_denies": [{"id": "unknown-mac", "name": "MAC addresses on no list", "when": _UNKNOWN}],
+            "pinned_denies": [{"id": "unknown-mac", "name": "MAC addresses without an approval", "when": _UNKNOWN}],
             "rules": [_rule(number) for number in self.policies],
             "fallback": {
                 "verdict": "permit",

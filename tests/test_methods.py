@@ -26,7 +26,9 @@ def test_methods_are_accepted_in_any_order(text, parsed):
 
 @pytest.mark.parametrize("text", ["", ",", " , "])
 def test_empty_methods_are_rejected(text):
-    with pytest.raises(InvalidInput, match=r"^methods: At least one is required\. Use one or more of: mab, eap-tls,"):
+    with pytest.raises(
+        InvalidInput, match=r"^methods: At least one value is required\. Use one or more of: mab, eap-tls,"
+    ):
         methods(text)
 
 

@@ -46,7 +46,7 @@ def get_operation(tenant: TenantScepFlow, operation: str = "", message: str = ""
             raise ScepMessageDamaged(
                 f"Unknown operation {operation[:40]!r}.",
                 place="operation",
-                remedy="Use GetCACaps, GetCACert or PKIOperation.",
+                remedy="Use one of: GetCACaps, GetCACert, PKIOperation.",
             )
 
 
@@ -54,7 +54,9 @@ def get_operation(tenant: TenantScepFlow, operation: str = "", message: str = ""
 @router.post(_PATHS[1])
 def post_operation(tenant: TenantScepFlow, body: MessageBody, operation: str = "PKIOperation") -> Response:
     if operation != "PKIOperation":
-        raise ScepMessageDamaged("POST supports only PKIOperation.", place="operation", remedy="Use GET.")
+        raise ScepMessageDamaged(
+            "POST supports only PKIOperation.", place="operation", remedy="Send other operations with GET."
+        )
     return _run_operation(tenant, body)
 
 
@@ -67,7 +69,7 @@ def _run_operation(tenant: ScepFlow, message: bytes) -> Response:
 def _decode_message(message: str) -> bytes:
     """Decode the message (RFC 8894 4.1). An unescaped plus sign arrives as a space."""
     if len(message) > 4 * MAX_MESSAGE_BYTES // 3 + 4:
-        raise ScepMessageDamaged("The message is too long.", place="message", remedy="Use POST.")
+        raise ScepMessageDamaged("The message is too long.", place="message", remedy="Send the message with POST.")
     try:
         return base64.b64decode("".join(message.replace(" ", "+").split()), validate=True)
     except (binascii.Error, ValueError) as exc:

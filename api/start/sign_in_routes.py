@@ -125,7 +125,7 @@ def check_second_factor(method: str, request: Request, body: FormBody) -> Respon
         desk = _open_flow(request, to := _redirect_to_places())
         ways = {"totp": desk.by_totp, "recovery-code": desk.by_recovery_code}
         if method not in ways:
-            raise SignInRefused(remedy="Start again.")
+            raise SignInRefused(remedy="Start the sign-in again.")
         ways[method](fields.get("challenge", ""), fields.get("code", ""))
     except AdmitError as exc:
         methods = (fields.get("methods") or method).split() if fields.get("challenge") else []

@@ -145,8 +145,9 @@ def _report_removed_names(before: Certificate | None, after: Certificate) -> Non
     gone = server_renewal.find_removed_names(before, after)
     if gone:
         click.echo(
-            f"Note: devices that expect {' or '.join(gone.names)} reject this certificate. To go back until"
-            f" they have the new name (./admit enrol profile): ./admit cert present {gone.before}",
+            f"Note: devices that expect {' or '.join(gone.names)} reject this certificate. Configure the"
+            " new name on these devices (./admit enrol profile). To use the previous certificate until then:"
+            f" ./admit cert present {gone.before}",
             err=True,
         )
 

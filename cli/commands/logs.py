@@ -63,7 +63,7 @@ class Tail:
     def print_new(self) -> None:
         if self._file is None:
             self._file = self._path.open(encoding="utf-8", errors="replace")
-        # Read the rest of the old file before switching to a new one.
+        # Read the rest of the old file before switching to the new file.
         for line in self._file:
             self._print(line)
         if self._was_replaced(self._file):

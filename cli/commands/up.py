@@ -66,7 +66,8 @@ def _show_demo(started: startup.StartResult, progress: Progress) -> None:
 
     if not started.anew and show_last_board(started.settings):
         progress.note(
-            "This is the last board, because everything was running already. To run the checks again: ./admit demo"
+            "All processes were already running, so these are the results of the last demo. To run the checks again:"
+            " ./admit demo"
         )
     else:
         show_after_start()

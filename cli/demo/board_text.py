@@ -86,7 +86,7 @@ def render_differences(board: Board) -> str:
     return "\n".join(
         (
             "",
-            "Admit is running. These checks of the demo differ, usually because the demo tenants were changed:",
+            "Admit is running. These checks have unexpected results, usually because the demo tenants were changed:",
             *wrong,
             RESET_HINT,
         )

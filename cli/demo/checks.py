@@ -37,7 +37,7 @@ class Check:
     expected: str
     # Expected reason code in auth_log; "" if Admit must log nothing.
     reason: str
-    # Sends the requests. They contain the text in its argument as a mark.
+    # Sends the requests. The requests contain the text of the argument, which identifies their log rows.
     act: Callable[[str], Observation]
     # Returns text from the rows in the database, which is added to the tool's result.
     tell: Callable[[Evidence], str] = _no_text

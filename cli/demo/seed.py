@@ -263,9 +263,10 @@ class _TenantSeeder:
         return True
 
     def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: FileWriter) -> str:
-        """Create the user if missing, and return the password. Only the demo's file contains the password.
+        """Create the user if missing, and return the password.
 
-        If the file is missing, set a new password.
+        Only the file NAME.password in `folder` contains the password. If this file is missing, the user gets a new
+        password.
         """
         file = folder / f"{name}.password"
         known, password = read_text(file).strip(), secrets.token_hex(8)

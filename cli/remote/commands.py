@@ -250,7 +250,9 @@ def _call_short(
         arguments.body = given[BODY].read()
     elif operation.takes:
         if operation.method == "PATCH" and not arguments.members:
-            raise InvalidInput("No setting to change.", remedy="See the options: --help")
+            raise InvalidInput(
+                "No setting is specified.", remedy="Set at least one option. To list the options: --help"
+            )
         arguments.body = json.dumps(arguments.members).encode()
     if any(value.name == "wait" for value in operation.values):
         arguments.query["wait"] = "live"

@@ -1,10 +1,10 @@
 """Load tests of the API on a private installation with test data. Usage: python -m loadtest.api COMMAND.
 
-logs      lists and searches over an auth log of a year: p50, p95 and p99, the slowest, and whether PostgreSQL reads a
-          whole partition
-routes    rate, p99 and statements of each list, with 64 concurrent clients
-sessions  queries by user, MAC address, NAS and address over live sessions
-lists     every list in the API description, with each filter and order: rows and blocks that PostgreSQL reads
+* logs: time of lists and searches in an auth log of one year (p50, p95, p99 and the slowest). Also reports whether
+  PostgreSQL reads a whole partition.
+* routes: requests per second, p99 and SQL statements of each list, with 64 concurrent clients.
+* sessions: time of queries for live sessions by user, MAC address, NAS and IP address.
+* lists: rows and blocks that PostgreSQL reads for each list of the API, with each filter and each order.
 """
 
 import argparse

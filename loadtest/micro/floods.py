@@ -93,7 +93,7 @@ def _show_flood(limit: int | None, rate: int, seconds: float) -> None:
         sleep(_SETTLE_SECONDS)
         during = _p99(system, other, seconds)
         process.join()
-    name = "limit as shipped" if limit is None else f"limit of {limit}/s" if limit else "no limit"
+    name = "default limit" if limit is None else f"limit of {limit}/s" if limit else "no limit"
     print(f"{name}: p99 of another tenant {quiet * 1000:.1f} ms, during the flood {during * 1000:.1f} ms")
 
 

@@ -38,7 +38,7 @@ from nac.logs.events.live_stream import (
 from nac.sessions.decisions.recorded_requests import to_microseconds
 from tests.redis_server import RedisServer
 
-_PACES = {"now and then": 7, "loaded": 1_000}
+_PACES = {"occasional": 7, "loaded": 1_000}
 _DEVICES = 500
 _PATIENCE_SECONDS = 20
 _ENTRIES = 20_000
@@ -88,7 +88,7 @@ def measure(seconds: float) -> None:
         listener.start()
         try:
             if not ours.poll(_PATIENCE_SECONDS):
-                raise BenchError("no agent was heard")
+                raise BenchError("no agent sent live events")
             ours.recv()
             for name, pace in _PACES.items():
                 told = _load(made, pace, seconds, agent)
@@ -137,11 +137,11 @@ def compare_transports() -> None:
                 client.publish("channel", fields["events"])
 
             _print_transport_cost(server, f"XADD MAXLEN {MAX_ENTRIES} and EXPIRE", append, events)
-            _print_transport_cost(server, "PUBLISH to nobody", publish, events)
+            _print_transport_cost(server, "PUBLISH without a subscriber", publish, events)
             stuck = redis.Redis.from_url(server.url).pubsub(ignore_subscribe_messages=True)
             stuck.subscribe("channel")
             stuck.get_message(timeout=1)
-            _print_transport_cost(server, "PUBLISH to one that does not read", publish, events)
+            _print_transport_cost(server, "PUBLISH to a subscriber that does not read", publish, events)
             stuck.close()
     finally:
         server.remove()

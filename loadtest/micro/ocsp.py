@@ -158,7 +158,7 @@ def measure_revocations(database: Database, tenant: Certified, port: int, questi
 
         for certificate, body in questions.bodies()[:_REVOCATIONS]:
             if is_revoked(body) or is_revoked(body):
-                raise BenchError("a certificate is revoked before it was")
+                raise BenchError("the responder reports a certificate as revoked before the revocation")
             with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
                 serial = f"{certificate.serial_number:x}"
                 revoke_certificate(session, actor="bench", tenant_id=tenant.tenant_id, serial=serial, now=utc_now())
@@ -168,7 +168,8 @@ def measure_revocations(database: Database, tenant: Certified, port: int, questi
             took.append((time.perf_counter() - began) * 1000)
     engine.dispose()
     median = sorted(took)[len(took) // 2]
-    print(f"revocation to its first answer, {len(took)} times: median {median:.1f} ms, longest {max(took):.1f} ms")
+    what = f"time from a revocation to the first response that reports it, {len(took)} times"
+    print(f"{what}: median {median:.1f} ms, longest {max(took):.1f} ms")
 
 
 @contextmanager

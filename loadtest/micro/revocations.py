@@ -89,7 +89,7 @@ def _round(
 ) -> float:
     device = _Device(client, made, files, version, f"02be{number:08x}")
     if device.is_refused(resume=False) or device.is_refused():
-        raise BenchError("a good certificate was refused")
+        raise BenchError("a valid certificate was rejected")
     start = perf_counter()
     with session_scope(TenantScope(made.tenant_id), engine=private.installation.engine) as session:
         certificates.revoke_certificate(
@@ -97,7 +97,7 @@ def _round(
         )
     while not device.is_refused():
         if perf_counter() - start > _MAX_SECONDS:
-            raise BenchError(f"a revocation was not in force after {_MAX_SECONDS} s")
+            raise BenchError(f"the cell did not use a revocation within {_MAX_SECONDS} s")
     return perf_counter() - start
 
 
@@ -107,7 +107,7 @@ def main() -> int:
     for version, seconds in measure(parser.parse_args().rounds).items():
         p50, p99 = (seconds[min(len(seconds) - 1, int(len(seconds) * share))] for share in (0.5, 0.99))
         print(
-            f"TLS {version}: {len(seconds)} revocations, resumed session refused after {1000 * p50:.0f} ms (p50), "
+            f"TLS {version}: {len(seconds)} revocations, resumed session rejected after {1000 * p50:.0f} ms (p50), "
             f"{1000 * p99:.0f} ms (p99), {1000 * seconds[-1]:.0f} ms at most"
         )
     return 0

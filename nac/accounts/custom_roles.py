@@ -148,7 +148,7 @@ def list_page(
 
 
 def require_assignable_role(session: Session, *, owner: Owner, slug: str) -> AssignableRole:
-    """Raises RoleNotFound."""
+    """Return the role `slug`, built-in or custom. Raises RoleNotFound."""
     ours = (role for role in _built_in_roles(owner) if role.slug == slug)
     return next(ours, None) or _from_custom_role(require_by_slug(session, owner=owner, slug=slug))
 

@@ -73,7 +73,7 @@ class ConfirmationNeeded(Forbidden):
 
 
 class AccountOfAnother(Forbidden):
-    """You cannot change the account after single sign-on."""
+    """You cannot change the account, because you signed in with single sign-on."""
 
 
 class LinkRefused(AdmitError):

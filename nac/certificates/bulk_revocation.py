@@ -153,7 +153,7 @@ def _revoke_cross_certificates(
 
 def _require_reason(reason: str, known: Sequence[str] = REVOCATION_REASONS) -> str:
     if reason not in known:
-        raise InvalidInput(f"Unknown reason {reason!r}.", place="reason", remedy=f"Use {', '.join(known)}.")
+        raise InvalidInput(f"Unknown reason {reason!r}.", place="reason", remedy=f"Use one of: {', '.join(known)}.")
     return reason
 
 

@@ -1,9 +1,9 @@
-"""Certificates that expire soon: lists, counts and warnings. A window is a number of days before the expiry
-(EXPIRY_WINDOW_DAYS). A certificate gets at most one warning per window.
+"""Certificates that expire soon: lists, counts and warnings. A warning period is a number of days before the expiry
+(EXPIRY_WINDOW_DAYS). A certificate gets at most one warning per warning period.
 
 Covers authorities (created by Admit or uploaded), server certificates and client certificates. A certificate is not
-listed if a newer certificate has the same name and profile. Admit does not warn in a window that is longer than half
-of the certificate's life.
+listed if a newer certificate has the same name and profile. Admit skips a warning period that is longer than half of
+the certificate's life.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ WITH given AS (
 SELECT s.kind, s.id, s.serial, s.name, s.profile, s.not_after, g.days
 FROM given g JOIN expiring s ON s.id = g.subject_id ORDER BY s.kind, g.days, s.not_after, s.id
 """)
-# Number of days before the expiry at which each window begins.
+# Number of days before the expiry at which each warning period begins.
 EXPIRY_WINDOW_DAYS = (60, 30, 14, 7, 1)
 
 
@@ -108,7 +108,7 @@ def list_expiring(
 
 
 def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> dict[ExpiringKind, dict[int, int]]:
-    """Count expiring certificates by kind and window (days). A longer window includes the shorter windows."""
+    """Count expiring certificates by kind and warning period (days). A longer period includes the shorter periods."""
     counts: dict[ExpiringKind, dict[int, int]] = {kind: dict.fromkeys(EXPIRY_WINDOW_DAYS, 0) for kind in EXPIRING_KINDS}
     parameters = _parameters(tenant_id, now, EXPIRY_WINDOW_DAYS[0]) | {"windows": list(EXPIRY_WINDOW_DAYS)}
     for kind, days, count in session.execute(_COUNT_SQL, parameters):
@@ -117,9 +117,9 @@ def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> d
 
 
 def record_warnings(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> list[ExpiryNotice]:
-    """Record and return new warnings: at most one per certificate and window.
+    """Record and return new warnings: at most one per certificate and warning period.
 
-    A certificate in several windows gets only the warning of the smallest window.
+    A certificate in several warning periods gets only the warning of the shortest period.
     """
     parameters = _parameters(tenant_id, now, EXPIRY_WINDOW_DAYS[0]) | {"windows": list(EXPIRY_WINDOW_DAYS)}
     rows = session.execute(_WARN_SQL, parameters).all()
@@ -132,8 +132,11 @@ def record_warnings(session: Session, *, actor: str, tenant_id: TenantId, now: d
 
 
 def _iter_audit_entries(warnings: Sequence[ExpiryNotice]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield one audit entry per authority or server certificate, and one audit entry per window for all client
-    certificates together."""
+    """Yield target and content of each audit entry.
+
+    Each authority and each server certificate has its own entry. The client certificates of one warning period share
+    an entry.
+    """
     for (kind, days), group in groupby(warnings, lambda warning: (warning.subject.kind, warning.days)):
         subjects = [warning.subject for warning in group]
         if kind == "client":

@@ -57,7 +57,10 @@ class InvalidUpload(InvalidInput):
     @property
     def members(self) -> Mapping[str, Any]:
         rows = [{"place": mistake.place, "detail": mistake.message} for mistake in self.mistakes]
-        return {"detail": f"{len(rows)} mistakes." if len(rows) > 1 else "1 mistake.", "mistakes": rows}
+        return {
+            "detail": f"The upload has {len(rows)} mistakes." if len(rows) > 1 else "The upload has a mistake.",
+            "mistakes": rows,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,7 @@ async def _query_ocsp(
         else:
             if question.this_update is None or answer.this_update >= question.this_update:
                 return answer
-            whys.append(f"{url}: The response is older than the previous one.")
+            whys.append(f"{url}: The response is older than the stored response.")
     return " ".join(whys)
 
 

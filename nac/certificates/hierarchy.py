@@ -207,7 +207,7 @@ def _require_open_intent(session: Session, tenant_id: TenantId, intent_id: UUID)
         raise CertificateStatusConflict("The authority is already signed.", place="authority")
     if intent.abandoned_at is not None:
         raise CertificateStatusConflict(
-            "Admit abandoned the unfinished authority.", place="authority", remedy="Try again."
+            "Admit abandoned the unfinished authority.", place="authority", remedy="Create the authority again."
         )
     return intent
 

@@ -187,12 +187,14 @@ def sign_certificate(
     row = intent.row
     if row.status == "abandoned":
         raise CertificateStatusConflict(
-            "Admit abandoned the unfinished certificate.", place="serial", remedy="Try again."
+            "Admit abandoned the unfinished certificate.", place="serial", remedy="Issue the certificate again."
         )
     if row.status != "intended":
         raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is already signed.", place="serial")
     if not intent.authority_signs:
-        raise AuthorityNotFound("The authority was retired or revoked.", place="authority", remedy="Try again.")
+        raise AuthorityNotFound(
+            "The issuing authority was retired or revoked.", place="authority", remedy="Issue the certificate again."
+        )
     with translate_pki_errors():
         certificate = issue(
             reservation.rules,
@@ -317,7 +319,7 @@ def issue_server(
     )
     if present_from is not None and present_from >= reservation.not_after:
         raise CertificateRefused(
-            "The certificate expires before the time at which the cell presents it.",
+            "The server certificate would expire before the cell starts to use it.",
             place="present_from",
             remedy=f"Choose a time before {reservation.not_after:%Y-%m-%d %H:%M} UTC.",
         )

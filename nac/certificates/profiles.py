@@ -93,7 +93,9 @@ def update_key_store(session: Session, *, actor: str, tenant_id: TenantId, store
 def _apply_choice(name: str, choice: Mapping[str, Any]) -> CertificateProfile:
     profile = PROFILES.get(name)
     if profile is None:
-        raise ProfileNotFound(f"Unknown profile {name!r}.", place="profile", remedy=f"Use {', '.join(PROFILES)}.")
+        raise ProfileNotFound(
+            f"Unknown profile {name!r}.", place="profile", remedy=f"Use one of: {', '.join(PROFILES)}."
+        )
     try:
         return adjust_profile(profile, choice)
     except ProfileErrors as exc:

@@ -93,7 +93,7 @@ def revoke_certificate(
     """
     if reason not in REVOCATION_REASONS:
         raise InvalidInput(
-            f"Unknown reason {reason!r}.", place="reason", remedy=f"Use {', '.join(REVOCATION_REASONS)}."
+            f"Unknown reason {reason!r}.", place="reason", remedy=f"Use one of: {', '.join(REVOCATION_REASONS)}."
         )
     chain = [_require_signed(session, tenant_id, serial)]
     # The rows are locked. So a concurrent renewal has either ended, or finds the old certificate revoked or its own
@@ -186,7 +186,9 @@ def search_certificates(
 def parse_serial(text: str) -> bytes:
     digits = text.strip().lower().replace(":", "").lstrip("0")
     if not _SERIAL_HEX.fullmatch(digits):
-        raise InvalidInput(f"Invalid serial number {text!r}.", place="serial", remedy="Use hexadecimal digits.")
+        raise InvalidInput(
+            f"Invalid serial number {text!r}.", place="serial", remedy="Use a serial number of hexadecimal digits."
+        )
     return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0"))
 
 

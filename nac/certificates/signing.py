@@ -78,7 +78,7 @@ class SigningContext:
             raise AuthorityKeyAway(
                 f"Admit does not store the key of {authority.name}.",
                 place="authority",
-                remedy=Advice("Import the key.", "importRootKey"),
+                remedy=Advice("Import the key of the authority.", "importRootKey"),
             )
         opened = self.sealer.open(authority.key_sealed, _seal_context(authority.id))
         with translate_pki_errors():

@@ -79,7 +79,7 @@ def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> St
     """
     if not 1 <= len(named.key) <= MAX_KEY_LENGTH or not named.key.isascii() or not named.key.isprintable():
         raise InvalidInput(
-            "Invalid key.",
+            "Invalid idempotency key.",
             place="Idempotency-Key",
             remedy=f"Use 1 to {MAX_KEY_LENGTH} printable characters, such as a UUID.",
         )
@@ -96,7 +96,7 @@ def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> St
         session.flush()
         return PendingChange(row.made_id)
     if not is_same:
-        raise KeyReused(place="Idempotency-Key", remedy="Use another key for another request.")
+        raise KeyReused(place="Idempotency-Key", remedy="Use a new idempotency key for each request.")
     if row.status is None:
         raise StillUnderWay(place="Idempotency-Key", remedy=_RETRY_REMEDY)
     assert row.body_sealed is not None

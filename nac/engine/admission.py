@@ -274,7 +274,7 @@ def require_passphrase(decision: AnyDecision, *, has_passphrase: bool, has_ssid:
     """
     if not decision.needs_passphrase and not decision.passphrase:
         return decision
-    why = "" if has_passphrase else "none is stored"
+    why = "" if has_passphrase else "no passphrase is stored"
     if not has_ssid and any(template.encoding == "pmk" for template in decision.passphrase):
         why = "the request has no SSID, but the key depends on it"
     if not why:

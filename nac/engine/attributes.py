@@ -143,7 +143,7 @@ _OPEN_PREFIXES = {
 
 
 def find_attribute(name: str) -> PolicyAttribute | None:
-    """Find an attribute by name, including open attributes: any name after a prefix such as "endpoint.attribute." or
+    """Find an attribute by name. Some attributes have any name after a prefix such as "endpoint.attribute." or
     "radius."."""
     known = ATTRIBUTE_CATALOGUE.get(name)
     if known is not None:
@@ -155,7 +155,7 @@ def find_attribute(name: str) -> PolicyAttribute | None:
 
 
 def list_open_attributes() -> list[PolicyAttribute]:
-    """List the open attributes as a prefix and a placeholder for the rest of the name."""
+    """List the attributes that have any name after a prefix: the prefix and a placeholder for the rest of the name."""
     return [_open_attribute(prefix, "<name>") for prefix in _OPEN_PREFIXES]
 
 

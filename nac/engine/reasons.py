@@ -166,7 +166,7 @@ REASONS = _index_by_code(
     ),
     Reason(
         "imitated-ca",
-        "Certificate signed with another key than the authority's",
+        "Certificate not signed by the key of its authority",
         Advice(
             "The certificate names an authority that this tenant trusts, but another key signed it. If the authority "
             "was renewed, import the new authority. Otherwise treat the certificate as forged.",
@@ -279,7 +279,7 @@ REASONS = _index_by_code(
     ),
     Reason(
         "wrong-mab-password",
-        "Switch sends another password with the MAC address",
+        "Switch sends an unexpected password with the MAC address",
         Advice(
             "The device has no password, so the switch sends a password for the device. Configure MAC authentication "
             "on the switch to send the password in the decision's detail. Or register the switch, and configure the "

@@ -23,8 +23,9 @@ _KEYS = ("days", "from", "to", "dates")
 
 
 class TimeWindow(NamedTuple):
-    """A window. `start` and `end` are seconds of a day, `end` exclusive. `first` and `last` are days since 1970-01-01,
-    inclusive.
+    """A time window. `start` and `end` are seconds of a day, `end` exclusive.
+
+    `first` and `last` are days since 1970-01-01, inclusive.
 
     If `end` is before `start`, the window ends on the next day and belongs to the day of its start.
     """

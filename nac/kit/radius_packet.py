@@ -39,7 +39,7 @@ class MalformedPacket(ValueError):
 
 
 class ForgedResponse(ValueError):
-    """The response is signed with another secret, or belongs to another request."""
+    """The response is signed with a wrong secret, or belongs to another request."""
 
 
 class UnsignedResponse(ValueError):
@@ -137,7 +137,7 @@ def make_response(code: int, identifier: int, request_authenticator: bytes, attr
 
 
 def parse_packet(datagram: bytes) -> RadiusPacket:
-    """Raises MalformedPacket."""
+    """Parse a packet. Raises MalformedPacket."""
     if not MIN_PACKET_BYTES <= len(datagram) <= MAX_PACKET_BYTES:
         raise MalformedPacket("no RADIUS packet has this size")
     code, identifier, length, authenticator = _HEADER.unpack_from(datagram)

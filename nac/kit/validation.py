@@ -107,10 +107,12 @@ def require_address(text: str, *, place: str = "address") -> str:
 def require_future(moment: datetime | None, *, place: str = "valid_until") -> datetime | None:
     """Check that a time with time zone is in the future. A time of None means that the period has no end."""
     if moment is not None and moment <= utc_now():
-        raise InvalidInput(f"{moment:%Y-%m-%d %H:%M:%S %Z} is in the past.", place=place, remedy="Use a future time.")
+        raise InvalidInput(
+            f"{moment:%Y-%m-%d %H:%M:%S %Z} is in the past.", place=place, remedy="Use a time in the future."
+        )
     if moment is not None and moment > _MAX_MOMENT:
         raise InvalidInput(
-            f"{moment:%Y-%m-%d} is too far in the future.", place=place, remedy="Omit the time to set no end."
+            f"{moment:%Y-%m-%d} is too far in the future.", place=place, remedy="To set no end, omit the time."
         )
     return moment
 

@@ -123,7 +123,7 @@ def save_draft(
     policy = _require_locked(session, tenant_id, slug)
     check_document(session, tenant_id=tenant_id, document=document, refuse_absent=refuse_absent, keep=True)
     if written is not None and _parse_written(written) != document:
-        raise InvalidInput("The policy's text and document differ.", place="written")
+        raise InvalidInput("The text and the document of the policy have different contents.", place="written")
     _supersede(session, policy, "draft")
     version = _create_version(session, policy, document, comment, written)
     _audit(session, actor, policy, "save-draft", after={"version": version.number, "comment": comment})

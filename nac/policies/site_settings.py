@@ -33,8 +33,8 @@ def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
         current = session.get(Policy, site.policy_id) if site.policy_id else None
         if policy.published_version is None and current is not None and current.published_version is not None:
             raise Conflict(
-                f"Policy {policy.slug!r} is not published. Site {slug} would deny all requests. The site now uses"
-                f" {current.slug!r}.",
+                f"Policy {policy.slug!r} is not published. Site {slug} would deny all requests. The current policy of"
+                f" the site is {current.slug!r}.",
                 place="policy",
                 remedy=Advice("Publish the policy first", NextStep("publishPolicy", {"policy": policy.slug})),
             )

@@ -114,7 +114,9 @@ def parse_extent(
             _require_usable(text, interval, version)
             if clash := next((each for each in found if interval[0] <= each[1] and each[0] <= interval[1]), None):
                 raise InvalidInput(
-                    f"{text} overlaps {_format_interval(clash, version)}.", place="ranges", remedy="Remove the overlap."
+                    f"{text} overlaps {_format_interval(clash, version)}.",
+                    place="ranges",
+                    remedy="Remove the overlap of the ranges.",
                 )
             found.append(interval)
     left = sorted(found)
@@ -161,7 +163,7 @@ def _require_length(kind: PoolKind, length: int | None) -> int:
         length = 64 if kind == "ipv6" else 56
     if not 16 <= length <= 64:
         raise InvalidInput(
-            f"Invalid prefix length /{length}.", place="prefix_length", remedy="Use a length from 16 to 64."
+            f"Invalid prefix length /{length}.", place="prefix_length", remedy="Use a prefix length from 16 to 64."
         )
     return length
 
@@ -175,7 +177,9 @@ def _parse_range(text: str, version: int, length: int, place: str, *, hosts: boo
         raise InvalidInput(
             f"Invalid range {text[:100]!r}: {exc}.",
             place=place,
-            remedy="Use 10.1.0.0/24 or 10.1.0.10-10.1.0.99." if version == 4 else "Use 2001:db8::/40.",
+            remedy="Use a range such as 10.1.0.0/24 or 10.1.0.10-10.1.0.99."
+            if version == 4
+            else "Use a range such as 2001:db8::/40.",
         ) from exc
     if network.version != version:
         raise InvalidInput(f"{text} is an IPv{network.version} range, but the pool is for IPv{version}.", place=place)

@@ -21,10 +21,14 @@ def parse_reservations(written: Mapping[str, str]) -> dict[str, str]:
             mac = require_mac(device, place="reserved")
             address = text and parse_address(text, place="reserved")
             if mac in read:
-                raise InvalidInput(f"Device {mac} occurs twice.", place="reserved", remedy="Use each device once.")
+                raise InvalidInput(
+                    f"Device {mac} occurs twice.", place="reserved", remedy="Reserve one address for each device."
+                )
             if address and address in read.values():
                 raise InvalidInput(
-                    f"{address} is assigned to two devices.", place="reserved", remedy="Use each address once."
+                    f"{address} is reserved for two devices.",
+                    place="reserved",
+                    remedy="Reserve each address for only one device.",
                 )
             read[mac] = address
     mistakes.refuse()

@@ -55,13 +55,13 @@ class PoolOptions:
         mistakes = MistakeCollector()
         with mistakes.noted():
             if self.when_empty not in (None, *WHEN_EMPTY_CHOICES):
-                raise InvalidInput(f"Invalid value {self.when_empty!r}: use deny or without.", place="when_empty")
+                raise InvalidInput(f"Invalid when_empty {self.when_empty!r}. Use deny or without.", place="when_empty")
         for name, (least, most) in OPTION_BOUNDS.items():
             with mistakes.noted():
                 value = getattr(self, name)
                 if value is not None and not least <= value <= most:
                     raise InvalidInput(
-                        f"{value} is out of range.", place=name, remedy=f"Use {least} to {most} for {name}."
+                        f"Invalid value of {name}: {value}.", place=name, remedy=f"Use a value from {least} to {most}."
                     )
         mistakes.refuse()
         names = ("when_empty", *OPTION_BOUNDS)

@@ -46,7 +46,7 @@ _WAITING = text(
 
 
 def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> Sequence[tuple[str, str]]:
-    """Delete due marks whose changes the cell has applied.
+    """Delete due marks (rows that record changes) whose changes the cell has applied.
 
     Returns the kind of object (noun) and the key of each deleted mark.
     """
@@ -61,7 +61,7 @@ def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> S
 def add_pending_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], *, seconds: int
 ) -> None:
-    """Add marks: pairs of a kind of object (noun) and a key. The marks are due after `seconds`."""
+    """Record changes: pairs of a kind of object (noun) and a key. Admit processes the changes after `seconds`."""
     due_at = utc_now() + timedelta(seconds=seconds)
     rows = [{"tenant_id": tenant_id, "noun": noun, "key": key, "due_at": due_at} for noun, key in marks]
     if rows:
@@ -69,7 +69,7 @@ def add_pending_changes(
 
 
 def schedule_second_look(session: Session, tenant_id: TenantId, rows: Sequence[int]) -> None:
-    """Schedule another check of these sessions, for the time when their open requests have ended.
+    """Schedule another check of these sessions, for the time when their pending requests to NASes have ended.
 
     If a session already waits for a check, schedules no second check.
     """

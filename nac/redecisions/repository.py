@@ -96,7 +96,7 @@ def lock_sending(session: Session, tenant_id: TenantId, limit: int) -> Sequence[
 
 
 def lock_older(session: Session, run: Redecision) -> Sequence[Redecision]:
-    """Lock the open runs that are older than `run`."""
+    """Lock the runs that are older than `run` and have not ended."""
     query = select(Redecision).where(
         Redecision.tenant_id == run.tenant_id, Redecision.id < run.id, Redecision.state.in_(OPEN_STATES)
     )
@@ -314,7 +314,7 @@ def count_requests(session: Session, run: Redecision) -> dict[str, int]:
 
 
 def count_waiting_by_nas(session: Session, tenant_id: TenantId) -> dict[str, int]:
-    """Count open requests of re-decisions by NAS (`sessions.nas_key`)."""
+    """Count pending requests of re-decisions by NAS (`sessions.nas_key`)."""
     query = select(CoaRequest.nas_key, func.count()).where(
         CoaRequest.tenant_id == tenant_id,
         CoaRequest.redecision_id.is_not(None),

@@ -102,7 +102,9 @@ def update_settings(
 
 def _find_mistake(name: str, value: object) -> str:
     if name == "mode":
-        return "" if value in REDECISION_MODES else f"Unknown mode {value!r}. Use {', '.join(REDECISION_MODES)}."
+        return (
+            "" if value in REDECISION_MODES else f"Unknown mode {value!r}. Use one of: {', '.join(REDECISION_MODES)}."
+        )
     least, most = _BOUNDS[name]
     never = name == "every_minutes" and value == 0
     if never or (isinstance(value, int) and least <= value <= most):

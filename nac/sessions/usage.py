@@ -48,7 +48,7 @@ def list_usage(
     """
     first = since.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     if until is not None and until <= first:
-        raise InvalidInput("The end is before the start.", place="until", remedy="Use a later time.")
+        raise InvalidInput("The end of the period is before its start.", place="until", remedy="Set a later end.")
     used = union_all(
         _select_settled(tenant_id, first, until or utc_now()), _select_unsettled(tenant_id, first, until or utc_now())
     ).subquery()

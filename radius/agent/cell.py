@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 SUPPORTED_VERSIONS = ("3.2.7", "3.2.8")
 DICTIONARY_FILE = Path("/usr/share/freeradius/dictionary")
 DATABASE_WAIT_SECONDS = 15.0
-# Longest wait for the agent on the old machine when a cell moves. A killed agent counts as gone earlier.
+# Longest wait for the agent on the old machine when a cell moves. A killed agent counts as stopped earlier.
 TAKEN_WAIT_SECONDS = cells.SILENT_SECONDS + 10.0
 # Time for threads to finish. The supervisor kills the agent after 20 s, and radiusd takes up to 10 s to end.
 SHUTDOWN_SECONDS = 5.0

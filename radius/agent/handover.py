@@ -34,7 +34,10 @@ class HandoverShipper:
                 self.step()
                 self._alarms.clear("handed-over")
             except (psycopg.Error, SQLAlchemyError, AdmitError) as exc:
-                self._alarms.tell("handed-over", f"Records from another cell are not shipped: {first_error_line(exc)}")
+                self._alarms.tell(
+                    "handed-over",
+                    f"Records from the previous cell of a moved tenant are not shipped: {first_error_line(exc)}",
+                )
 
     def step(self) -> None:
         """Ship all waiting records. Raises errors of the database driver."""

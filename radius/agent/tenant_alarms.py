@@ -91,8 +91,9 @@ def update_redecision_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) ->
     for slug, number, since, detail in rows:
         alarms.tell_of_row(
             f"{_REDECISION_CODE}{slug}",
-            f"Re-decisions of tenant {slug} fail since {since:%Y-%m-%d %H:%M} UTC: {detail} Changes, such as of a "
-            "policy, reach live sessions only when they authenticate again. See the log of the worker.",
+            f"Re-decisions of tenant {slug} fail since {since:%Y-%m-%d %H:%M} UTC: {detail} A change, for "
+            "example of a policy, affects a live session only after its device authenticates again. See the log of the "
+            "worker.",
             tenant=number,
         )
 

@@ -57,7 +57,7 @@ class Conversations:
     def __init__(self, most: int) -> None:
         self._most = most
         self._watch_from, self._full_from = int(most * _WATCH_SHARE), int(most * _FULL_SHARE)
-        # Conversations by number. The one with the oldest last packet comes first.
+        # Conversations by number. The conversation with the oldest last packet comes first.
         self._open: OrderedDict[int, Conversation] = OrderedDict()
         # Conversations of each NAS, oldest first. Then the newest conversation of each device at a NAS. So a device
         # with a false MAC address cannot end a conversation at another NAS.
@@ -155,7 +155,7 @@ class ConversationEnder:
         self._secret = secret.encode()
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        # Responses are not read. The kernel drops those that do not fit into the buffer.
+        # Responses are not read. The kernel drops responses that do not fit into the buffer.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
         self._address = ("127.0.0.1", port)
 

@@ -131,7 +131,7 @@ def examine_tunnel_packet(
         if attribute in request.attributes:
             octets = len(request.attributes[attribute].encode()) if scheme == "pap" else 0
             if octets > MAX_PASSWORD_OCTETS and request.is_filtered:
-                # Escapes may have made the password longer. No stored password contains them, so it is wrong.
+                # Escapes may have made the password longer. No stored password has escapes, so the password is wrong.
                 return Credentials(method, reason="wrong-password")
             if octets > MAX_PASSWORD_OCTETS:
                 detail = f"the password has {octets} octets, the maximum of RADIUS is {MAX_PASSWORD_OCTETS}"

@@ -207,8 +207,8 @@ class AuthenticationCase:
     def certificate(self) -> Attributes:
         """Attributes of the device's certificate.
 
-        Before the module reads the certificate from the stored session, the attributes are those that radiusd reports.
-        The reported attributes are sufficient to explain a failure.
+        Until the module has read the certificate from the stored session, this property contains the attributes that
+        radiusd reports. These attributes are sufficient to explain a failed login.
         """
         if self._certificate is None:
             has_certificate = "TLS-Client-Cert-Serial" in self.request.attributes

@@ -40,7 +40,7 @@ class SharedTable(Generic[Value]):
         return keys.get(key) if keys else None
 
     def put(self, key: FailureKey, value: Value) -> None:
-        """Set the value, and make the key the newest of its owner."""
+        """Set the value, and mark the key as the newest key of its owner."""
         keys = self._shares.setdefault(key[0], OrderedDict())
         self._count += key not in keys
         keys[key] = value

@@ -17,12 +17,12 @@ LOG_EVERY_MICROSECONDS = 1_000_000
 class FailureLimiter:
     """Limits failures of each key in fixed time windows.
 
-    After `limit` failures within `window_seconds`, the key is closed until the window ends. Rejects of a closed key do
-    not count as failures, so the key opens automatically.
+    After `limit` failures within `window_seconds`, requests with the key are rejected until the time window
+    ends. These rejects do not count as failures. So requests are possible again in the next time window.
     """
 
     def __init__(self, max_keys: int = MAX_KEYS) -> None:
-        # key -> [start of the window, failures, time of the last logged reject, rejects suppressed since then]
+        # key -> [start of the time window, failures, time of the last logged reject, rejects suppressed since then]
         self._failures: SharedTable[list[int]] = SharedTable(max_keys)
 
     def is_limited(self, key: FailureKey, *, limit: int, window_seconds: int, at: int) -> bool:
@@ -87,5 +87,5 @@ class GuessLimiter:
 
 
 def _has_ended(entry: list[int], window_seconds: int, at: int) -> bool:
-    """Whether the window has ended. A clock that was set back also ends the window."""
+    """Whether the time window of a count has ended. A clock that was set back also ends the time window."""
     return not 0 <= at - entry[0] < window_seconds * 1_000_000

@@ -142,7 +142,7 @@ class CompiledPolicies:
             refuse_unreachable=False,
         )
         if known is None and len(self._compiled) >= MAX_COMPILED_POLICIES:
-            # Drop the oldest policy: if the cache is slightly too small, most requests still find theirs.
+            # Drop the oldest policy: if the cache is slightly too small, most requests still find their policy.
             del self._compiled[next(iter(self._compiled))]
         compiled = self._compiled[key] = SitePolicy(record, policy)
         # Exclude the policies from garbage collection: scanning 1,700 policies would delay every request by 0.2 s.

@@ -108,7 +108,7 @@ class AddressAssigner:
         lease = view.pool_lease(slot.tenant, record.pool_id, mac)
         taken = pool.take(mac, lease, now=case.at // 1_000_000)
         if taken is None:
-            why = f"pool {name!r} has no address left here"
+            why = f"pool {name!r} has no address left in this cell"
             raise NoAddress("pool-exhausted", why, may_go_without=may_go_without)
         return record.pool_id, taken
 

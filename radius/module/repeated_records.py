@@ -43,7 +43,7 @@ class RecentRecords:
         return key in self._newer or key in self._older
 
     def add(self, key: int, at: int) -> None:
-        """Add a key. `at` is in epoch microseconds; if the clock was set back, the window only becomes longer."""
+        """Add a key. `at` is in epoch microseconds. If the clock was set back, keys stay longer."""
         if at - self._since >= WINDOW_MICROSECONDS or len(self._newer) >= self._max_keys:
             is_recent = at - self._since < 2 * WINDOW_MICROSECONDS
             self._older, self._newer, self._since = self._newer if is_recent else set(), set(), at

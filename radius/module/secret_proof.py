@@ -18,7 +18,7 @@ from nac.kit.radius_packet import (
 )
 
 _BLOCK_BYTES = 16
-# Limit of sources. The oldest are dropped.
+# Limit of sources. The oldest sources are dropped.
 _MAX_CHANGED = 20_000
 _MAX_USED = 65_536
 OLD, NEW = 0, 1

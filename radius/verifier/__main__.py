@@ -63,7 +63,7 @@ async def serve(orders: VerifierSettings) -> None:
         await verifier.tidy()
         await asyncio.sleep(_POLL_SECONDS)
     await _drain(server, sock)
-    # End without waiting for threads: one may hang in a name lookup, and the next agent needs the port.
+    # End without waiting for threads: a thread may hang in a name lookup, and the next agent needs the port.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Messages between agent and verifier over its standard input and output. Each message is one line of JSON."""
+"""Messages between agent and verifier over the verifier's standard input and output, one line of JSON each."""
 
 import msgspec
 

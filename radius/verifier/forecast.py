@@ -4,7 +4,7 @@ radiusd delays rejects that it decides itself, but not rejects of requests that 
 src/main/process.c of 3.2.7). So the verifier delays the response, as it does for a wrong password. Without the delay,
 the time until the reject would reveal that the password is correct.
 
-For requests from inside an EAP-TTLS tunnel, the verifier predicts nothing. radiusd itself delays the rejects of such
+The verifier makes no prediction for requests from inside an EAP-TTLS tunnel. radiusd itself delays the rejects of such
 requests, because rlm_eap_ttls resets the destination of proxied requests (eapttls_postproxy). So radiusd does not send
 the attributes of these requests to the verifier.
 """

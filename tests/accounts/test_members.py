@@ -89,7 +89,7 @@ def test_invalid_fields_are_rejected_with_their_path(within: Within, field: Fiel
 
 
 def test_tenant_owner_cannot_choose_tenants(within: Within, field: Field) -> None:
-    with within(field.alpha) as session, pytest.raises(InvalidInput, match="Only an MSP"):
+    with within(field.alpha) as session, pytest.raises(InvalidInput, match="Only a membership in an MSP"):
         members.create_member(session, **whole(field.alpha), email=ANN, role="auditor", tenants=["alpha"])
 
 

@@ -109,7 +109,7 @@ def test_changes_are_audited_with_the_user(alpha: Admit, tmp_path: Path, app_eng
         (["--profile", "radsec-server", "--present-from", "2999-01-01"], "Only valid for server certificates"),
         (
             ["--profile", "server", "--name", "radius.example", "--present-from", "2999-01-01"],
-            "expires before the time",
+            "would expire before the cell starts to use it",
         ),
         (["--present-from", "2999-01-01"], "Only valid for server certificates"),
         (["--user", "anna"], "User 'anna' does not exist"),

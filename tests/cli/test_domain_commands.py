@@ -111,7 +111,7 @@ def test_unknown_name_error_names_the_list_command(alpha: Admit, arguments: tupl
     [
         (
             ("endpoint", "add", "001122334455", "-t", "alpha", "--until", "2001-02-03"),
-            "--until: 2001-02-03 00:00:00 UTC is in the past. Use a future time.",
+            "--until: 2001-02-03 00:00:00 UTC is in the past. Use a time in the future.",
         ),
         (
             ("user", "add", "ann", "-t", "alpha", "--password", "correct horse", "--valid-until", "2001-02-03"),

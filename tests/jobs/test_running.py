@@ -395,7 +395,7 @@ def test_owners_take_turns_within_limits(app_engine, platform, tenant_id, start,
     other = Owner(tenant_id=TenantId(make_tenant(app_engine, platform, "bravo").id))
     for _ in range(service.MAX_WAITING):
         start()
-    with pytest.raises(Conflict, match="open jobs"):
+    with pytest.raises(Conflict, match="queued and running jobs"):
         start()
     start(other)
     start(Owner())

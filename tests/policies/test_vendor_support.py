@@ -242,7 +242,7 @@ def test_assignment_waits_for_a_running_publish(do, main, app_engine, tenant):
 def test_unpublished_policy_cannot_replace_the_current_one(do, main):
     publish(do, acl_rule())
     other = do(policies.create_policy, slug="other")
-    with pytest.raises(Conflict, match=r"would deny all requests\. The site now uses 'main'"):
+    with pytest.raises(Conflict, match=r"would deny all requests\. The current policy of the site is 'main'"):
         do(site_settings.assign_policy, slug="main", policy_id=other.id)
     assert do(sites.require_by_slug, acting=False, slug="main").policy_id == main.id
     do(policies.save_draft, slug="other", document=good())

@@ -158,7 +158,10 @@ def test_exhausted_pool_denies_or_admits_as_configured(cell, pools):
     reply = pools.mab(DEVICES[2])
     assert (reply.code, address_of(reply)) == ("Access-Accept", None)
     decided = cell.decision(mac=DEVICES[2])
-    assert (decided.reason, decided.detail) == ("rule-permitted", "no address: pool 'open' has no address left here")
+    assert (decided.reason, decided.detail) == (
+        "rule-permitted",
+        "no address: pool 'open' has no address left in this cell",
+    )
     # A larger pool is in use at once.
     pools.put("guests", ["10.9.0.1", "10.9.0.2"])
     assert pools.mab(DEVICES[1]).code == "Access-Accept"

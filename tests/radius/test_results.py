@@ -234,7 +234,7 @@ def test_monitored_site_admits_with_its_fallback(cell, replica):
     [
         ("unifi", {"acl": "GUEST"}, PRINTER, "result-not-supported", "fallback: acl: "),
         ("unifi", {"acl": "GUEST"}, "nobody", "result-not-supported", "fallback: acl: "),
-        ("cisco-wlc", {"psk": "endpoint"}, PRINTER, "no-passphrase", "none is stored"),
+        ("cisco-wlc", {"psk": "endpoint"}, PRINTER, "no-passphrase", "no passphrase is stored"),
     ],
 )
 def test_monitored_site_admits_with_all_fallback_results(cell, replica, vendor, fallback, device, reason, detail):

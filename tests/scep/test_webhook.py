@@ -202,7 +202,7 @@ def test_webhook_address_is_not_logged(setting: Setting, server: Server, caplog:
     """The address may contain a credential."""
     setting.save(url="https://localhost:1/hook?code=secret-of-the-tenant")
     assert "Try again later" in ask(server).text
-    assert "The request failed" in caplog.text
+    assert "The request to the webhook failed" in caplog.text
     assert "secret-of-the-tenant" not in caplog.text
 
 

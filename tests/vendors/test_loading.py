@@ -61,10 +61,10 @@ FORM = 'title = "Acme"\n[{key}]\n{line}\n'
 @pytest.mark.parametrize(
     ("key", "line", "told"),
     [
-        ("role", "", "role: must have either attributes or cannot"),
+        ("role", "", "role: must have either the key `attributes` or the key `cannot`"),
         ("role", "cannot = 7", "role.cannot: must be nonempty text"),
         ("role", 'cannot = "x"\ncolour = 1', "role.colour: unknown key; use one of: attributes"),
-        ("role", 'cannot = "x"\ntakes = "a"', "role: takes (an expression) requires wanted (its description)"),
+        ("role", 'cannot = "x"\ntakes = "a"', "role: `takes` (a regular expression) and `wanted` (the"),
         ("role", 'cannot = "x"\ntakes = "("\nwanted = "y"', "role.takes: invalid regular expression"),
         ("role", "attributes = []", "role.attributes: must be a nonempty list of attributes"),
         ("role", "attributes = [7]", "role.attributes[0]: must be a table"),
@@ -96,7 +96,7 @@ def test_errors_of_all_files_are_listed_together():
     assert found == (
         "acme.toml: colour: unknown key; use one of: title, aliases, sources, coa, " + ", ".join(NEUTRAL_KEYS),
         "acme.toml: aliases: must be a list of texts",
-        "acme.toml: vlan: must have either attributes or cannot",
+        "acme.toml: vlan: must have either the key `attributes` or the key `cannot`",
         "acme.toml: title: must be nonempty text",
         "default.toml: alc: unknown key; use one of: title, aliases, sources, coa, " + ", ".join(NEUTRAL_KEYS),
         "default.toml: acl: is missing; the default needs a form for every key",

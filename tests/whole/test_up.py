@@ -116,7 +116,7 @@ def test_modified_demo_does_not_fail_the_start(up: Instance):
     up.admit("down")
     started = up.admit("up", "--no-install")
     assert (started.returncode, started.stderr) == (0, "")
-    assert "Admit is running. These checks of the demo differ" in started.stdout
+    assert "Admit is running. These checks have unexpected results" in started.stdout
     assert "./admit demo --reset" in started.stdout
     up.admit("tenant", "resume", "alpha")
     # The call restarts every process, because the demo allows trials. The next test expects no trials.

@@ -55,7 +55,7 @@ class TokenRefused(AdmitError):
 
     def __init__(self, why: RefusalReason) -> None:
         """Set the reason. Admit logs `why`, but the response does not contain `why`."""
-        super().__init__(remedy="Create a new token, or ask an administrator for one.")
+        super().__init__(remedy="Create a new token, or ask an administrator for a token.")
         self.why = why
 
 
@@ -95,9 +95,9 @@ def create_token(
     now = utc_now()
     if expires_at > now + MAX_LIFETIME:
         raise InvalidInput(
-            f"{expires_at:%Y-%m-%d} is more than {MAX_LIFETIME.days} days away.",
+            f"The expiry {expires_at:%Y-%m-%d} is more than {MAX_LIFETIME.days} days in the future.",
             place="expires_at",
-            remedy=f"Choose {now + MAX_LIFETIME:%Y-%m-%d} or an earlier day.",
+            remedy=f"Set an expiry of {now + MAX_LIFETIME:%Y-%m-%d} or earlier.",
         )
     require_future(expires_at, place="expires_at")
     if parent_id is not None:

@@ -284,7 +284,9 @@ def _require_role(session: Session, owner: Owner, slug: str, *, lock: bool = Fal
         row = Membership(custom_role_id=custom.id)
         return _ResolvedRole(slug, _membership_permissions(owner.level, row, custom), {"custom_role_id": custom.id})
     here = sorted(role.slug for role in BUILT_IN_ROLES.values() if owner.level in role.levels)
-    raise InvalidInput(f"Unknown role {slug!r}.", place="role", remedy=f"Built-in roles: {', '.join(here)}.")
+    raise InvalidInput(
+        f"Unknown role {slug!r}.", place="role", remedy=f"Use a custom role, or one of: {', '.join(here)}."
+    )
 
 
 def require_role(session: Session, *, owner: Owner, role: str, tenants: Iterable[str] | None = None) -> None:
@@ -301,7 +303,7 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
         message = (
             "`tenants` is empty. Name a tenant, or omit `tenants` for all tenants."
             if owner.level is PermissionLevel.MSP
-            else "Only an MSP has tenants."
+            else "Only a membership in an MSP can be limited to tenants."
         )
         raise InvalidInput(message, place="tenants")
     found = repository.tenants_by_slug(session, owner, wanted)
@@ -325,7 +327,7 @@ class MemberManagers:
         """Raise LastManager if, without these memberships, no member could manage members."""
         if self.roles and self.roles.keys() <= set(membership_ids):
             raise LastManager(
-                remedy="First assign a role that can manage members to another member, who must then sign in."
+                remedy="First give another member a role that can manage members. That member must then sign in."
             )
 
     def require_without_role(self, custom_role_id: UUID) -> None:

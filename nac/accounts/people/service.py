@@ -1,4 +1,7 @@
-"""Accounts of people. Only the person can change their account. Owners change memberships (`nac.accounts.members`)."""
+"""Accounts of people. A person can change only their own account.
+
+The owners of a tenant, an MSP or the platform change the memberships there (`nac.accounts.members`).
+"""
 
 from collections.abc import Sequence
 from uuid import UUID

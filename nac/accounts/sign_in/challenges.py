@@ -92,7 +92,7 @@ class OpenedChallenge(Generic[Kind]):
         Raises SignInRefused if the challenge was used before. In this case, roll back the transaction.
         """
         if not session.scalar(select(func.spend_challenge(self.digest, self.expires_at))):
-            raise SignInRefused(remedy="Start again.")
+            raise SignInRefused(remedy="Start again from the first step.")
 
 
 class ChallengeSealer:
@@ -113,9 +113,9 @@ class ChallengeSealer:
             sealed = msgspec.msgpack.decode(self._sealer.open(octets, _context(kind)), type=_SealedChallenge)
             content = msgspec.msgpack.decode(sealed.content, type=kind)
         except (binascii.Error, ValueError, SecretsError, msgspec.DecodeError) as exc:
-            raise SignInRefused(remedy="Start again.") from exc
+            raise SignInRefused(remedy="Start again from the first step.") from exc
         if sealed.expires_at <= now:
-            raise TooLateToSignIn(remedy="Start again.")
+            raise TooLateToSignIn(remedy="Start again from the first step.")
         return OpenedChallenge(content, sealed.expires_at, hashlib.sha256(octets).digest())
 
 

@@ -155,7 +155,7 @@ def require_credential_id(credential: dict[str, Any]) -> str:
     """Id of the credential. Raises SignInRefused if the id is missing or invalid."""
     found = credential.get("id")
     if not isinstance(found, str) or not 1 <= len(found) <= _MAX_ID_LENGTH or not found.isascii() or "\0" in found:
-        raise SignInRefused(remedy="Start again.")
+        raise SignInRefused(remedy="Start again from the first step.")
     return found
 
 
@@ -179,7 +179,7 @@ def use_passkey(
     response = credential.get("response")
     handle = response.get("userHandle") if isinstance(response, dict) else None
     if row is None or (handle and handle != bytes_to_base64url(person.id.bytes)):
-        raise SignInRefused(remedy="Start again.")
+        raise SignInRefused(remedy="Start again from the first step.")
     try:
         shown = webauthn.verify_authentication_response(
             credential=credential,
@@ -191,7 +191,7 @@ def use_passkey(
             require_user_verification=alone,
         )
     except _INVALID_CREDENTIAL_ERRORS as exc:
-        raise SignInRefused(remedy="Start again.") from exc
+        raise SignInRefused(remedy="Start again from the first step.") from exc
     row.sign_count = shown.new_sign_count
     row.last_used_at = now
     session.flush()

@@ -95,10 +95,10 @@ def _require_local_account(session: Session, owner: Owner, email: str) -> UUID:
     """
     found = members.get_by_email(session, owner=owner, email=email.strip().lower())
     if found is None or found.membership.accepted_at is None:
-        raise InvalidInput("No member with this address has signed in.", place="local_account")
+        raise InvalidInput("No member with this e-mail address has signed in.", place="local_account")
     if not session.scalar(select(func.has_two_factors(found.person.id))):
-        remedy = "The person must add an authenticator app or a passkey first."
-        raise InvalidInput("This account has only one factor.", place="local_account", remedy=remedy)
+        remedy = "The member must first add an authenticator app or a passkey."
+        raise InvalidInput("This account can sign in with only one factor.", place="local_account", remedy=remedy)
     return found.person.id
 
 

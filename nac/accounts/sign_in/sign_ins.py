@@ -78,7 +78,7 @@ class SignedInPerson:
         at the provider's owner. A sign-in by a provider cannot change the account.
         """
         if self.via is not None:
-            raise AccountOfAnother(remedy="Sign in with a password or passkey of your own.")
+            raise AccountOfAnother(remedy="Sign in with a password or passkey of your own account.")
         if has_second and not self.has_two_factors:
             raise SecondFactorNeeded(remedy="Sign in again, with your second factor.")
 

@@ -41,11 +41,13 @@ def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
 def confirm_totp(session: Session, *, actor: str, person: Person, code: str, unseal: Unseal, now: datetime) -> None:
     row = repository.get_totp(session, person.id)
     if row is None:
-        raise NotFound("You have not started to add an authenticator app.", remedy="Start again.")
+        raise NotFound("You have not started to add an authenticator app.", remedy="Start to add an authenticator app.")
     if row.confirmed_at is not None:
         raise TotpIsThere(remedy="Remove the existing authenticator app first.")
     if not _use_matching_step(session, row, code, unseal, now):
-        raise SignInRefused("Wrong code.", place="code", remedy="Check the clock of the device.")
+        raise SignInRefused(
+            "Wrong code.", place="code", remedy="Check the clock of the device with the authenticator app."
+        )
     session.refresh(row)
     row.confirmed_at = now
     session.flush()

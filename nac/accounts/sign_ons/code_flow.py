@@ -237,7 +237,7 @@ class SignOnProvider:
             await web.fetch(address, most_bytes=_MAX_RESPONSE_BYTES, headers=headers), dict[str, Any], address
         )
         if userinfo.get("sub") != claims.get("sub"):
-            raise IdTokenNotValid("The userinfo belongs to another person.")
+            raise IdTokenNotValid("The userinfo response and the id_token have different subjects (`sub`).")
         return {**userinfo, **claims}
 
     def _identity(self, claims: Mapping[str, Any]) -> ProviderIdentity:
@@ -274,10 +274,10 @@ def build_denial(error: str) -> AdmitError:
     """Build the error for the provider's error response (RFC 6749 4.1.2.1, OpenID Connect Core 3.1.2.6)."""
     message = f"The provider reports: {error}."
     if error in _PROVIDER_ERRORS:
-        return ProviderUnavailable(message, remedy="Start again.")
+        return ProviderUnavailable(message, remedy="Start the sign-in again.")
     if error in _CLIENT_ERRORS:
         return ClientRefused(message, remedy=_SETUP_REMEDY)
-    return ProviderDenied(message, remedy="Start again.")
+    return ProviderDenied(message, remedy="Start the sign-in again.")
 
 
 def _token_refusal(exc: FetchFailed) -> Exception:
@@ -290,7 +290,7 @@ def _token_refusal(exc: FetchFailed) -> Exception:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return exc
     if error == "invalid_grant":
-        return CodeRefused(remedy="Start again.")
+        return CodeRefused(remedy="Start the sign-in again.")
     return ClientRefused(f"The provider reports: {error[:100]!r}.", remedy=_SETUP_REMEDY)
 
 

@@ -22,11 +22,11 @@ class ClientRefused(ProviderRefused):
 
 
 class CodeRefused(ProviderRefused):
-    """The provider rejected the code that it issued."""
+    """The provider rejected the authorization code of this sign-in."""
 
 
 class WrongProvider(ProviderRefused):
-    """The response comes from another provider."""
+    """The response does not come from the provider of this sign-in."""
 
 
 class IdTokenNotValid(ProviderRefused):
@@ -50,4 +50,4 @@ class OwnerSuspended(ProviderRefused):
 
 
 class AnotherSubject(ProviderRefused):
-    """The provider used another account for this person before."""
+    """The account of this person at the provider differs from the account at earlier sign-ins."""

@@ -82,13 +82,17 @@ def _check_authorities(settings: SignOnSettings) -> None:
         tls_context(settings.ca_certificate)
     except (ssl.SSLError, ValueError) as exc:
         raise InvalidInput(
-            "Invalid certificates.", place="ca_certificate", remedy="Send the certificates in PEM."
+            "Invalid CA certificates.", place="ca_certificate", remedy="Send the CA certificates in PEM."
         ) from exc
 
 
 def _check_joins(settings: SignOnSettings) -> None:
     if len(settings.joins) > MAX_JOINS:
-        raise InvalidInput(f"A single sign-on can have at most {MAX_JOINS} join rules.", place="joins")
+        raise InvalidInput(
+            f"Too many join rules: {len(settings.joins)}.",
+            place="joins",
+            remedy=f"Send at most {MAX_JOINS} join rules.",
+        )
     for number, join in enumerate(settings.joins):
         if not join.domain and not join.group:
             raise InvalidInput(

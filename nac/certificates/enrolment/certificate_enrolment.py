@@ -130,7 +130,7 @@ def resolve_names(secret: NameBinding, request: SigningRequest | None) -> tuple[
         sans = request.sans if request else ()
         common_name = proposed or next((item.value for item in sans), "")
         if not common_name:
-            raise NameRefused("The request has no name.", place="subject", remedy="Add a common name.")
+            raise NameRefused("The certificate request has no name.", place="subject", remedy="Add a common name.")
         return common_name, sans
     if secret.common_name is not None:
         common_name, fits = secret.common_name, proposed == secret.common_name

@@ -156,7 +156,7 @@ def _require_limits(kind: str, profile: str, uses: int, life: timedelta) -> None
     for value, choices, place in ((kind, ENROLMENT_KINDS, "kind"), (profile, CLIENT_PROFILES, "profile")):
         if value not in choices:
             raise InvalidEnrolmentSecret(
-                f"Unknown {place} {value!r}.", place=place, remedy=f"Use {', '.join(choices)}."
+                f"Unknown {place} {value!r}.", place=place, remedy=f"Use one of: {', '.join(choices)}."
             )
     if not 1 <= uses <= MAX_USES:
         raise InvalidEnrolmentSecret(

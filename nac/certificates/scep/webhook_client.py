@@ -106,8 +106,8 @@ class _ConcurrencyLimit:
 
     @contextmanager
     def one(self, tenant: str) -> Iterator[None]:
-        """Count one request of the tenant while the context is open. Raises WebhookUnavailable if the tenant already
-        has the maximum number of requests."""
+        """Count one request of the tenant until the `with` block ends. Raises WebhookUnavailable if the tenant
+        already has the maximum number of requests."""
         with self._lock:
             if self._taken[tenant] >= self._most:
                 raise WebhookUnavailable(
@@ -142,7 +142,7 @@ def ask_webhook(
         answer = msgspec.json.decode(body, type=WebhookResponse)
         sans = tuple(map(parse_san, answer.sans))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, NameNotAllowed) as exc:
-        raise WebhookUnavailable(f"Invalid response: {exc}", place=_PLACE) from exc
+        raise WebhookUnavailable(f"Invalid response of the webhook: {exc}", place=_PLACE) from exc
     if answer.decision == "deny":
         return Denial(answer.reason[:_MAX_TEXT])
     if not answer.common_name and not sans:
@@ -193,7 +193,7 @@ def _post(webhook: Webhook, members: Mapping[str, object]) -> bytes:
         return asyncio.run(_send(webhook, body))
     except FetchFailed as exc:
         # Admit logs this message, so it must not contain the URL, which may contain a secret.
-        raise WebhookUnavailable(f"The request failed: {exc.why}", place=_PLACE) from exc
+        raise WebhookUnavailable(f"The request to the webhook failed: {exc.why}", place=_PLACE) from exc
 
 
 async def _send(webhook: Webhook, body: bytes) -> bytes:

@@ -98,7 +98,7 @@ def _require_valid(settings: WebhookSettings) -> None:
 
 
 def delete_webhook(session: Session, *, actor: str, tenant_id: TenantId) -> None:
-    """Delete the webhook. Afterwards Admit rejects all challenges that are not Admit enrolment secrets."""
+    """Delete the webhook. Without a webhook, Admit rejects all challenges that are not Admit enrolment secrets."""
     row = require_webhook(session, tenant_id=tenant_id)
     session.delete(row)
     session.flush()

@@ -53,7 +53,11 @@ def require_network(network: SupplicantNetwork) -> SupplicantNetwork:
         raise InvalidNetwork(
             "The tenant has no root or no server certificate with a DNS name.",
             place="server",
-            remedy=Advice("Check the authorities and certificates.", "listAuthorities", "listCertificates"),
+            remedy=Advice(
+                "Create a root authority, and issue a server certificate with a DNS name.",
+                "listAuthorities",
+                "listCertificates",
+            ),
         )
     return network
 
@@ -61,7 +65,9 @@ def require_network(network: SupplicantNetwork) -> SupplicantNetwork:
 def require_ssid(ssid: str) -> str:
     """Check an SSID; "" means a wired network."""
     if len(ssid.encode()) > _SSID_OCTETS or not ssid.isprintable():
-        raise InvalidNetwork(f"Invalid SSID {ssid!r}.", place="ssid", remedy="Use up to 32 octets of printable text.")
+        raise InvalidNetwork(
+            f"Invalid SSID {ssid!r}.", place="ssid", remedy="Use an SSID of up to 32 octets of printable text."
+        )
     return ssid
 
 
@@ -93,6 +99,8 @@ def require_identity(identity: str) -> str:
     """
     if not identity or len(identity.encode()) > 253 or not identity.isprintable() or identity != identity.strip():
         raise InvalidNetwork(
-            f"Invalid identity {identity!r}.", place="identity", remedy="Use 1 to 253 octets of printable text."
+            f"Invalid identity {identity!r}.",
+            place="identity",
+            remedy="Use an identity of 1 to 253 octets of printable text.",
         )
     return identity

@@ -54,7 +54,7 @@ def export_chain(read: OpenSession, *, owner: Owner, behind: int = 0) -> Iterato
         end = _build_head(session, owner, chain)
         previous = repository.get_hash(session, chain.id, behind) if behind else first_hash(end.chain)
     if previous is None:
-        raise InvalidInput(f"The chain has only {chain.position} entries.", place="after")
+        raise InvalidInput(f"The chain of the audit log has only {chain.position} entries.", place="after")
     return _iter_lines(read, chain, end, behind=behind, previous=previous)
 
 

@@ -130,7 +130,7 @@ def _verify_end(result: ChainVerification, end: dict[str, Any] | None, digest: b
     if not _is_signed(key, text, _decode_signature(end)):
         result.find("the signature of the end is invalid")
     if public_key and _raw_public_key(public_key) != _raw_public_key(key):
-        result.find("the end is signed by another key than the expected one")
+        result.find("the end is signed by another key, not by the expected key")
     if head.get("chain") != result.chain or head.get("form") != CHAIN_FORMAT:
         result.find(f"the end belongs to another chain: {head.get('chain')}")
     if head.get("position") != result.last:
@@ -183,14 +183,14 @@ def _parse_object(line: str, number: int) -> dict[str, Any]:
 
 def _parse_position(value: object, line: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise InvalidInput("Invalid position.", place=f"line {line}" if line else "head")
+        raise InvalidInput("Invalid position of an entry in the chain.", place=f"line {line}" if line else "head")
     return value
 
 
 def _parse_digest(value: object, line: int) -> bytes:
     digest = _decode_hex(value)
     if len(digest) != 32:
-        raise InvalidInput("Invalid hash.", place=f"line {line}")
+        raise InvalidInput("Invalid SHA-256 hash.", place=f"line {line}")
     return digest
 
 

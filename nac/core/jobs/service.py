@@ -98,7 +98,8 @@ def _require_room(session: Session, owner: Owner) -> None:
     lock_quota(session, "jobs", owner)
     if repository.count_waiting(session, owner) >= MAX_WAITING:
         raise Conflict(
-            f"The limit of {MAX_WAITING} open jobs is reached.", remedy="Wait until a job ends, or cancel a job."
+            f"The limit of {MAX_WAITING} queued and running jobs is reached.",
+            remedy="Wait until a job ends, or cancel a job.",
         )
 
 

@@ -110,9 +110,11 @@ class _VendorFileReader:
         for unknown in table.keys() - set(_FORM_KEYS):
             self._add(f"{key}.{unknown}", f"unknown key; use one of: {', '.join(_FORM_KEYS)}")
         if ("attributes" in table) == ("cannot" in table):
-            self._add(key, "must have either attributes or cannot")
+            self._add(key, "must have either the key `attributes` or the key `cannot`")
         if ("takes" in table) != ("wanted" in table):
-            self._add(key, "takes (an expression) requires wanted (its description), and wanted requires takes")
+            self._add(
+                key, "`takes` (a regular expression) and `wanted` (the description of `takes`) must be set together"
+            )
         attributes = self._attributes(table.get("attributes"), key) if "attributes" in table else ()
         return ResultForm(
             attributes,

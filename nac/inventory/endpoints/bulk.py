@@ -144,7 +144,7 @@ def _optional_name(text: str) -> str:
 
 def _require_status(text: str) -> str:
     if text not in ("active", "blocked"):
-        raise InvalidInput(f"Unknown status {text!r}.", remedy="Use active or blocked.")
+        raise InvalidInput(f"Unknown status {text!r}.", remedy="Use the status active or blocked.")
     return text
 
 

@@ -64,7 +64,9 @@ def update_posture(
         else:
             posture[name] = {"value": value, **stamp}
     if len(posture) > MAX_FIELDS:
-        raise InvalidPosture([DocumentMistake("", f"{len(posture)} values; an endpoint can have {MAX_FIELDS}")])
+        raise InvalidPosture(
+            [DocumentMistake("", f"too many posture values: {len(posture)}; the limit is {MAX_FIELDS}")]
+        )
     endpoint.posture = posture
     session.flush()
     if before != checked:

@@ -118,7 +118,7 @@ class LdapDirectory:
 
     @asynccontextmanager
     async def _connection(self, idle: list[LdapConnection], tell: StepLog) -> AsyncIterator[LdapConnection]:
-        """Yield an idle or new connection. The connection becomes idle afterwards, unless an error occurs."""
+        """Yield an idle or new connection. After the block, the connection becomes idle, unless an error occurred."""
         reused = None
         while idle and reused is None:
             reused = idle.pop()

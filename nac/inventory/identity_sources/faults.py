@@ -3,7 +3,7 @@ for administrators."""
 
 
 class SourceFault(Exception):
-    """Base class. Messages can contain names and texts of servers, never a password."""
+    """Fault of an identity source. Messages can contain names and texts of servers, never a password."""
 
     reason = "directory-refused"
 

@@ -223,7 +223,7 @@ def check_source(source: IdentitySource) -> None:
 def _parse_settings(kind: str, settings: Mapping[str, Any]) -> LdapSettings | OidcSettings:
     if kind not in SETTINGS_BY_KIND:
         raise InvalidIdentitySource(
-            f"Unknown kind of source {kind!r}.", place="kind", remedy=f"Use {' or '.join(SETTINGS_BY_KIND)}."
+            f"Unknown kind of source {kind!r}.", place="kind", remedy=f"Use the kind {' or '.join(SETTINGS_BY_KIND)}."
         )
     try:
         return read_settings(kind, settings)
@@ -254,7 +254,7 @@ def _require_secret(source: IdentitySource) -> None:
 def _require_position(position: int) -> int:
     if not 1 <= position <= 1000:
         raise InvalidIdentitySource(
-            f"Invalid position {position}.", place="position", remedy="Use a number from 1 to 1000."
+            f"Invalid position {position}.", place="position", remedy="Set a position from 1 to 1000."
         )
     return position
 
@@ -264,7 +264,7 @@ def _seal_secret(source_id: UUID, secret: str, seal: Seal) -> bytes:
         raise InvalidIdentitySource(
             "The secret is empty or too long, or contains NUL.",
             place="secret",
-            remedy=f"Use 1 to {_MAX_SECRET_OCTETS} octets.",
+            remedy=f"Use a secret of 1 to {_MAX_SECRET_OCTETS} octets.",
         )
     return seal(secret.encode(), secret_context(source_id))
 

@@ -99,7 +99,7 @@ class SettingsRefused(ValueError):
 
 
 def read_settings(kind: str, document: Mapping[str, Any]) -> LdapSettings | OidcSettings:
-    """Parse settings. Raises SettingsRefused with every mistake, and ValueError for an unknown kind."""
+    """Parse settings. Raises one SettingsRefused that lists all mistakes, and ValueError for an unknown kind."""
     settings_type = SETTINGS_BY_KIND.get(kind)
     if settings_type is None:
         raise ValueError(f"unknown kind of source {kind!r}; use one of: {', '.join(SETTINGS_BY_KIND)}")

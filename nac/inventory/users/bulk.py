@@ -134,7 +134,7 @@ def _read_password(text: str) -> str:
 def _read_nt_hash(text: str) -> str:
     if not _NT_HASH.fullmatch(text):
         # The detail omits the value, because an NT hash is as secret as a password.
-        raise InvalidInput("Invalid NT hash.", remedy="Use 32 hex digits.")
+        raise InvalidInput("Invalid NT hash.", remedy="Use an NT hash of 32 hex digits.")
     return text.lower()
 
 

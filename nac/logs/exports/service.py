@@ -58,10 +58,12 @@ def start_export(
     until = min(until, utc_now() + timedelta(days=1))
     with mistakes.noted():
         if not since < until:
-            raise InvalidInput("The end of the export is before its start.", place="until", remedy="Use a later time.")
+            raise InvalidInput(
+                "The end of the export is not after its start.", place="until", remedy="Set a later end."
+            )
         if until - since > timedelta(days=MAX_DAYS):
             raise InvalidInput(
-                f"The export covers more than {MAX_DAYS} days.", place="since", remedy="Use a later time."
+                f"The export covers more than {MAX_DAYS} days.", place="since", remedy="Set a later start."
             )
     mistakes.refuse()
     lock_quota(session, "exports", tenant_id)

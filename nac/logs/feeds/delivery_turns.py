@@ -166,7 +166,9 @@ class _DeliveryLoop:
 
 
 def fold_marks(session: Session) -> None:
-    """Combine the marks of feeds that are far behind, and advance the positions of feeds without events.
+    """Combine the marks (ranges of events) of feeds that are far behind.
+
+    Also advances the positions of feeds without events.
 
     Call this function in a separate transaction, because feeds wait until the transaction ends.
     """
@@ -178,7 +180,7 @@ def fold_marks(session: Session) -> None:
 
 
 def prune_marks(session: Session) -> None:
-    """Delete delivered marks, old undelivered marks, and old notes.
+    """Delete delivered marks (ranges of events), old undelivered marks, and old notes.
 
     For each feed, records the number of deleted undelivered events in the audit log.
     """

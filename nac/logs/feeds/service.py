@@ -105,7 +105,7 @@ def require_valid_feed(feed: Feed, sealer: Sealer) -> None:
     try:
         settings = sealed_settings.open_settings(feed, sealer)
     except (KeyError, ValueError) as exc:
-        raise InvalidFeed(f"{exc}.", place="settings", remedy="See docs/how-to/feeds.md.") from exc
+        raise InvalidFeed(f"{exc}.", place="settings", remedy="For the settings, see docs/how-to/feeds.md.") from exc
     mistakes = MistakeCollector()
     with mistakes.noted():
         require_slug(feed.slug, place="name")
@@ -124,7 +124,7 @@ def _open_client_key(feed: Feed, sealer: Sealer) -> str:
 def _collect_mistakes(mistakes: MistakeCollector, settings: AnyFeedSettings, client_key: str) -> None:
     for place, what in find_mistakes(settings, client_key=client_key):
         with mistakes.noted():
-            raise InvalidFeed(f"{what}.", place=place, remedy="See docs/how-to/feeds.md.")
+            raise InvalidFeed(f"{what}.", place=place, remedy="For the settings, see docs/how-to/feeds.md.")
 
 
 def _require_reach(settings: AnyFeedSettings, reach: OutboundReach, tenant_id: TenantId) -> None:
@@ -313,10 +313,10 @@ def replay_feed(
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
     until = min(until, now)
     if since >= until:
-        raise InvalidFeed("The period is empty.", place="from", remedy="Use a time in the past.")
+        raise InvalidFeed("The period of the replay is empty.", place="from", remedy="Set a start in the past.")
     if until - since > timedelta(days=MAX_REPLAY_DAYS):
         raise InvalidFeed(
-            f"The period is longer than {MAX_REPLAY_DAYS} days.", place="from", remedy="Use a later time."
+            f"The period of the replay exceeds {MAX_REPLAY_DAYS} days.", place="from", remedy="Set a later start."
         )
     if repository.get_backlog(session, feed).replays:
         raise ReplayUnderWay(

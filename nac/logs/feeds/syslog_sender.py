@@ -66,7 +66,7 @@ class SyslogSender:
             raise SendFailed(f"Invalid client certificate: {exc.reason}.") from exc
         except OSError as exc:
             raise SendFailed(f"Cannot resolve {settings.host}: {exc.strerror or exc}.") from exc
-        why = "The host has no address."
+        why = "The host name has no IP address."
         for place in places:
             try:
                 return await _SyslogConnection.open(place.address[0], settings, context)

@@ -52,7 +52,9 @@ def create_hold(
     with mistakes.noted():
         if first_day is not None and last_day is not None and last_day < first_day:
             raise InvalidInput(
-                "The last day of the hold is before its first day.", place="until", remedy="Use a later last day."
+                f"The last day of the hold ({last_day}) is before the first day ({first_day}).",
+                place="until",
+                remedy=f"Set `until` to {first_day} or later.",
             )
     mistakes.refuse()
     repository.lock_holds_exclusive(session)

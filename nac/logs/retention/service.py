@@ -208,5 +208,5 @@ def require_ordered_limits(limits: LogLimits) -> None:
         raise InvalidInput(
             f"The ceiling of {limits.ceiling_bytes} bytes is too low.",
             place="bytes",
-            remedy=f"Use {MIN_BYTES} or more.",
+            remedy=f"Use {MIN_BYTES} bytes or more.",
         )

@@ -79,7 +79,7 @@ def _read_json_lines(text: str, document: ImportDocument) -> None:
         elif unknown := [key for key in values if key not in (*_ENDPOINT_CELLS, "attributes")]:
             there = ", ".join((*_ENDPOINT_CELLS, "attributes"))
             named = ", ".join(excerpt(key) for key in unknown[:5])
-            document.wrong(number, "", f"Unknown field: {named}.", f"Use: {there}.")
+            document.wrong(number, "", f"Unknown field: {named}.", f"Use only: {there}.")
         else:
             document.endpoints.append(InputLine(number, values))
 

@@ -74,7 +74,7 @@ class ImportDocument:
     def wrong(self, line: int, field: str, detail: str, remedy: str = "") -> None:
         if len(self.mistakes) >= MAX_LINES:
             raise unreadable_at(
-                line, f"The file has more than {MAX_LINES} mistakes.", "Check that the format is right."
+                line, f"The file has more than {MAX_LINES} mistakes.", "Check that the file has the selected format."
             )
         self.mistakes.append(RowMistake(line, field, detail, remedy))
 

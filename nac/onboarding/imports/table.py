@@ -115,7 +115,7 @@ def _has_header_mistakes(header: Sequence[str], number: int, columns: TableColum
     there = ", ".join((*columns.known, *([f"{columns.prefix}<key>"] if columns.prefix else [])))
     for name in dict.fromkeys(header):
         if not columns.ignores_unknown and not columns.is_known(name):
-            document.wrong(number, excerpt(name), f"Unknown column {excerpt(name)}.", f"Use: {there}.")
+            document.wrong(number, excerpt(name), f"Unknown column {excerpt(name)}.", f"Use only: {there}.")
         elif header.count(name) > 1 and columns.is_known(name):
             document.wrong(
                 number, excerpt(name), f"Duplicate column {excerpt(name)}.", "Remove one of the two columns."

@@ -167,7 +167,7 @@ def follow_template(
 
     The tenant's configuration changes with the next roll-out. `overrides` are parts that the template does not change.
     Raises Conflict if the tenant follows another template. Raises PermissionMissing if the caller cannot change all
-    other parts. This applies to the newest version and to versions that are being rolled out.
+    other parts, both of the newest version and of versions that are being rolled out.
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     own = _require_tenant(session, msp_id, tenant)

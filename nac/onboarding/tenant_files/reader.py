@@ -261,9 +261,9 @@ class TenantFile:
             length += len(chunk)
             last = chunk[-1:]
         if digest.hexdigest() != listed.get("sha256") or length != listed["bytes"]:
-            raise TenantFileRefused("Wrong checksum.", place=name)
+            raise TenantFileRefused("The checksum or size of the entry differs from the manifest.", place=name)
         if lines != listed["rows"] or last != b"\n":
-            raise TenantFileRefused("The number of rows differs from the manifest.", place=name)
+            raise TenantFileRefused("The number of rows in the entry differs from the manifest.", place=name)
 
     def _chunks(self, name: str, most: int) -> Iterator[bytes]:
         """Yield the content of an entry in chunks. Raises TenantFileRefused if the entry has more than `most`
@@ -274,7 +274,7 @@ class TenantFile:
                 while chunk := entry.read(min(_CHUNK_BYTES, left + 1)):
                     left -= len(chunk)
                     if left < 0:
-                        raise TenantFileRefused("The entry is longer than in the manifest.", place=name)
+                        raise TenantFileRefused("The entry has more bytes than the manifest states.", place=name)
                     yield chunk
         except _ZIP_ERRORS as exc:
             raise TenantFileRefused("The entry is damaged or truncated.", place=name) from exc
@@ -285,7 +285,7 @@ class TenantFile:
             *lines, rest = (rest + chunk).split(b"\n")
             yield from lines
             if len(rest) > _MAX_LINE_BYTES:
-                raise TenantFileRefused("A row is too long.", place=name)
+                raise TenantFileRefused(f"A row has more than {_MAX_LINE_BYTES} bytes.", place=name)
 
 
 def _is_number(value: object) -> bool:

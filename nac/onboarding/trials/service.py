@@ -157,7 +157,7 @@ def confirm_sign_up(session: Session, context: SignUpContext, *, token: str, pas
         raise NoTrialLeft(remedy="Try again tomorrow with the same link, if the link has not expired by then.")
     if people.has_account(session, email=row.email):
         # Another link or an invitation created the account meanwhile.
-        raise LinkRefused("This address already has an account.", remedy="Sign in.")
+        raise LinkRefused("This address already has an account.", remedy="Sign in with this account.")
     row.person_id = people.get_or_create_person(session, email=row.email)
     if name.strip():
         people.rename_person(session, actor=ACTOR, person_id=row.person_id, name=name)

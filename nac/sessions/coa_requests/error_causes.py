@@ -10,7 +10,7 @@ ERROR_CAUSES = {
     405: "The NAS does not offer this service. Turn on dynamic authorization for this service on the NAS.",
     406: "The NAS does not support this request. Update the software of the NAS, or correct its vendor in Admit.",
     407: "The NAS does not support a value in the request. Usually the NAS lacks the VLAN or role.",
-    501: "The NAS forbids the request. Add this server to its dynamic authorization clients.",
+    501: "The NAS forbids the request. Add the address of the cell to the dynamic authorization clients of the NAS.",
     502: "A proxy does not know where to send the request.",
     503: "The NAS does not know this session. The session has ended, or the NAS uses another id for the session.",
     504: "The NAS cannot end this session.",

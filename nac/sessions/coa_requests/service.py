@@ -159,7 +159,9 @@ def _search_requests(
 ) -> BoundedPage[CoaRequest]:
     states, mac, nas = wanted.get("states", ()), wanted.get("mac", ""), wanted.get("nas", "")
     if unknown := [state for state in states if state not in COA_STATES]:
-        raise InvalidInput(f"Unknown state {unknown[0]!r}.", place="state", remedy=f"Use {', '.join(COA_STATES)}.")
+        raise InvalidInput(
+            f"Unknown state {unknown[0]!r}.", place="state", remedy=f"Use one of: {', '.join(COA_STATES)}."
+        )
     columns: dict[str, Any] = {
         "session_row": wanted.get("row"),
         "mac": mac and require_mac(mac),

@@ -103,7 +103,7 @@ def update_msp(
     if deletion_days is not None:
         least, most = DELETION_DAYS
         if not least <= deletion_days <= most:
-            remedy = f"Use {least} to {most}."
+            remedy = f"Use {least} to {most} days."
             raise InvalidInput(f"Invalid number of days {deletion_days}.", place="deletion_days", remedy=remedy)
         wanted["deletion_days"] = deletion_days
     before = {key: getattr(msp, key) for key in wanted}

@@ -325,15 +325,19 @@ def seal_secret(nas: Nas, secret: str, seal: Seal) -> bytes:
 def _require_consistent(nas: Nas) -> None:
     if nas.identifier is None and nas.address is None:
         raise InvalidInput(
-            "A NAS needs an identifier or an address.", place="identifier", remedy="Set an identifier or an address."
+            "A NAS needs an identifier or an address.",
+            place="identifier",
+            remedy="Set an identifier or an address of the NAS.",
         )
     if nas.address is None and nas.secret_sealed is not None:
-        raise InvalidInput("A NAS with its own secret needs an address.", place="secret", remedy="Set the address.")
+        raise InvalidInput(
+            "A NAS with its own secret needs an address.", place="secret", remedy="Set the address of the NAS."
+        )
     if nas.address is None and not nas.require_message_authenticator:
         raise InvalidInput(
             "The Message-Authenticator exception needs an address.",
             place="require_message_authenticator",
-            remedy="Set the address.",
+            remedy="Set the address of the NAS.",
         )
 
 

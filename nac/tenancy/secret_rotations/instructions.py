@@ -20,8 +20,8 @@ _WATCHED = (
     " the NAS to send Message-Authenticator, or at least accounting. Check the log while you change the secret."
 )
 _ALONE = (
-    "Change the secret at any time within the window. radiusd can drop packets of this NAS for up to a second after the"
-    " change, and the NAS sends these packets again."
+    "Change the secret at any time before the rotation ends. radiusd can drop packets of this NAS for up to a second"
+    " after the change, and the NAS sends these packets again."
 )
 
 
@@ -46,13 +46,15 @@ def list_steps(status: RotationStatus, state: str) -> list[str]:
     whose = f"NAS {status.nas.name}" if status.nas else "the tenant"
     of = {"nas": status.nas.name} if status.nas else {}
     at_end = (
-        "At the end of the window, the old secret stops working automatically, even if NASes still use it."
+        "At the end of the rotation, the old secret stops working automatically, even if NASes still use it."
         if status.rotation.at_end == "finish"
-        else "At the end of the window, both secrets continue to work, and an alarm remains until you finish"
-        " or cancel the rotation."
+        else "After the planned end of the rotation, both secrets continue to work, and an alarm remains until you"
+        " finish or cancel the rotation."
     )
     waits = (
-        ["Wait until the state is open: the cell does not accept the new secret yet."] if state == "preparing" else []
+        ["Wait until the state of the rotation is `open`. The cell does not accept the new secret yet."]
+        if state == "preparing"
+        else []
     )
     return [
         *waits,
@@ -68,5 +70,5 @@ def list_steps(status: RotationStatus, state: str) -> list[str]:
             " in state `old` or `back`. List the NASes.",
             NextStep("listSecretRotationNases", of),
         ),
-        Advice(f"{at_end} Finish.", NextStep("finishSecretRotation", of)),
+        Advice(f"{at_end} Finish the rotation.", NextStep("finishSecretRotation", of)),
     ]

@@ -214,7 +214,7 @@ def _require_open_move(session: Session, tenant_id: TenantId, *states: MoveState
     if move is None:
         raise MoveNotFound(place="move", remedy="Prepare a move first.")
     if move.state not in states:
-        raise Conflict(f"The move is {move.state}.", place="move")
+        raise Conflict(f"The state of the move is {move.state}.", place="move")
     return move
 
 

@@ -378,7 +378,7 @@ def _update_bounded(session: Session, actor: str, tenant_id: TenantId, given: _B
 def _require_within(given: _BoundedValues) -> None:
     """Check that each value is within its bounds. Raises InvalidInput or SeveralMistakes."""
     mistakes = [
-        InvalidInput(f"{value} is out of range.", place=place, remedy=f"Use a value from {least} to {most}.")
+        InvalidInput(f"Invalid value of {place}: {value}.", place=place, remedy=f"Use a value from {least} to {most}.")
         for place, (value, (least, most)) in given.items()
         if value is not None and not least <= value <= most
     ]

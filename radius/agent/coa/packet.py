@@ -30,7 +30,7 @@ from nac.kit.radius_packet import (
     make_coa_request,
 )
 
-# Code of each kind of request. The ACK has the next code, and the NAK the one after.
+# Code of each kind of request. The code of the ACK is this code + 1, the code of the NAK this code + 2.
 _CODES = {"disconnect": DISCONNECT_REQUEST, "coa": COA_REQUEST}
 ResponseFault = Literal["malformed", "forged", "unsigned", "wrong_code"]
 

@@ -73,7 +73,7 @@ class CoaSender:
         # Requests that wait for a response, by source and identifier of the response.
         self._awaited: dict[_ResponseKey, CoaTransmission] = {}
         self._ended: list[CoaResult] = []
-        # Requests that have ended. A response to one of them counts as late, any other as unknown.
+        # Requests that have ended. A response to such a request counts as late, any other response as unknown.
         self._past: OrderedDict[_ResponseKey, None] = OrderedDict()
         self._places = ConcurrencyLimits()
         # Earliest time of the next packet to each NAS.

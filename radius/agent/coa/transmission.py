@@ -129,12 +129,11 @@ class CoaTransmission:
                 "signs_coa_answers of the NAS, or update the software of the NAS."
             )
         elif self.ignored["forged"]:
-            why = "The NAS signed its responses with another secret. Compare the secret in the NAS with the secret "
-            "in Admit."
+            why = "The NAS signed its responses with a wrong secret. Enter the secret of Admit in the NAS."
         else:
             why = (
-                "Turn on dynamic authorization (RFC 5176) on the NAS, for this server and with the secret of this NAS. "
-                "Check that no firewall blocks it. If the NAS is behind NAT, set behind_nat, because it is unreachable."
+                "Turn on dynamic authorization (RFC 5176) of the NAS for the cell's address, with the NAS's secret. "
+                "Check that no firewall blocks the requests. If the NAS is behind NAT, set behind_nat of the NAS."
             )
         return self._ending("unanswered", f"No answer from {where} to {self.sent} packets. {why}")
 

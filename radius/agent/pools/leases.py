@@ -16,7 +16,7 @@ from nac.pools.claims import Claim
 
 # Seconds between two checks of a lease that a session holds. A Stop causes a check at once.
 RECHECK_SECONDS = 300
-# A Stop can be merged up to this many seconds after its time. The regular check covers later ones.
+# A Stop can be merged up to this many seconds after its time. The regular check covers later Stops.
 STOP_DELAY_SECONDS = 5
 MAX_ENDED = 1_000
 
@@ -176,7 +176,7 @@ def use_ordered_index(cursor: psycopg.Cursor) -> Iterator[None]:
 
 
 def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, assignments: Iterable[AddressAssignment]) -> int:
-    """Store assigned addresses. Returns how many of the addresses another device had at the time of the assignment.
+    """Store assigned addresses. Returns the number of addresses that were assigned while another device had them.
 
     A result above 0 is a fault.
     """

@@ -1,4 +1,4 @@
-"""Keeps pool addresses ready in the cell before devices come, and frees the addresses after devices have left."""
+"""Keeps pool addresses ready in the cell for new devices, and frees the addresses of devices that have left."""
 
 import math
 import threading

@@ -48,7 +48,7 @@ class DropCause:
 WRONG_SECRET = DropCause(
     "wrong_secret",
     "wrong-secret:",
-    "Packets from {named} to tenant {slug} use another RADIUS secret, so Admit does not respond. Enter the "
+    "Packets from {named} to tenant {slug} use a wrong RADIUS secret, so Admit does not respond. Enter the "
     "tenant's secret in these devices. During a rotation, enter the next secret",
     (NextStep("revealRadiusSecret"), NextStep("revealRadiusSecret", {"next": "true"})),
 )

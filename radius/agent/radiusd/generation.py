@@ -364,7 +364,7 @@ def free_ports(address: str, count: int) -> list[int]:
     with ExitStack() as held:
         while len(ports) < count:
             port = held.enter_context(bind_socket(first, 0, socket.SOCK_DGRAM)).getsockname()[1]
-            # Keep each port bound until all are chosen, so that the kernel returns none twice.
+            # Keep each port bound until all are chosen, so that the kernel returns no port twice.
             with suppress(OSError):
                 for other in others:
                     held.enter_context(bind_socket(other, port, socket.SOCK_DGRAM))

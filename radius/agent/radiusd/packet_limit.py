@@ -1,4 +1,4 @@
-"""Raises an alarm if radiusd drops packets because a tenant sends more than its limit."""
+"""Raises an alarm if radiusd drops packets because a tenant sends more packets than its limit allows."""
 
 import time
 from collections.abc import Callable, Mapping

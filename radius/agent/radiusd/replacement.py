@@ -193,7 +193,9 @@ class Radiusd:
         self.running = take_over_ports(self._paths, old, of_old, new, self._answers)
         self.generation = new
         self._leaving, self._leaves_at = old, time.monotonic() + LEAVING_SECONDS
-        log.info("radiusd %d serves %d slots, for %d", self.running.pid, len(new.facts.endpoints), old.pid)
+        log.info(
+            "radiusd %d serves %d slots and replaces radiusd %d", self.running.pid, len(new.facts.endpoints), old.pid
+        )
 
     def _wait_for_leaving(self) -> None:
         """Wait until the previously replaced radiusd has answered its packets.

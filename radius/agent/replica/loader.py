@@ -323,7 +323,7 @@ class ReplicaLoader:
 
     def _refuse(self, tenant: int, noun: str, record_id: str, why: str) -> None:
         self._raise_alarm(
-            tenant, noun, record_id, f"{noun}-refused-{record_id}", f"{why}. The previous version still decides."
+            tenant, noun, record_id, f"{noun}-refused-{record_id}", f"{why}. The previous version stays in force."
         )
 
     def _raise_alarm(self, tenant: int, noun: str, key: str, code: str, detail: str) -> None:

@@ -27,7 +27,7 @@ FROM pools p CROSS JOIN LATERAL (
 ) ready
 WHERE NOT p.removing AND p.tenant_id = %(tenant)s
 """
-# A device can have several addresses for a while. A reserved address is preferred, then the one assigned last.
+# A device can have several addresses for a while. A reserved address is preferred, then the address assigned last.
 LEASES = """
 SELECT a.pool_id::text, replace(a.mac::text, ':', ''), a.number, a.grant_number,
     CASE family(a.address) WHEN 4 THEN host(a.address) ELSE a.address::text END, a.ready

@@ -76,8 +76,8 @@ def _delete_lease(batch: WriteBatch, tenant: int, row: Row) -> None:
 
 # For each noun: the row's key in the change feed, the function that writes the replacement, and its effect in words.
 STAND_INS: Mapping[str, tuple[Callable[[Row], str], StandIn, str]] = {
-    "site": (lambda row: row[0], _keep_site, "The previous version still decides"),
-    "policy": (lambda row: row[0], _keep_policy, "The previous version still decides"),
+    "site": (lambda row: row[0], _keep_site, "The previous settings of the site stay in force"),
+    "policy": (lambda row: row[0], _keep_policy, "The previous version of the policy stays in force"),
     "nas": (lambda row: row[0], _omit_nas, "The NAS counts as not registered"),
     "endpoint": (lambda row: row[0], _block_endpoint, "The device is denied"),
     "user": (lambda row: row[1], _disable_user, "The user is denied"),

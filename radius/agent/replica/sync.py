@@ -156,7 +156,10 @@ class ReplicaSync:
             cursor = driver_connection(session).cursor()
             row = cursor.execute(_STATE, (KEEP_DAYS - 1, self._cell_id)).fetchone()
             if row is None:
-                raise NotFound(f"The database has no cell {self._cell_id}.", remedy="Restart the agent to register it.")
+                raise NotFound(
+                    f"The database has no cell {self._cell_id}.",
+                    remedy="Restart the agent, which then registers the cell.",
+                )
             snapshot, stored, too_old, database = row
             changes = None if too_old or not self._is_same_database(stored, database) else self._read_changes(cursor)
             if changes is not None and self._have_certificates_changed(cursor):

@@ -8,7 +8,7 @@ import msgspec
 from nac.cellformat.journal.records import AuthRecord, CertificateSentRecord
 
 ABANDONED_AFTER_MICROSECONDS = 30_000_000
-# Maximum of open conversations. The oldest are dropped, so that a flood does not fill the database.
+# Maximum of unfinished conversations. The oldest are dropped, so that a flood does not fill the database.
 MAX_OPEN_CONVERSATIONS = 10_000
 
 _decoder = msgspec.json.Decoder(dict[str, CertificateSentRecord])

@@ -15,7 +15,7 @@ from nac.kit.validation import require_web_address
 from pki.errors import UNREADABLE_ERRORS
 from pki.serials import serial_bytes
 
-# Limit of certificates per tenant. The worker removes old ones when it is reached
+# Limit of certificates per tenant. At the limit, the worker removes old certificates
 # (nac/certificates/external_status.py).
 MAX_CERTIFICATES = 10_000
 _MAX_URLS = 4

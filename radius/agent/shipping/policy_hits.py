@@ -13,7 +13,7 @@ HitKey = tuple[str, str, int, str, int]
 
 class HitCounts:
     def __init__(self) -> None:
-        # Number of decisions, and time of the last one in epoch microseconds.
+        # Number of decisions, and time of the last decision in epoch microseconds.
         self._counted: dict[HitKey, tuple[int, int]] = {}
 
     def add(self, record: AuthRecord) -> None:

@@ -201,7 +201,7 @@ class Shipper:
         if row is None:
             # The position belongs to the journal of another machine. Shipping from this position would skip records of
             # this machine's journal.
-            raise CellTaken(f"Another host than {self._host} serves the cell.")
+            raise CellTaken(f"The cell is served by a host other than {self._host}.")
         return SegmentPosition(row[0], row[1]), row[2]
 
     def _store(self, batch: RecordBatch, refused: tuple[RejectedRecord, ...] = ()) -> int:

@@ -24,7 +24,7 @@ from radius.agent.copy_format import copy_line, copy_rows, host_address
 QUIET_MICROSECONDS = 60_000_000
 # Longer than for logins, because the sessions already show which devices are present.
 ACCOUNTING_QUIET_MICROSECONDS = 1_800_000_000
-# Limit of addresses in memory. The least recently seen are dropped. A dropped address costs one more write.
+# Limit of addresses in memory. The least recently seen addresses are dropped. A dropped address costs one more write.
 MAX_REMEMBERED = 100_000
 
 # Seconds between two checks whether a tenant's queue is full. A check of a full queue takes 70 ms.
