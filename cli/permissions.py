@@ -19,10 +19,11 @@ _HEAD = """\
 This page lists the roles, their permissions, and the operations of the API that need each
 permission.
 
-* An operation needs its permission on the tenant, MSP or platform in its path.
+* The caller of an operation needs the operation's permission on the tenant, MSP or platform in the
+  path of the request.
 * A person has the permissions of their roles as a member. A program has the permissions of its
   token.
-* A permission on an MSP also applies to its tenants. A permission on the platform
+* A permission on an MSP also applies to all tenants of the MSP. A permission on the platform
   applies to all MSPs and tenants.
 
 `.venv/bin/python -m cli.permissions --write` generates this page.
@@ -34,30 +35,31 @@ permission.
 """
 _EFFECTS = """
 ## Effects of operations
-An effect is a kind of change or access that certain permissions guard
-(`nac/kit/permissions.py`). Each operation declares its effects in `api/v1`. For each
-effect, an operation needs at least one of the permissions that guard this effect. Tests fail if an
-operation needs no permission for an effect, or if the operation has an effect that it does not
-declare.
+An effect is a kind of change or access, such as the deletion of data. `nac/kit/permissions.py`
+lists which permissions guard each effect. Each operation declares its effects in `api/v1`. For each
+declared effect, the operation needs at least one of the permissions that guard this effect. Tests
+fail if an operation needs no permission for an effect, or if an operation has an undeclared effect.
 
 | effect | meaning | operations |
 |---|---|---|"""
 _ALONE = """
 ## Effects of one permission
-The table lists the effects that a token or role can have with only this permission.
+This table lists the effects that a token or role can have if it has only one permission.
 
 | permission | effects |
 |---|---|"""
 _PAIRS = """
 ## Effects of two permissions
-The table lists the additional effects that a token or role can have with both permissions of a row.
+This table lists the additional effects of a token or role that has both permissions of a row. Each
+entry names the effect and the operations that have the effect.
 
-| permission | with | additional effects |
+| first permission | second permission | additional effects |
 |---|---|---|"""
 _SEVERAL = """
 ## Operations with several permissions
-The description of an operation in `/openapi.json` lists the requests that need more permissions. To
-roll out a template, you need the permissions for the parts of the template at each tenant.
+The description of an operation in `/openapi.json` lists which requests need more than one
+permission. To roll out a template, you need the permissions for the parts of the template at each
+tenant.
 
 | operation | every request needs | some requests also need |
 |---|---|---|"""
@@ -122,8 +124,9 @@ def _effects() -> Iterator[str]:
 
 def _by_effect(pair: PermissionPair) -> Iterator[str]:
     for effect in sorted({each.effect for each in pair.reached}):
-        operations = _listed(each.operation for each in pair.reached if each.effect is effect)
-        yield f"`{effect.name.lower()}` by {operations}."
+        operations = {each.operation for each in pair.reached if each.effect is effect}
+        noun = "operation" if len(operations) == 1 else "operations"
+        yield f"Effect `{effect.name.lower()}`, by the {noun} {_listed(operations)}."
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -30,7 +30,10 @@ class Effect(StrEnum):
     DISCLOSURE = "Returns or sends data that other read permissions protect."
     CONNECTION = "Makes Admit connect to an address that the caller chooses."
     ERASURE = "Deletes data or shortens the retention of data."
-    WORK = "Cancels or retries jobs and requests of another caller. Needs the permissions to start such work."
+    WORK = (
+        "Cancels or retries jobs and requests that other callers started. You need the permissions to start these jobs"
+        " and requests."
+    )
     TENANTS = "Creates a tenant with all its content."
     PLATFORM = "Changes cells, limits of the platform, or the MSP of a tenant."
 
@@ -113,7 +116,8 @@ class Permission(StrEnum):
     SITE_READ = _describe("site.read", "View sites.", help_desk=True)
     SITE_MANAGE = _describe(
         "site.manage",
-        "Create, update and delete sites. With `policy.publish`: assign policies, fallbacks and monitor mode.",
+        "Create, update and delete sites. If the caller also has `policy.publish`: assign policies,"
+        " fallbacks and monitor mode.",
         _E.FACTS,
     )
     NAS_READ = _describe("nas.read", "View NASes, vendors and configuration snippets.", help_desk=True)
@@ -151,8 +155,8 @@ class Permission(StrEnum):
     CERTIFICATE_READ = _describe("certificate.read", "View certificates, authorities and enrolment.", help_desk=True)
     CERTIFICATE_ISSUE = _describe(
         "certificate.issue",
-        "Issue and renew certificates. Create enrolment links and secrets. With `authority.manage`: issue certificates"
-        " of RadSec servers.",
+        "Issue and renew certificates. Create enrolment links and secrets. If the caller also has `authority.manage`:"
+        " issue certificates of RadSec servers.",
         _E.CREDENTIALS,
     )
     CERTIFICATE_REVOKE = _describe(
@@ -174,7 +178,8 @@ class Permission(StrEnum):
     SESSION_READ = _describe("session.read", "View sessions, and CoA and Disconnect requests.", help_desk=True)
     SESSION_DISCONNECT = _describe(
         "session.disconnect",
-        "Disconnect and reauthenticate sessions. With `policy.publish`: change the attributes of sessions.",
+        "Disconnect and reauthenticate sessions. If the caller also has `policy.publish`: change the"
+        " attributes of sessions.",
         _E.SESSIONS,
         _E.WORK,
     )
@@ -190,12 +195,12 @@ class Permission(StrEnum):
     FEED_READ = _describe("feed.read", "View feeds.", transports=True)
     FEED_MANAGE = _describe(
         "feed.manage",
-        "Create, update, test and delete feeds. Needs the permissions to read the events of the feed too.",
+        "Create, update, test and delete feeds. The caller also needs the permissions to read the events of the feed.",
         _E.CONNECTION,
     )
     EXPORT_READ = _describe(
         "export.read",
-        "View exports of logs. With the permission to read the log: download the exported files.",
+        "View exports of logs. If the caller also has the permission to read the log: download the exported files.",
         transports=True,
     )
     EXPORT_MANAGE = _describe("export.manage", "Start, retry, cancel and delete exports of logs.", _E.WORK)
@@ -206,13 +211,15 @@ class Permission(StrEnum):
     AUDIT_READ = _describe("audit.read", "Read the audit log.")
     USAGE_READ = _describe("usage.read", "View usage: totals of accounting.")
     JOB_READ = _describe(
-        "job.read", "View jobs. With the permissions for the data of a job: view the job's result.", transports=True
+        "job.read",
+        "View jobs. If the caller also has the permissions for the data of a job: view the job's result.",
+        transports=True,
     )
     JOB_MANAGE = _describe("job.manage", "Cancel and retry jobs.", _E.WORK)
     MEMBER_READ = _describe("member.read", "View members and sign-in rules.")
     MEMBER_MANAGE = _describe(
         "member.manage",
-        "Create, update and delete members. With all other permissions: change sign-in rules.",
+        "Create, update and delete members. If the caller also has all other permissions: change sign-in rules.",
         _E.RIGHTS,
         _E.SIGN_IN,
         technicians=False,
@@ -227,7 +234,8 @@ class Permission(StrEnum):
     SIGN_ON_READ = _describe("sign-on.read", "View the single sign-on provider and its sign-ins.")
     SIGN_ON_MANAGE = _describe(
         "sign-on.manage",
-        "End sign-ins of the single sign-on provider. With all other permissions: set the provider up.",
+        "End sign-ins of the single sign-on provider. If the caller also has all other permissions: set up"
+        " the provider.",
         _E.SIGN_IN,
         _E.CONNECTION,
         technicians=False,
@@ -250,35 +258,36 @@ class Permission(StrEnum):
     MSP_MANAGE = _describe("msp.manage", "Update an MSP.", _E.PLATFORM, level=PermissionLevel.MSP)
     TENANT_CREATE = _describe(
         "tenant.create",
-        "Create tenants. With the permissions for all parts of a tenant: import tenants from files.",
+        "Create tenants. If the caller also has the permissions for all parts of a tenant: import tenants from files.",
         _E.TENANTS,
         level=PermissionLevel.MSP,
     )
     TENANT_DELETE = _describe(
         "tenant.delete",
-        "Delete and restore tenants. With the permissions to read all parts of a tenant: export tenants.",
+        "Delete and restore tenants. If the caller also has the permissions to read all parts of a tenant:"
+        " export tenants.",
         _E.REJECTION,
         level=PermissionLevel.MSP,
     )
     TEMPLATE_READ = _describe(
         "template.read",
-        "View templates, their tenants and roll-outs. With the permissions to read the template's parts:"
-        " view how a tenant differs from its template.",
+        "View templates, their tenants and roll-outs. If the caller also has the permissions to read the"
+        " template's parts: view how a tenant differs from its template.",
         level=PermissionLevel.MSP,
         transports=True,
         technicians=True,
     )
     TEMPLATE_MANAGE = _describe(
         "template.manage",
-        "Create and update templates. With the permissions for the template's parts at each tenant: roll out"
-        " templates.",
+        "Create and update templates. If the caller also has the permissions for the template's parts at each"
+        " tenant: roll out templates.",
         _E.DRAFT,
         level=PermissionLevel.MSP,
     )
 
     MSP_CREATE = _describe(
         "msp.create",
-        "Create MSPs. Extend and convert trials. With `member.manage`: move a trial to an MSP.",
+        "Create MSPs. Extend and convert trials. If the caller also has `member.manage`: move a trial to an MSP.",
         _E.PLATFORM,
         level=PermissionLevel.PLATFORM,
     )

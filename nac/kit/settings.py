@@ -165,8 +165,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             1_000 * (os.cpu_count() or 1),
             0,
             1_000_000,
-            about="Limit of Access-Requests from one tenant per second. The limit for Accounting-Requests is twice as"
-            " high. radiusd drops packets above the limit. 0: no limit.",
+            about="Maximum number of Access-Requests from one tenant per second. The limit for Accounting-Requests is"
+            " twice as high. radiusd drops packets above the limit. 0: no limit.",
             default_text="`1000` for each CPU core",
         ),
         journal_sync=cast(
@@ -193,8 +193,8 @@ def _read(reader: EnvironmentReader) -> Settings:
         ),
         outbound_reach=reader.reach(
             "OUTBOUND_NETWORKS",
-            about="Networks to which Admit may connect for tenants. With `!`: networks to which Admit must not"
-            " connect. This setting overrides the default rules. See [outbound connections](outbound-connections.md).",
+            about="Networks to which Admit may connect for tenants. `!` before a network denies connections to this"
+            " network. This setting overrides the default rules. See [outbound connections](outbound-connections.md).",
         ),
         api_port=api_port,
         portal_url=reader.url(
@@ -238,7 +238,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             200,
             0,
             1_000_000,
-            about="Limit of requests from one address per second, at the public and at the enrolment port."
+            about="Maximum number of requests from one address per second, at the public and at the enrolment port."
             " 0: no limit.",
         ),
         api_processes=reader.number(
@@ -261,8 +261,8 @@ def _read(reader: EnvironmentReader) -> Settings:
             6_000,
             0,
             1_000_000,
-            about="Limit of API requests per minute for each credential. Requests without a credential count"
-            " by address. 0: no limit.",
+            about="Maximum number of API requests per minute for each credential. For requests without a"
+            " credential, the limit applies to each address. 0: no limit.",
         ),
         # A whole company can share one address. A valid credential still works if other callers exceed this limit.
         api_failures_per_minute=reader.number(
@@ -270,7 +270,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             60,
             0,
             1_000_000,
-            about="Limit of API requests per minute with an invalid credential from one address. 0: no limit.",
+            about="Maximum number of API requests per minute with an invalid credential from one address. 0: no limit.",
         ),
         # Equal to the limit of two credentials.
         api_owner_requests_per_minute=reader.number(
@@ -278,16 +278,16 @@ def _read(reader: EnvironmentReader) -> Settings:
             12_000,
             0,
             1_000_000,
-            about="Limit of API requests per minute for each owner of credentials. The owner of tokens is a tenant, an"
-            " MSP or the platform. The owner of sign-ins is a person. 0: no limit.",
+            about="Maximum number of API requests per minute for each owner of credentials. The owner of tokens is a"
+            " tenant, an MSP or the platform. The owner of sign-ins is a person. 0: no limit.",
         ),
         connections_per_source=reader.number(
             "CONNECTIONS_PER_SOURCE",
             50,
             0,
             1_000_000,
-            about="Limit of simultaneous connections from one address, at the public and at the enrolment port."
-            " 0: no limit.",
+            about="Maximum number of simultaneous connections from one address, at the public and at the"
+            " enrolment port. 0: no limit.",
         ),
         trusted_proxies=reader.networks(
             "TRUSTED_PROXIES",
@@ -346,15 +346,15 @@ def _read(reader: EnvironmentReader) -> Settings:
             1 << 30,
             0,
             1 << 50,
-            about="Free disk space that exports do not use. If less disk space is free, exports wait.",
+            about="Disk space that exports leave free. If less disk space is free, exports wait.",
         ),
         export_tenant_max_bytes=reader.number(
             "EXPORT_TENANT_MAX_BYTES",
             20 << 30,
             0,
             1 << 50,
-            about="Size limit of all exports of one tenant. 0: no limit. The limit does not stop the exports"
-            " that retention requires before it deletes a log.",
+            about="Size limit of all exports of one tenant together. 0: no limit. The limit does not apply to"
+            " exports that retention requires before it deletes a log.",
         ),
         mail_server=reader.text(
             "MAIL_HOST",
@@ -411,33 +411,39 @@ def _read_trials(reader: EnvironmentReader, *, is_tried_out: bool) -> TrialSetti
     )
     return TrialSettings(
         offered=offered == "yes",
-        days=reader.number("TRIAL_DAYS", 14, 1, 365, about="Days until a trial ends."),
+        days=reader.number("TRIAL_DAYS", 14, 1, 365, about="Number of days until a trial ends."),
         grace_days=reader.number(
             "TRIAL_GRACE_DAYS", 14, 1, 365, about="Days from the end of a trial to the deletion of the trial."
         ),
         endpoints=reader.number(
-            "TRIAL_ENDPOINTS", 100, 1, 10_000_000, about="Limit of approved and blocked devices of a trial."
+            "TRIAL_ENDPOINTS", 100, 1, 10_000_000, about="Maximum number of approved and blocked devices of a trial."
         ),
         authentications_a_day=reader.number(
             "TRIAL_AUTHENTICATIONS_A_DAY",
             20_000,
             1,
             1_000_000_000,
-            about="Limit of authentications of a trial per day. If a trial exceeds the limit, Admit sends a warning"
-            " by mail. If the trial exceeds the limit again a day later, Admit suspends the trial.",
+            about="Maximum number of authentications of a trial per day. If a trial exceeds the limit, Admit sends a"
+            " warning by mail. If the trial exceeds the limit again a day later, Admit suspends the trial.",
         ),
         a_day_of_address=reader.number(
-            "TRIAL_SIGN_UPS_OF_ADDRESS", 5, 1, 1_000_000, about="Limit of sign-ups from one source address per day."
+            "TRIAL_SIGN_UPS_OF_ADDRESS",
+            5,
+            1,
+            1_000_000,
+            about="Maximum number of sign-ups from one source address per day.",
         ),
         a_day_of_domain=reader.number(
             "TRIAL_SIGN_UPS_OF_DOMAIN",
             10,
             1,
             1_000_000,
-            about="Limit of confirmed sign-ups from one mail domain per day.",
+            about="Maximum number of confirmed sign-ups from one mail domain per day.",
         ),
-        a_day=reader.number("TRIAL_SIGN_UPS", 100, 1, 1_000_000, about="Limit of confirmed sign-ups per day."),
-        most=reader.number("TRIAL_TENANTS", 20, 1, 1_000_000, about="Limit of trials at the same time."),
+        a_day=reader.number("TRIAL_SIGN_UPS", 100, 1, 1_000_000, about="Maximum number of confirmed sign-ups per day."),
+        most=reader.number(
+            "TRIAL_TENANTS", 20, 1, 1_000_000, about="Maximum number of trials that exist at the same time."
+        ),
     )
 
 

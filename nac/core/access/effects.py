@@ -48,7 +48,7 @@ class ReachedEffect(NamedTuple):
 
 # Effects that are stronger in combination, and the consequence.
 EFFECT_CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
-    {frozenset({Effect.DRAFT, Effect.RULES}): "Publishes rules of the caller, which can admit any device."}
+    {frozenset({Effect.DRAFT, Effect.RULES}): "The caller can write and publish rules that admit any device."}
 )
 
 
