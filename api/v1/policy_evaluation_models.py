@@ -125,7 +125,7 @@ class PolicySimulation(PolicyDecision):
     recorded: RecordedDecision | None = Field(description="Recorded decision, if the request is from the log.")
 
 
-class ReplayAnswer(BaseModel):
+class ReplayOutcome(BaseModel):
     verdict: str = Field(
         description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
     )
@@ -154,8 +154,8 @@ class ReplayExample(BaseModel):
 class ReplayDifference(BaseModel):
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
-    before: ReplayAnswer = Field(alias="from", description="Recorded result, or result of the published policy.")
-    after: ReplayAnswer = Field(alias="to", description="Result of the draft.")
+    before: ReplayOutcome = Field(alias="from", description="Recorded result, or result of the published policy.")
+    after: ReplayOutcome = Field(alias="to", description="Result of the draft.")
     requests: int = Field(description="Number of requests.")
     devices: int = Field(description="Number of affected devices.")
     examples: list[ReplayExample] = Field(description="Examples.")

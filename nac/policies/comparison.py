@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from nac.cellformat.packet_values import is_packet_attribute
 from nac.engine import Policy, PolicyRequest, decide
 from nac.engine.admission import require_passphrase
-from nac.policies.differences import ComparedAnswer, DifferenceTally
+from nac.policies.differences import ComparedOutcome, DifferenceTally
 from nac.policies.site_context import SiteContext
 from nac.sessions.decisions.recorded_requests import (
     RecordedAttributes,
@@ -26,7 +26,7 @@ MAX_DISTINCT_REQUESTS = 20_000
 PROGRESS_EVERY = 5_000
 # Attribute that the log lacks, because the engine derives it from the time of the request.
 _TIME = "time"
-_NO_ANSWER = ComparedAnswer("deny", "", "")
+_NO_ANSWER = ComparedOutcome("deny", "", "")
 OLDER_FORMAT = "older-format"
 
 
@@ -85,7 +85,7 @@ class ReplayComparison:
         self._depends_on_time = _TIME in reads
         self.names: Collection[str] = sorted(reads - {_TIME})
         self._kinds: dict[bytes, _RequestKind] = {}
-        self._tallies: dict[tuple[ComparedAnswer, ComparedAnswer], DifferenceTally] = {}
+        self._tallies: dict[tuple[ComparedOutcome, ComparedOutcome], DifferenceTally] = {}
         self._refusals: dict[str, DifferenceTally] = {}
         # Attribute -> number of requests with it, and time of the first such request.
         self._held: Counter[str] = Counter()
@@ -132,9 +132,9 @@ class ReplayComparison:
         after = _decide(decider.draft, request, recorded)
         if self._against == "recorded":
             after = after._replace(pools=())
-            before = ComparedAnswer(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
+            before = ComparedOutcome(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
         elif decider.current is None:
-            before = ComparedAnswer.of(decider.place.decide_without_policy(kind.attributes.get("nas.vendor", ())))
+            before = ComparedOutcome.of(decider.place.decide_without_policy(kind.attributes.get("nas.vendor", ())))
         else:
             before = _decide(decider.current, request, recorded)
         key = before, after
@@ -191,11 +191,11 @@ class ReplayComparison:
         return tuple(missing)
 
 
-def _decide(policy: Policy, request: PolicyRequest, recorded: RecordedOutcome) -> ComparedAnswer:
+def _decide(policy: Policy, request: PolicyRequest, recorded: RecordedOutcome) -> ComparedOutcome:
     decision = decide(policy, request)
     if recorded.lacks_passphrase:
         decision = require_passphrase(decision, has_passphrase=False, has_ssid=False)
-    return ComparedAnswer.of(decision)
+    return ComparedOutcome.of(decision)
 
 
 def _rules_by_attribute(policy: Policy) -> dict[str, tuple[str, ...]]:

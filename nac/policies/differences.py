@@ -13,7 +13,7 @@ from nac.engine import Decision
 _MAX_EXAMPLES = 8
 
 
-class ComparedAnswer(NamedTuple):
+class ComparedOutcome(NamedTuple):
     """The compared parts of a decision; "" for no rule or no VLAN."""
 
     verdict: str
@@ -26,7 +26,7 @@ class ComparedAnswer(NamedTuple):
     pools: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, decision: Decision) -> "ComparedAnswer":
+    def of(cls, decision: Decision) -> "ComparedOutcome":
         return cls(
             decision.verdict,
             decision.rule_id,
@@ -55,7 +55,7 @@ class DifferenceTally:
 
     __slots__ = ("_recent", "after", "before", "devices", "differs", "requests")
 
-    def __init__(self, before: ComparedAnswer, after: ComparedAnswer) -> None:
+    def __init__(self, before: ComparedOutcome, after: ComparedOutcome) -> None:
         self.before = before
         self.after = after
         self.differs = before != after
@@ -94,14 +94,14 @@ class DifferenceExample:
 
 @dataclass(frozen=True, slots=True)
 class ReplayDifference:
-    before: ComparedAnswer
-    after: ComparedAnswer
+    before: ComparedOutcome
+    after: ComparedOutcome
     requests: int
     devices: int
     examples: tuple[DifferenceExample, ...]
 
 
-def digest_changes(document: object, changes: Iterable[tuple[ComparedAnswer, ComparedAnswer]]) -> str:
+def digest_changes(document: object, changes: Iterable[tuple[ComparedOutcome, ComparedOutcome]]) -> str:
     """Return a digest that identifies a draft and its differences.
 
     The digest does not contain counts, because new requests arrive all the time.

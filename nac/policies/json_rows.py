@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from nac.engine import DocumentMistake
-from nac.policies.differences import ComparedAnswer
+from nac.policies.differences import ComparedOutcome
 from nac.policies.replays import Replay
 
 JsonRow = dict[str, Any]
@@ -97,7 +97,7 @@ def decode_policy_text(text: bytes) -> str | None:
         return None
 
 
-def _answer_row(answer: ComparedAnswer) -> JsonRow:
+def _answer_row(answer: ComparedOutcome) -> JsonRow:
     return {
         "verdict": answer.verdict,
         "permitted": answer.permitted,

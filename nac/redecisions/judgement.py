@@ -22,7 +22,7 @@ from nac.engine.vendors import find_vendor
 from nac.kit.ids import TenantId
 from nac.models import PolicyVersion, Site
 from nac.policies import repository as policies
-from nac.policies.differences import ComparedAnswer
+from nac.policies.differences import ComparedOutcome
 from nac.policies.document_checks import InvalidPolicy
 from nac.policies.facts import nas_values
 from nac.policies.site_context import SiteContext, build_site_context
@@ -64,8 +64,8 @@ class Judgement(NamedTuple):
     live: LiveSession
     # "" if the NAS needs no request.
     action: JudgedAction
-    before: ComparedAnswer
-    after: ComparedAnswer
+    before: ComparedOutcome
+    after: ComparedOutcome
     # Reason of the new decision: a code of nac.engine.reasons.
     reason: str
     # Name of the NAS, or its identifier if it is not registered.
@@ -79,7 +79,7 @@ class Judgement(NamedTuple):
     may_disconnect: bool = False
 
 
-_NO_ANSWER = ComparedAnswer("", "", "")
+_NO_ANSWER = ComparedOutcome("", "", "")
 
 
 class _UndecidableSession(Exception):
@@ -155,13 +155,13 @@ class Judge:
             after = self._decide(live, recorded, facts, site, knowledge, counts, at)
         except _UndecidableSession as exc:
             return Judgement(live, "", _NO_ANSWER, _NO_ANSWER, "", nas_name, slug, exc.why)
-        before = ComparedAnswer(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
+        before = ComparedOutcome(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
         # If the device logged in after the last request, its decision is newer than the request.
         is_asked = live.asked_at is not None and recorded.at < live.asked_at
         action = "" if is_asked else _required_action(recorded, after)
         cuts = _may_disconnect(action, nas.vendor if nas else "")
         return Judgement(
-            live, action, before, ComparedAnswer.of(after), after.reason, nas_name, slug, None, is_asked, cuts
+            live, action, before, ComparedOutcome.of(after), after.reason, nas_name, slug, None, is_asked, cuts
         )
 
     def _decide(

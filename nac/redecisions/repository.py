@@ -27,9 +27,9 @@ from sqlalchemy.orm import Session
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId
 from nac.models import CoaRequest, Redecision, RedecisionItem
-from nac.policies.differences import ComparedAnswer
+from nac.policies.differences import ComparedOutcome
 from nac.redecisions.judgement import Judgement
-from nac.redecisions.tallies import AnswerChange, CountedChange, SessionExample
+from nac.redecisions.tallies import CountedChange, OutcomeChange, SessionExample
 from nac.sessions.coa_requests.request_queue import WAITING_STATES
 
 OPEN_STATES = ("deciding", "waiting", "sending")
@@ -366,7 +366,7 @@ def iter_found_changes(session: Session, run: Redecision) -> Iterator[CountedCha
     examples = {row.session_row: row for row in session.scalars(named)}
     for action, nas, site, reason, *answer, sessions, first in counted:
         example = examples[first]
-        change = AnswerChange(action, ComparedAnswer(*answer[:4]), ComparedAnswer(*answer[4:]), reason)
+        change = OutcomeChange(action, ComparedOutcome(*answer[:4]), ComparedOutcome(*answer[4:]), reason)
         yield CountedChange(
             change, nas, site, sessions, (SessionExample(first, example.mac or "", example.identity, example.nas),)
         )

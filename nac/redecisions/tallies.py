@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from nac.kit.mac import display_mac
-from nac.policies.differences import ComparedAnswer
+from nac.policies.differences import ComparedOutcome
 from nac.redecisions.judgement import Judgement
 
 EXAMPLES_PER_CHANGE = 3
@@ -14,10 +14,10 @@ EXAMPLES_PER_CHANGE = 3
 MAX_LISTED = 200
 
 
-class AnswerChange(NamedTuple):
+class OutcomeChange(NamedTuple):
     action: str
-    before: ComparedAnswer
-    after: ComparedAnswer
+    before: ComparedOutcome
+    after: ComparedOutcome
     # Reason of the new decision: a code of nac.engine.reasons.
     reason: str
 
@@ -34,7 +34,7 @@ class SessionExample(NamedTuple):
 class CountedChange(NamedTuple):
     """Number of sessions with the same change, NAS and site."""
 
-    change: AnswerChange
+    change: OutcomeChange
     nas: str
     site: str
     sessions: int
@@ -55,8 +55,8 @@ class RedecisionTallies:
     # Number of sessions by name of the NAS or site, and action.
     nases: Counter[tuple[str, str]] = field(default_factory=Counter)
     sites: Counter[tuple[str, str]] = field(default_factory=Counter)
-    changes: Counter[AnswerChange] = field(default_factory=Counter)
-    examples: defaultdict[AnswerChange, list[SessionExample]] = field(default_factory=lambda: defaultdict(list))
+    changes: Counter[OutcomeChange] = field(default_factory=Counter)
+    examples: defaultdict[OutcomeChange, list[SessionExample]] = field(default_factory=lambda: defaultdict(list))
 
     def add_judgements(self, judgements: Iterable[Judgement]) -> None:
         for each in judgements:
@@ -69,7 +69,7 @@ class RedecisionTallies:
                 self.unchanged += 1
             else:
                 example = SessionExample(each.live.id, each.live.mac, each.live.identity, each.nas)
-                change = AnswerChange(each.action, each.before, each.after, each.reason)
+                change = OutcomeChange(each.action, each.before, each.after, each.reason)
                 self.may_disconnect += each.may_disconnect
                 self.add(CountedChange(change, each.nas, each.site, 1, (example,)))
 
@@ -91,7 +91,7 @@ class RedecisionTallies:
             "changes": [self._change_row(change, count) for change, count in self.changes.most_common(MAX_LISTED)],
         }
 
-    def _change_row(self, change: AnswerChange, count: int) -> dict[str, Any]:
+    def _change_row(self, change: OutcomeChange, count: int) -> dict[str, Any]:
         return {
             "action": change.action,
             "sessions": count,
@@ -104,7 +104,7 @@ class RedecisionTallies:
         }
 
 
-def _answer_row(answer: ComparedAnswer) -> dict[str, Any]:
+def _answer_row(answer: ComparedOutcome) -> dict[str, Any]:
     return {"verdict": answer.verdict, "rule": answer.rule_id, "vlan": answer.vlan, "text": str(answer)}
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.logs.retention.terms import NOTICE_PERIOD, UNBOUNDED, LogTerms, TermPart, WantedTerms
+from nac.logs.retention.terms import NOTICE_PERIOD, UNBOUNDED, ChosenTerms, LogTerms, TermPart
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 # Chosen settings, and the number of hours until the check.
@@ -37,10 +37,10 @@ def test_terms_chosen_for_two_weeks_are_in_effect(wanted: list[int]) -> None:
 
 
 def test_no_budget_is_unlimited_and_ending_exports_waits() -> None:
-    before = LogTerms.begin(WantedTerms(days=90, floor=7, bytes=None, export=True))
+    before = LogTerms.begin(ChosenTerms(days=90, floor=7, bytes=None, export=True))
     assert (before.days, before.floor, before.bytes, before.export) == (90, 7, None, True)
-    after = before.advance(WantedTerms(days=90, floor=7, bytes=5, export=False), NOW)
+    after = before.advance(ChosenTerms(days=90, floor=7, bytes=5, export=False), NOW)
     assert (after.bytes, after.export, set(after.announced)) == (None, True, {"bytes", "export"})
     assert after.parts["bytes"] == TermPart(UNBOUNDED, 5, NOW)
-    at_last = after.advance(WantedTerms(days=90, floor=7, bytes=5, export=False), NOW + NOTICE_PERIOD)
+    at_last = after.advance(ChosenTerms(days=90, floor=7, bytes=5, export=False), NOW + NOTICE_PERIOD)
     assert (at_last.bytes, at_last.export, at_last.announced) == (5, False, {})

@@ -15,7 +15,7 @@ from nac.kit.ids import TenantId
 from nac.logs.exports import standing_exports
 from nac.logs.log_tables import DEFAULT_LIMITS, LOG_NAMES, LogLimits, LogName
 from nac.logs.retention import repository
-from nac.logs.retention.terms import NOTICE_PERIOD, LogTerms, WantedTerms
+from nac.logs.retention.terms import NOTICE_PERIOD, ChosenTerms, LogTerms
 from nac.models import LogSize, RetentionHold, RetentionNotice, RetentionSetting
 
 _DAY = timedelta(days=1)
@@ -151,8 +151,8 @@ def effective_bytes(limits: LogLimits, setting: RetentionSetting | None) -> int 
     return min(given, default=None)
 
 
-def _wanted_terms(limits: LogLimits, setting: RetentionSetting | None) -> WantedTerms:
-    return WantedTerms(
+def _wanted_terms(limits: LogLimits, setting: RetentionSetting | None) -> ChosenTerms:
+    return ChosenTerms(
         days=effective_days(limits, setting),
         floor=limits.floor_days,
         bytes=effective_bytes(limits, setting),
@@ -174,7 +174,7 @@ def _build_plan(
     now: datetime,
     limits: LogLimits,
     setting: RetentionSetting | None,
-    wanted: WantedTerms,
+    wanted: ChosenTerms,
     terms: LogTerms,
     *,
     is_new: bool,

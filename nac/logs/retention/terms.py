@@ -41,7 +41,7 @@ class TermPart:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTerms:
+class ChosenTerms:
     """The values that the tenant chose, within the platform's limits.
 
     `bytes` None means no budget. `export` requires an export before rows are deleted.
@@ -65,11 +65,11 @@ class LogTerms:
     parts: Mapping[PartName, TermPart]
 
     @classmethod
-    def begin(cls, wanted: WantedTerms) -> "LogTerms":
+    def begin(cls, wanted: ChosenTerms) -> "LogTerms":
         """Return the first terms of a log: all chosen values apply immediately."""
         return cls({name: TermPart(wanted.of(name)) for name in PART_NAMES})
 
-    def advance(self, wanted: WantedTerms, now: datetime) -> "LogTerms":
+    def advance(self, wanted: ChosenTerms, now: datetime) -> "LogTerms":
         return LogTerms(
             {
                 name: self.parts[name].advance(wanted.of(name), now)
