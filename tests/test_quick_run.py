@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli import quick_tests
 from cli.commands.test import command
+from cli.devtools import quick_tests
 from cli.layout import CHECKOUT
 
 TESTS = CHECKOUT / "tests"

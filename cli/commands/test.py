@@ -10,11 +10,11 @@ from contextlib import contextmanager
 
 import click
 
+from cli.devtools.quick_tests import quick_files
 from cli.install import ensure_packages
 from cli.layout import CHECKOUT, var_dir
 from cli.output import Progress
 from cli.packages import TEST_PACKAGES
-from cli.quick_tests import quick_files
 
 _PYTHON = (sys.executable, "-P", "-m")
 # Three more workers than the smallest machine has cores, because tests often wait for programs. Each worker starts its
@@ -37,7 +37,7 @@ _CHECKS: dict[str, tuple[str, ...]] = {
         "-c",
         "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())",
     ),
-    "house": (*_PYTHON, "cli.lint"),
+    "house": (*_PYTHON, "cli.devtools.lint"),
 }
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from api.access import ChangesTenant, RequiresChangePermission
 from api.described import described_routes
+from cli.devtools.permissions_page import list_declared_effects
 from cli.openapi import application
-from cli.permissions import list_declared_effects
 from nac.core.access.effects import EFFECT_GUARDS, RouteDeclaration, find_permission_pairs, find_reached_effects
 from nac.kit.permissions import Effect, Permission
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from cli import openapi, permissions
+from cli import openapi
+from cli.devtools import permissions_page
 
 _REMEDY = "add a description to the field"
 
@@ -53,8 +54,8 @@ def test_each_operation_names_its_permission(described: dict[str, Any]) -> None:
 
 
 def test_permissions_page_matches_the_code() -> None:
-    told = permissions.PAGE.path.read_text(encoding="utf-8")
-    assert told == permissions.PAGE.render(), f"permissions or routes have changed: {permissions.PAGE.remedy}"
+    told = permissions_page.PAGE.path.read_text(encoding="utf-8")
+    assert told == permissions_page.PAGE.render(), f"permissions or routes have changed: {permissions_page.PAGE.remedy}"
 
 
 def test_headers_are_documented_where_they_occur(described: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.lint import (
+from cli.devtools.lint import (
     CHECKOUT,
     check_class_names,
     check_document,
@@ -13,7 +13,7 @@ from cli.lint import (
     check_repository,
     parse_source,
 )
-from cli.lint_names import check_names
+from cli.devtools.lint_names import check_names
 
 HITS = {
     "commit": ("nac/tenancy/tenants/service.py", "def f(session):\n    session.commit()\n"),

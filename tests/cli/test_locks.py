@@ -86,7 +86,7 @@ class Blocker:
 blocked = set(sys.argv[1:])
 sys.meta_path.insert(0, Blocker())
 # The documentation site, and what only radiusd can load.
-skipped = ("cli.site", "radius.module")
+skipped = ("cli.devtools.site", "radius.module")
 for package in ("nac", "pki", "radius", "api", "worker", "cli"):
     for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
         if not module.name.endswith(".__main__") and not module.name.startswith(skipped):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.devtools.site.hooks import name_outer_files, separate_blocks
 from cli.layout import CHECKOUT
-from cli.site.hooks import name_outer_files, separate_blocks
 
 MKDOCS = Path(sys.executable).with_name("mkdocs")
 # The first build installs the packages of the lock file.

@@ -4,7 +4,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from cli.site.node_packages import run_program
+from cli.devtools.site.node_packages import run_program
 from tests.clients.client_tools import SETTINGS, write_description
 from tests.clients.conftest import Api
 

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from cli.site.node_packages import install_packages, run_program
+from cli.devtools.site.node_packages import install_packages, run_program
 from tests.clients.client_tools import TYPESCRIPT, write_description
 from tests.clients.conftest import Api
 

@@ -1,4 +1,7 @@
-"""Generates docs/reference/permissions.md: `python -m cli.permissions [--write]`. A test compares page and code."""
+"""Generates docs/reference/permissions.md: `python -m cli.devtools.permissions_page [--write]`.
+
+A test compares page and code.
+"""
 
 import sys
 from collections import defaultdict
@@ -6,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from api.access import RequiresPermission
 from api.described import described_routes
-from cli.generated_page import GeneratedPage
+from cli.devtools.generated_page import GeneratedPage
 from cli.openapi import application
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.core.access.effects import PermissionPair, RouteDeclaration, find_permission_pairs, find_reached_effects
@@ -26,7 +29,7 @@ permission.
 * A permission on an MSP also applies to all tenants of the MSP. A permission on the platform
   applies to all MSPs and tenants.
 
-`.venv/bin/python -m cli.permissions --write` generates this page.
+`.venv/bin/python -m cli.devtools.permissions_page --write` generates this page.
 
 ## Roles
 
@@ -133,7 +136,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(set(names)))
 
 
-PAGE = GeneratedPage("permissions.md", "cli.permissions", _lines)
+PAGE = GeneratedPage("permissions.md", "cli.devtools.permissions_page", _lines)
 
 if __name__ == "__main__":
     sys.exit(PAGE.run_command())

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from cli.lint_text import prose_lines
+from cli.devtools.lint_text import prose_lines
 
 # `nac.core.mail.service`, `nac.kit.errors.AdmitError`, `radius/agent/coa` or `docs/README.md`.
 _NAME = re.compile(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-_FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+_FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 
 class GeneratedPage(NamedTuple):

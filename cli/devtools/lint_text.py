@@ -1,4 +1,4 @@
-"""House rules for text: documents, docstrings and comments are plain English. Used by cli.lint."""
+"""House rules for text: documents, docstrings and comments are plain English. Used by cli.devtools.lint."""
 
 import ast
 import io

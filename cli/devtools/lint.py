@@ -1,4 +1,4 @@
-"""House rules that general linters do not check. `python -m cli.lint` runs the rules.
+"""House rules that general linters do not check. `python -m cli.devtools.lint` runs the rules.
 
 A line can break a rule if it has the comment `# house: allow <rule> -- reason`.
 """
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli import lint_names, lint_text
+from cli.devtools import lint_names, lint_text
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli", "migrations", "loadtest")
 LONGEST_FILE = 500
 # In each folder of these packages, the name of a public class must be unique.

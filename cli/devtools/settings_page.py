@@ -1,4 +1,4 @@
-"""Generates docs/reference/settings.md from nac/kit/settings.py: `python -m cli.settings_reference [--write]`.
+"""Generates docs/reference/settings.md from nac/kit/settings.py: `python -m cli.devtools.settings_page [--write]`.
 
 A test compares page and code.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from cli.generated_page import GeneratedPage
+from cli.devtools.generated_page import GeneratedPage
 from nac.kit.settings import PREFIX, variables
 from nac.kit.text_format import format_size
 
@@ -100,7 +100,7 @@ Edit `var/admit.env`, then run `./admit up`:
 * Two variables apply only to `./admit api`: `ADMIT_API_URL` and `ADMIT_API_TOKEN`
   ([the API](api.md)).
 
-`python -m cli.settings_reference --write` generates this page from `nac/kit/settings.py`.
+`python -m cli.devtools.settings_page --write` generates this page from `nac/kit/settings.py`.
 """
 
 # Texts below the table of a section, by heading.
@@ -160,7 +160,7 @@ def _allowed(name: str, text: str) -> str:
     return re.sub(r"'([^']+)'", r"`\1`", text)
 
 
-PAGE = GeneratedPage("settings.md", "cli.settings_reference", _lines)
+PAGE = GeneratedPage("settings.md", "cli.devtools.settings_page", _lines)
 
 if __name__ == "__main__":
     sys.exit(PAGE.run_command())

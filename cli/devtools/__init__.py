@@ -1,0 +1,1 @@
+"""Tools for development: linters, quick tests, generated pages and the documentation site."""
