@@ -33,12 +33,14 @@ SendsCoa = Annotated[
         )
     ),
 ]
-_Request = Annotated[RowNumber, Path(description="Id of the request.")]
+_Request = Annotated[RowNumber, Path(description="Id of the request to the NAS.")]
 
 
 class CoaAttribute(Input):
-    attribute: str = Field(max_length=253, examples=["Session-Timeout"], description="Name of the attribute.")
-    value: str = Field(max_length=1_000, examples=["600"], description="Value, as text.")
+    attribute: str = Field(
+        max_length=253, examples=["Session-Timeout"], description="Name of the RADIUS attribute to set."
+    )
+    value: str = Field(max_length=1_000, examples=["600"], description="Value of the attribute, as text.")
     tag: int | None = Field(None, ge=1, le=31, description="Tag of the attribute (RFC 2868 3.1); null if none.")
 
 
@@ -55,19 +57,21 @@ class CoaRequestsInput(Input):
     )
 
     kind: CoaKind = Field(
-        description="Kind of request, to end the session, reauthenticate, bounce the port, or change attributes."
+        description=(
+            "Kind of request: disconnect the session, reauthenticate the device, bounce the port, or change attributes."
+        )
     )
-    session: RowNumber | None = Field(None, description="Id of the session; null for any.")
+    session: RowNumber | None = Field(None, description="Id of the session; null for sessions with any id.")
     mac: str = Field(
         "",
         max_length=40,
         examples=["00:00:5e:00:53:01"],
-        description='MAC address of the device; "" for any.',
+        description='MAC address of the device of the sessions; "" for any.',
     )
-    user: str = Field("", max_length=253, description='User name; "" for any.')
-    nas: str = Field("", max_length=253, description='Name of the NAS; "" for any.')
+    user: str = Field("", max_length=253, description='User name of the sessions; "" for any.')
+    nas: str = Field("", max_length=253, description='Name of the NAS of the sessions; "" for any.')
     attributes: list[CoaAttribute] = Field(
-        default=[], max_length=50, description="Attributes to set, only for a change."
+        default=[], max_length=50, description="Attributes to set; only for the kind `change`."
     )
 
 
@@ -78,15 +82,15 @@ Withdraws = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNEC
 def list_coa_requests(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    state: Annotated[list[CoaState] | None, Query(description="State.")] = None,
-    session: Annotated[RowNumber | None, Query(description="Id of the session.")] = None,
+    state: Annotated[list[CoaState] | None, Query(description="State of the requests to list.")] = None,
+    session: Annotated[RowNumber | None, Query(description="Id of the session that the requests are about.")] = None,
     mac: Mac = "",
     user: User = "",
-    nas: Annotated[str, Query(max_length=253, description="Name of the NAS.")] = "",
-    reason: Annotated[CoaReason | None, Query(description="Reason of the request.")] = None,
+    nas: Annotated[str, Query(max_length=253, description="Name of the NAS that receives the requests.")] = "",
+    reason: Annotated[CoaReason | None, Query(description="Reason of the requests to list.")] = None,
     redecision: Annotated[
         RowNumber | None,
-        Query(description="Id of the re-decision (new decision about live sessions) that caused the request."),
+        Query(description="Id of the re-decision (new decision about live sessions) that caused the requests."),
     ] = None,
 ) -> Page[CoaRequest]:
     """List requests to NASes, pending and finished.

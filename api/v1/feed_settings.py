@@ -22,9 +22,9 @@ _Headers = Annotated[dict[str, Annotated[str, Field(max_length=4_096)]], Field(m
 
 
 class _FeedSettings(Input):
-    kinds: _Kinds | None = Field(None, description="Kinds of events to send; null for all.")
+    kinds: _Kinds | None = Field(None, description="Kinds of events that the feed sends; null for all.")
     outcomes: _Words | None = Field(
-        None, max_length=3, description="Outcomes of events to send (success, failure); null for all."
+        None, max_length=3, description="Outcomes of events that the feed sends (success, failure); null for all."
     )
     networks: _Networks | None = Field(
         None,
@@ -33,21 +33,25 @@ class _FeedSettings(Input):
     )
     ca_certificate: _Pem | None = Field(
         None,
-        description='CA certificates for the server (PEM); null or "" for the CA certificates of the system.',
+        description='CA certificates (PEM) that verify the server; null or "" for the CA certificates of the system.',
     )
-    timeout_seconds: _Seconds | None = Field(None, description="Timeout in seconds; null for the default.")
+    timeout_seconds: _Seconds | None = Field(
+        None, description="Timeout of a delivery in seconds; null for the default."
+    )
 
 
 class WebhookFeedSettings(_FeedSettings):
     url: _Url = Field(
         description="URL that receives events. The part after the host can contain a key and is stored encrypted."
     )
-    batch: _Batch | None = Field(None, description="Maximum number of events per message.")
-    headers: _Headers | None = Field(None, description="Additional headers; stored encrypted.")
+    batch: _Batch | None = Field(None, description="Maximum number of events per message to the webhook.")
+    headers: _Headers | None = Field(
+        None, description="Additional HTTP headers of messages to the webhook; stored encrypted."
+    )
 
 
 class SyslogFeedSettings(_FeedSettings):
-    host: _Host = Field(description="Host name or IP address.")
+    host: _Host = Field(description="Host name or IP address of the syslog server.")
     port: _Port | None = Field(None, description="Port of the syslog server.")
     facility: _Text | None = Field(None, description="Facility of syslog messages (RFC 5424 6.2.1), such as local0.")
     app_name: _Text | None = Field(
@@ -76,11 +80,15 @@ class FeedSettingsUpdate(_FeedSettings):
 
     model_config = body_example({"url": "https://siem.example/admit", "batch": 100})
 
-    name: Omittable[Slug] = Field(None, description="New name, also in the path.")
-    url: Omittable[_Url] = Field(None, description="URL.")
-    batch: _Batch | None = Field(None, description="Maximum number of events per message; null for the default.")
-    headers: _Headers | None = Field(None, description="Additional headers; stored encrypted. null for none.")
-    host: Omittable[_Host] = Field(None, description="Host name or IP address.")
+    name: Omittable[Slug] = Field(None, description="New name of the feed, also in the path.")
+    url: Omittable[_Url] = Field(None, description="URL of the webhook that receives events.")
+    batch: _Batch | None = Field(
+        None, description="Maximum number of events per message to the webhook; null for the default."
+    )
+    headers: _Headers | None = Field(
+        None, description="Additional HTTP headers of messages to the webhook; stored encrypted. null for none."
+    )
+    host: Omittable[_Host] = Field(None, description="Host name or IP address of the syslog server.")
     port: _Port | None = Field(None, description="Port of the syslog server; null for the default.")
     facility: _Text | None = Field(
         None, description="Facility of syslog messages (RFC 5424 6.2.1), such as local0; null for the default."

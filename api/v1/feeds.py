@@ -28,7 +28,9 @@ from nac.models.feed import PERMISSION_BY_KIND
 from nac.tenancy.tenants import service as tenants
 
 router = NounRouter(
-    prefix="/tenants/{tenant}/feeds", tag="feeds", description="Delivery of events by syslog or webhook."
+    prefix="/tenants/{tenant}/feeds",
+    tag="feeds",
+    description="Feeds, which deliver events to syslog servers and webhooks.",
 )
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.FEED_READ))]
@@ -50,15 +52,17 @@ _CONFIGURED_FIELDS = {"name", "kind", "destination", "paused_because", "former_s
 
 
 class Feed(ObservedModel):
-    name: str = Field(description="Name.")
-    kind: Literal["syslog", "webhook"] = Field(description="Transport of events.")
-    destination: str = Field(description="Host and port, or the URL without the part after the host.")
-    state: Literal["ok", "behind", "failing", "paused"] = Field(
-        description="State. If `behind`, events wait for delivery. If `failing`, the last delivery failed."
+    name: str = Field(description="Name of the feed.")
+    kind: Literal["syslog", "webhook"] = Field(description="Kind of the feed: webhook or syslog.")
+    destination: str = Field(
+        description="Host and port of the syslog server, or URL of the webhook without the part after the host."
     )
-    behind_events: int = Field(description="Number of waiting events.")
+    state: Literal["ok", "behind", "failing", "paused"] = Field(
+        description="State of the feed. If `behind`, events wait for delivery. If `failing`, the last delivery failed."
+    )
+    behind_events: int = Field(description="Number of events that wait for delivery.")
     behind_since: datetime | None = Field(description="Time when the oldest waiting event was logged.")
-    delivered: int = Field(description="Number of delivered events.")
+    delivered: int = Field(description="Number of events that the feed has delivered.")
     lost: int = Field(description="Number of events that expired before delivery.")
 
     def observed_fields(self) -> set[str]:
@@ -69,15 +73,17 @@ class Feed(ObservedModel):
 
 class FeedDetail(Feed):
     replays: bool = Field(description="Whether a replay of past events is running.")
-    paused_because: str = Field(description='Reason of the pause; "" if not paused.')
+    paused_because: str = Field(description='Reason why the feed is paused; "" if the feed is not paused.')
     failing_since: datetime | None = Field(description="Time of the first failed delivery since the last success.")
-    failure: str = Field(description='Error of the last attempt; "" if the attempt succeeded.')
-    attempts: int = Field(description="Number of attempts since the last success.")
-    next_attempt_at: datetime | None = Field(description="Time of the next attempt; null if deliveries succeed.")
+    failure: str = Field(description='Error of the last delivery attempt; "" if the attempt succeeded.')
+    attempts: int = Field(description="Number of delivery attempts since the last successful delivery.")
+    next_attempt_at: datetime | None = Field(
+        description="Time of the next delivery attempt; null if deliveries succeed."
+    )
     at_once: int | None = Field(
         description="Maximum number of events per batch after the receiver timed out; null if not reduced."
     )
-    delivered_at: datetime | None = Field(description="Time of the last delivery.")
+    delivered_at: datetime | None = Field(description="Time of the last successful delivery.")
     former_secret_until: datetime | None = Field(
         description="Time until which the previous secret also signs messages."
     )
@@ -105,9 +111,9 @@ class WebhookFeedInput(Input):
         )
     )
 
-    kind: Literal["webhook"] = Field(description="Kind.")
-    name: Slug = Field(examples=["siem"], description="Name.")
-    settings: WebhookFeedSettings = Field(description="Settings.")
+    kind: Literal["webhook"] = Field(description="Kind of the feed: webhook.")
+    name: Slug = Field(examples=["siem"], description="Name of the feed.")
+    settings: WebhookFeedSettings = Field(description="Settings of the webhook feed.")
 
 
 class SyslogFeedInput(Input):
@@ -123,9 +129,9 @@ class SyslogFeedInput(Input):
         )
     )
 
-    kind: Literal["syslog"] = Field(description="Kind.")
-    name: Slug = Field(examples=["siem"], description="Name.")
-    settings: SyslogFeedSettings = Field(description="Settings.")
+    kind: Literal["syslog"] = Field(description="Kind of the feed: syslog.")
+    name: Slug = Field(examples=["siem"], description="Name of the feed.")
+    settings: SyslogFeedSettings = Field(description="Settings of the syslog feed.")
     client_key: _Pem = Field(
         "",
         examples=["-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n"],
@@ -134,14 +140,16 @@ class SyslogFeedInput(Input):
 
 
 class FeedPause(Input):
-    because: str = Field("", max_length=1_000, description="Reason of the pause.")
+    because: str = Field("", max_length=1_000, description="Reason why you pause the feed.")
 
 
 class FeedReplay(Input):
     model_config = body_example({"since": "2026-11-01T08:00:00Z", "until": "2026-11-01T09:00:00Z"})
 
-    since: PastMoment = Field(description="Start of the period.")
-    until: PastMoment | None = Field(None, description="End of the period, exclusive; null for now.")
+    since: PastMoment = Field(description="Start of the period of the events to send again.")
+    until: PastMoment | None = Field(
+        None, description="End of the period of the events to send again, exclusive; null for now."
+    )
 
 
 class FeedSecretRotation(Input):
@@ -176,8 +184,8 @@ class FeedTestResult(BaseModel):
 def list_feeds(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    kind: Annotated[Literal["syslog", "webhook"] | None, Query(description="Kind.")] = None,
+    text: Annotated[str, Query(max_length=200, description="Part of the name of the feeds to list.")] = "",
+    kind: Annotated[Literal["syslog", "webhook"] | None, Query(description="Kind of the feeds to list.")] = None,
 ) -> Page[Feed]:
     """List feeds with delivery state.
 

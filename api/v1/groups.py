@@ -27,7 +27,7 @@ user_group_router = NounRouter(
     prefix="/tenants/{tenant}/user-groups", tag="user groups", description="Groups of users for policies."
 )
 
-_Key = Annotated[str, Path(max_length=200, description="Id or name.", examples=["printers"])]
+_Key = Annotated[str, Path(max_length=200, description="Id or name of the group.", examples=["printers"])]
 _Rule = dict[str, Any]
 ReadsEndpoints = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *ENDPOINT_EFFECTS))]
@@ -36,8 +36,8 @@ ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *
 
 
 class UserGroup(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    name: str = Field(description="Name.")
+    id: UUID = Field(description="Permanent id of the group.")
+    name: str = Field(description="Name of the group.")
 
 
 class EndpointGroup(UserGroup):
@@ -48,7 +48,7 @@ class EndpointGroup(UserGroup):
 
 
 class UserGroupInput(Input):
-    name: Name = Field(examples=["staff"], description="Name.")
+    name: Name = Field(examples=["staff"], description="Name of the group.")
 
 
 class EndpointGroupInput(Input):
@@ -61,20 +61,20 @@ class EndpointGroupInput(Input):
         ),
     )
 
-    name: Name = Field(examples=["printers"], description="Name.")
+    name: Name = Field(examples=["printers"], description="Name of the group.")
     rule: _Rule | None = Field(
         None, description="Condition that selects the members; null if people choose the members."
     )
 
 
 class UserGroupUpdate(Input):
-    name: Omittable[Name] = Field(None, examples=["teachers"], description="Name.")
+    name: Omittable[Name] = Field(None, examples=["teachers"], description="Name of the group.")
 
 
 class EndpointGroupUpdate(Input):
     model_config = body_example({"rule": {"attribute": "endpoint.vendor", "operator": "contains", "value": "HP"}})
 
-    name: Omittable[Name] = Field(None, examples=["cameras"], description="Name.")
+    name: Omittable[Name] = Field(None, examples=["cameras"], description="Name of the group.")
     rule: _Rule | None = Field(
         None,
         description="Condition that selects the members. null removes the condition and the members, so that people "
@@ -86,7 +86,7 @@ class EndpointGroupUpdate(Input):
 def list_endpoint_groups(
     access: ReadsEndpoints,
     paging: Annotated[OrderedPaging, Depends(require_paging(ENDPOINT_GROUPS.orders))],
-    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name of the groups to list.")] = "",
 ) -> Page[EndpointGroup]:
     """List groups of endpoints, by name."""
     with access.read() as session:
@@ -166,7 +166,7 @@ def delete_passphrase(access: ChangesEndpoints, group: _Key) -> None:
 def list_user_groups(
     access: ReadsUsers,
     paging: Annotated[OrderedPaging, Depends(require_paging(USER_GROUPS.orders))],
-    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name of the groups to list.")] = "",
 ) -> Page[UserGroup]:
     """List groups of users, by name."""
     with access.read() as session:

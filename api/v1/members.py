@@ -25,15 +25,19 @@ _MemberId = Annotated[UUID, Path(description="Id of the member.")]
 
 
 class Member(ObservedModel):
-    id: UUID = Field(description="Permanent id.")
-    email: str = Field(description="E-mail address.")
-    name: str = Field(description="Name.")
-    status: str = Field(description="Status.", json_schema_extra={"enum": ["invited", "active", "disabled"]})
-    role: str = Field(examples=["tenant-admin"], description="Slug of the role.")
-    permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
+    id: UUID = Field(description="Permanent id of the member.")
+    email: str = Field(description="E-mail address of the member.")
+    name: str = Field(description="Name of the member.")
+    status: str = Field(
+        description="Status of the member's account.", json_schema_extra={"enum": ["invited", "active", "disabled"]}
+    )
+    role: str = Field(examples=["tenant-admin"], description="Slug of the member's role.")
+    permissions: list[str] = Field(
+        description="Permissions of the member, such as endpoint.read (docs/reference/permissions.md)."
+    )
     tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the role covers; null for all.")
     created_by: str = Field(description="Actor who added the member.")
-    created_at: datetime = Field(description="Creation time.")
+    created_at: datetime = Field(description="Time when the member was created.")
 
     def observed_fields(self) -> set[str]:
         """Return the fields that Admit updates. A person sets the status `disabled`. Admit sets all other statuses."""
@@ -43,7 +47,7 @@ class Member(ObservedModel):
 class MemberUpdate(Input):
     model_config = body_example({"role": "auditor"})
 
-    role: Slug = Field(examples=["msp-technician"], description="Slug of the role.")
+    role: Slug = Field(examples=["msp-technician"], description="Slug of the member's role.")
     tenants: list[Slug] | None = Field(
         None,
         max_length=1_000,
@@ -54,7 +58,7 @@ class MemberUpdate(Input):
 class MemberInput(MemberUpdate):
     model_config = body_example({"email": "ann@example.com", "role": "auditor", "invite": True})
 
-    email: str = Field(max_length=255, examples=["ann@example.com"], description="E-mail address.")
+    email: str = Field(max_length=255, examples=["ann@example.com"], description="E-mail address of the new member.")
     invite: bool = Field(
         True,
         description="Whether to mail the address of the sign-in page. A new account gets a link to set a password "
@@ -71,8 +75,10 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def list_members(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-        text: Annotated[str, Query(max_length=255, description="Part of the e-mail address.")] = "",
-        role: Annotated[str, Query(max_length=63, description="Slug of the role.")] = "",
+        text: Annotated[
+            str, Query(max_length=255, description="Part of the e-mail address of the members to list.")
+        ] = "",
+        role: Annotated[str, Query(max_length=63, description="Slug of the role of the members to list.")] = "",
     ) -> Page[Member]:
         with access.read() as session:
             rows = members.list_members(session, owner=access.owner, span=paging.span, text=text, role=role)

@@ -43,8 +43,8 @@ class MovePlace(BaseModel):
     address: str = Field(
         description="Address of the cell, or of the platform if the cell has no address.", examples=["radius.example"]
     )
-    auth_port: int = Field(description="UDP port for authentication.")
-    acct_port: int = Field(description="UDP port for accounting.")
+    auth_port: int = Field(description="UDP port of the tenant for authentication.")
+    acct_port: int = Field(description="UDP port of the tenant for accounting.")
 
 
 class TenantMove(BaseModel):
@@ -54,15 +54,15 @@ class TenantMove(BaseModel):
     """
 
     state: str = Field(
-        description="State. `prepared`: only the old cell responds. `switched`: only the new cell responds.",
+        description="State of the move. If `prepared`, only the old cell responds. If `switched`, only the new cell.",
         json_schema_extra={"enum": list(get_args(MoveState))},
     )
-    before: MovePlace | None = Field(description="Old address and ports; null if the move is over.")
-    after: MovePlace | None = Field(description="New address and ports; null if the move is over.")
-    told: str = Field(description="What to change in the configuration of NASes now.")
-    created_at: datetime = Field(description="Creation time.")
-    switched_at: datetime | None = Field(description="Time of the switch to the new cell.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    before: MovePlace | None = Field(description="Old address and ports of the tenant; null if the move is over.")
+    after: MovePlace | None = Field(description="New address and ports of the tenant; null if the move is over.")
+    told: str = Field(description="Changes to make in the configuration of NASes now.")
+    created_at: datetime = Field(description="Time when the move was created.")
+    switched_at: datetime | None = Field(description="Time when the tenant switched to the new cell.")
+    ended_at: datetime | None = Field(description="Time when the move ended; null if the move has not ended.")
 
 
 class Move(TenantMove, ObservedModel):
@@ -75,7 +75,7 @@ class Move(TenantMove, ObservedModel):
 
 
 class MoveInput(Input):
-    cell: str = Field(max_length=200, examples=["cell-2"], description="Name of the new cell.")
+    cell: str = Field(max_length=200, examples=["cell-2"], description="Name of the cell to which the tenant moves.")
 
 
 @router.get("/tenants/{tenant}/move", operation_id="getTenantMove")

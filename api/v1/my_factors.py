@@ -31,26 +31,28 @@ class PasswordConfirmation(Input):
 
 
 class TotpSecret(BaseModel):
-    secret: str = Field(description="Secret in base32 for manual entry, only in this response.")
-    uri: str = Field(description="otpauth:// URI for a QR code, only in this response.")
+    secret: str = Field(
+        description="Secret of the authenticator app in base32 for manual entry, only in this response."
+    )
+    uri: str = Field(description="otpauth:// URI of the authenticator app for a QR code, only in this response.")
 
 
 class TotpCode(Input):
-    code: Code = Field(description="Current six-digit code.")
+    code: Code = Field(description="Current six-digit code of the authenticator app.")
 
 
 class Passkey(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    name: str = Field(description="Name.")
+    id: UUID = Field(description="Permanent id of the passkey.")
+    name: str = Field(description="Name of the passkey.")
     backed_up: bool = Field(description="Whether the passkey has a backup, and so survives the loss of the device.")
-    created_at: datetime = Field(description="Creation time.")
-    last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
+    created_at: datetime = Field(description="Time when the passkey was created.")
+    last_used_at: datetime | None = Field(description="Time of the last sign-in with the passkey; null if never used.")
 
 
 class PasskeyInput(Input):
     challenge: Challenge = Field(description="Challenge from the previous response, valid for five minutes.")
-    credential: Credential = Field(description="Response of navigator.credentials, from toJSON().")
-    name: Name = Field(description="Name.")
+    credential: Credential = Field(description="Response of navigator.credentials in the browser, from toJSON().")
+    name: Name = Field(description="Name of the passkey.")
 
 
 class RecoveryCodes(BaseModel):

@@ -63,9 +63,9 @@ _DOCUMENT_BODY = {
 
 
 class Policy(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    slug: str = Field(description="Slug, which is a DNS label.")
-    name: str = Field(description="Name.")
+    id: UUID = Field(description="Permanent id of the policy.")
+    slug: str = Field(description="Slug of the policy, which is a DNS label.")
+    name: str = Field(description="Name of the policy.")
     published_version: int | None = Field(
         description="Number of the published version; null if the policy denies everything because no version is "
         "published."
@@ -77,18 +77,25 @@ class Policy(BaseModel):
 
 
 class PolicyVersionSummary(BaseModel):
-    version: int = Field(description="Number of the version.")
+    version: int = Field(description="Number of the policy version.")
     status: Literal["draft", "published", "superseded"] = Field(
-        description="Status. A `draft` is not in force. `superseded` means a former draft or published version."
+        description=(
+            "Status of the policy version. A `draft` is not in force. `superseded` means a former draft or "
+            "published version."
+        )
     )
-    comment: str = Field(description='Comment; "" if none.')
-    created_at: datetime = Field(description="Creation time.")
-    published_at: datetime | None = Field(description="Time of the last publication; null if never published.")
+    comment: str = Field(description='Comment on the policy version; "" if none.')
+    created_at: datetime = Field(description="Time when the policy version was created.")
+    published_at: datetime | None = Field(
+        description="Time when the policy version was last published; null if never published."
+    )
 
 
 class PolicyVersion(PolicyVersionSummary):
-    document: dict[str, Any] = Field(description="Policy document (docs/reference/policy.schema.json).")
-    written: str | None = Field(description="Original text, if the client sent the document as text.")
+    document: dict[str, Any] = Field(description="Policy document of the version (docs/reference/policy.schema.json).")
+    written: str | None = Field(
+        description="Original text of the policy document, if the client sent the document as text."
+    )
     replayed: dict[str, Any] | None = Field(
         description="Result of the replay before publication, and the actor who accepted the result; null without a "
         "replay."
@@ -96,33 +103,37 @@ class PolicyVersion(PolicyVersionSummary):
 
 
 class RuleHits(BaseModel):
-    rule: str = Field(description='Id of the rule; "" for the fallback.')
-    name: str = Field(description="Name.")
+    rule: str = Field(description='Id of the rule; "" for the fallback of the policy.')
+    name: str = Field(description="Name of the rule.")
     kind: Literal["pinned-deny", "rule", "fallback"] = Field(
-        description="Part of the document that the hits belong to."
+        description="Part of the policy document that the hits belong to."
     )
-    hits_1d: int = Field(description="Number of hits in the last day (UTC).")
-    hits_7d: int = Field(description="Number of hits in the last 7 days (UTC).")
-    hits_30d: int = Field(description="Number of hits in the last 30 days (UTC).")
-    last_hit: datetime | None = Field(description="Time of the last hit.")
+    hits_1d: int = Field(description="Number of hits of the rule in the last day (UTC).")
+    hits_7d: int = Field(description="Number of hits of the rule in the last 7 days (UTC).")
+    hits_30d: int = Field(description="Number of hits of the rule in the last 30 days (UTC).")
+    last_hit: datetime | None = Field(description="Time of the last hit of the rule.")
     never_hit: bool = Field(description="Whether the rule never had a hit.")
-    last_hit_before: datetime | None = Field(description="Time of the last hit in an earlier version.")
+    last_hit_before: datetime | None = Field(
+        description="Time of the last hit of the rule in an earlier policy version."
+    )
 
 
 class PolicyHits(BaseModel):
-    slug: str = Field(description="Slug, which is a DNS label.")
-    version: int = Field(description="Number of the published version.")
-    published_at: datetime | None = Field(description="Time of the last publication; null if never published.")
-    rules: list[RuleHits] = Field(description="Rules.")
+    slug: str = Field(description="Slug of the policy, which is a DNS label.")
+    version: int = Field(description="Number of the published policy version.")
+    published_at: datetime | None = Field(
+        description="Time when the policy version was last published; null if never published."
+    )
+    rules: list[RuleHits] = Field(description="Rules of the policy version, with their hits.")
 
 
 class PolicyInput(Input):
-    slug: Slug = Field(examples=["office"], description="Slug, which is a DNS label.")
-    name: Name = Field("", description="Name.")
+    slug: Slug = Field(examples=["office"], description="Slug of the policy, which is a DNS label.")
+    name: Name = Field("", description="Name of the policy.")
 
 
 class PolicyUpdate(Input):
-    name: Name = Field(examples=["Office, 2nd floor"], description="Name.")
+    name: Name = Field(examples=["Office, 2nd floor"], description="Name of the policy.")
 
 
 class PublicationInput(Input):
@@ -131,8 +142,10 @@ class PublicationInput(Input):
     version: VersionNumber | None = Field(
         None,
         examples=[3],
-        description="Version of the draft that you reviewed. Publication fails if the draft has another "
-        "version; null for any draft.",
+        description=(
+            "Version number of the draft that you reviewed. Publication fails if the draft has another number; "
+            "null for any draft."
+        ),
     )
     acknowledge: str = Field(
         "",
@@ -146,8 +159,8 @@ class PublicationInput(Input):
 class PolicyRollback(Input):
     model_config = body_example({"version": 1, "comment": "Restore the guest rules"})
 
-    version: VersionNumber = Field(examples=[2], description="Number of an earlier published version.")
-    comment: Comment = Field("", description='Comment; "" if none.')
+    version: VersionNumber = Field(examples=[2], description="Number of an earlier published policy version.")
+    comment: Comment = Field("", description='Comment on the new policy version; "" if none.')
 
 
 async def require_document_text(request: Request) -> bytes:
@@ -170,8 +183,10 @@ _DocumentText = Annotated[bytes, Depends(require_document_text)]
 def list_policies(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
-    published: Annotated[bool | None, Query(description="Whether a version is published.")] = None,
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name of the policies to list.")] = "",
+    published: Annotated[
+        bool | None, Query(description="Whether the policies to list have a published version.")
+    ] = None,
 ) -> Page[Policy]:
     """List policies, with the sites of each policy."""
     with access.read() as session:
@@ -240,7 +255,7 @@ def list_versions(
 def get_version(
     access: Reads,
     policy: PolicySlug,
-    version: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version.")],
+    version: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the policy version.")],
 ) -> PolicyVersion:
     """Get one version, with the document."""
     with access.read() as session:

@@ -44,7 +44,7 @@ Document = Annotated[dict[str, Any], Field(examples=[POLICY_EXAMPLE])]
 
 
 class PolicyCheckInput(Input):
-    document: Document = Field(description="Policy document (docs/reference/policy.schema.json).")
+    document: Document = Field(description="Policy document to check (docs/reference/policy.schema.json).")
 
 
 class PolicyTestInput(Input):
@@ -52,11 +52,15 @@ class PolicyTestInput(Input):
 
     model_config = body_examples(("version", "A version of a policy", {"policy": "office", "version": 2}))
 
-    document: Document | None = Field(None, description="Policy document (docs/reference/policy.schema.json).")
+    document: Document | None = Field(
+        None, description="Policy document to test (docs/reference/policy.schema.json); null for a stored version."
+    )
     policy: Slug | None = Field(
         None, examples=["office"], description="Slug of the policy; null for the tenant's only policy."
     )
-    version: VersionNumber | None = Field(None, description="Number of the version; null for the newest.")
+    version: VersionNumber | None = Field(
+        None, description="Number of the policy version; null for the newest version."
+    )
 
     def find(self, session: Session, tenant_id: TenantId) -> object:
         if self.document is not None:
@@ -124,16 +128,18 @@ class PolicyReplayInput(PolicyTestInput):
 
 
 class PolicyAttribute(BaseModel):
-    attribute: str = Field(description="Name of the attribute.")
-    kind: str = Field(description="Kind.")
+    attribute: str = Field(description="Name of the attribute in conditions.")
+    kind: str = Field(description="Kind of the attribute's values.")
     many: bool = Field(description="Whether the attribute can have several values in a request.")
-    choices: list[str] = Field(description="Possible values; empty if the attribute has too many values to list.")
-    operators: list[str] = Field(description="Operators for conditions.")
-    meaning: str = Field(description="Meaning.")
+    choices: list[str] = Field(
+        description="Possible values of the attribute; empty if the attribute has too many values to list."
+    )
+    operators: list[str] = Field(description="Operators that conditions can use with the attribute.")
+    meaning: str = Field(description="Meaning of the attribute.")
 
 
 class PolicyAttributes(BaseModel):
-    items: list[PolicyAttribute] = Field(description="Items.")
+    items: list[PolicyAttribute] = Field(description="Attributes for conditions.")
 
 
 @router.get("/policy-attributes", operation_id="listPolicyAttributes")

@@ -38,11 +38,11 @@ class RadiusSecretRequest(Input):
 class RadiusServer(BaseModel):
     """RADIUS address, ports and secret of a tenant."""
 
-    address: str = Field(description="IP address.")
-    auth_port: int = Field(description="UDP port for authentication.")
-    acct_port: int = Field(description="UDP port for accounting.")
-    secret: str = Field(description="Shared secret.")
-    text: str = Field(description='Configuration with the secret; "" if no snippet was requested.')
+    address: str = Field(description="IP address of the RADIUS server.")
+    auth_port: int = Field(description="UDP port of the RADIUS server for authentication.")
+    acct_port: int = Field(description="UDP port of the RADIUS server for accounting.")
+    secret: str = Field(description="RADIUS shared secret.")
+    text: str = Field(description='Configuration snippet with the secret; "" if you requested no snippet.')
 
 
 @router.post("/radius-secret/reveal", operation_id="revealRadiusSecret")

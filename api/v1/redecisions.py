@@ -35,35 +35,47 @@ _Redecision = Annotated[RowNumber, Path(description="Id of the re-decision.")]
 
 
 class Redecision(ObservedModel):
-    id: int = Field(description="Permanent id.")
-    began_at: datetime = Field(description="Start time.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    id: int = Field(description="Permanent id of the re-decision.")
+    began_at: datetime = Field(description="Time when the re-decision started.")
+    ended_at: datetime | None = Field(
+        description="Time when the re-decision ended; null if the re-decision has not ended."
+    )
     cause: str = Field(description="Change that caused the re-decision, and the actor who made the change.")
     asked_by: str = Field(description="Actor who started the re-decision, such as token:setup.")
     scope: str = Field(
         description=(
-            "Scope: `all` for all live sessions of the tenant, or `some` for only the sessions that a change affects."
+            "Scope of the re-decision: `all` for all live sessions of the tenant, or `some` for only the sessions "
+            "that a change affects."
         )
     )
     state: RedecisionState = Field(
-        description="State: deciding, waiting (for approval), sending (requests to NASes), done, stopped, "
-        "or superseded by a later re-decision."
+        description=(
+            "State of the re-decision: deciding, waiting (for approval), sending (requests to NASes), done, "
+            "stopped, or superseded by a later re-decision."
+        )
     )
     waits_for: str | None = Field(
         description=(
-            "Reason why the re-decision waits for approval: the mode `preview`, or the ceiling of disconnects "
-            "(`ceiling`)."
+            "Reason why the re-decision waits for approval: the mode `preview`, or more disconnects than the "
+            "ceiling permits (`ceiling`)."
         )
     )
     sessions: int = Field(description="Number of sessions that Admit has checked so far.")
     unchanged: int = Field(description="Number of sessions whose result would not change.")
-    disconnects: int = Field(description="Number of sessions to disconnect.")
-    reauthentications: int = Field(description="Number of sessions to reauthenticate.")
-    may_disconnect: int = Field(
-        description="Number of sessions whose request may disconnect the device, including all disconnect requests."
+    disconnects: int = Field(description="Number of sessions for which the re-decision requires a disconnect.")
+    reauthentications: int = Field(
+        description="Number of sessions for which the re-decision requires a reauthentication."
     )
-    cannot_be_redecided: dict[str, int] = Field(description="Number of sessions that cannot be re-decided, by reason.")
-    detail: str = Field(description='Explanation in one sentence; "" if none.')
+    may_disconnect: int = Field(
+        description=(
+            "Number of sessions for which the request to the NAS may disconnect the device. This number includes "
+            "all disconnect requests."
+        )
+    )
+    cannot_be_redecided: dict[str, int] = Field(
+        description="Number of sessions about which Admit cannot decide again, by reason."
+    )
+    detail: str = Field(description='Explanation of the state in one sentence; "" if none.')
 
     def observed_fields(self) -> set[str]:
         """Return the fields that the worker updates. The results change even after Admit has decided all sessions."""
@@ -78,16 +90,18 @@ _RESULT_FIELDS = {
 
 
 class ActionCounts(BaseModel):
-    disconnect: int = Field(description="Number of sessions to disconnect.")
-    reauthenticate: int = Field(description="Number of sessions to reauthenticate.")
+    disconnect: int = Field(description="Number of sessions for which the re-decision requires a disconnect.")
+    reauthenticate: int = Field(description="Number of sessions for which the re-decision requires a reauthentication.")
 
 
 class NasActionCounts(ActionCounts):
-    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    nas: str = Field(description="Name of the NAS of the sessions; NAS-Identifier or address of an unregistered NAS.")
 
 
 class SiteActionCounts(ActionCounts):
-    site: str = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    site: str = Field(
+        description='Slug of the site of the sessions; "" if the sessions have no site, or the site was deleted.'
+    )
 
 
 class RedecisionOutcome(BaseModel):
@@ -96,47 +110,52 @@ class RedecisionOutcome(BaseModel):
             'Verdict of the policy. In monitor mode, Admit does not enforce the verdict. "" if no policy decided.'
         )
     )
-    rule: str = Field(description='Name of the rule; "" for the fallback.')
-    vlan: str = Field(description='VLAN of the device; "" if none.')
+    rule: str = Field(description='Name of the rule that decided; "" if no rule decided.')
+    vlan: str = Field(description='VLAN that the decision assigns to the device; "" if none.')
     text: str = Field(description="Verdict, rule and VLAN in one text.")
-    reason: str | None = Field(None, description="Reason code.")
+    reason: str | None = Field(None, description="Reason code of the decision.")
 
 
 class RedecisionExample(BaseModel):
     session: int = Field(description="Id of the session.")
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    identity: str = Field(description="Identity that the device or user sent.")
-    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    identity: str = Field(description="Identity that the device or user of the session sent.")
+    nas: str = Field(description="Name of the NAS of the session; NAS-Identifier or address of an unregistered NAS.")
 
 
 class RedecisionDifference(BaseModel):
-    action: str = Field(description="Action: disconnect or reauthenticate.")
-    sessions: int = Field(description="Number of sessions.")
-    before: RedecisionOutcome = Field(description="Result before the change.")
-    after: RedecisionOutcome = Field(description="Result after the change.")
-    examples: list[RedecisionExample] = Field(description="Examples.")
+    action: str = Field(description="Action for the sessions: disconnect or reauthenticate.")
+    sessions: int = Field(description="Number of sessions with this difference.")
+    before: RedecisionOutcome = Field(description="Result of the decision before the change.")
+    after: RedecisionOutcome = Field(description="Result of the decision after the change.")
+    examples: list[RedecisionExample] = Field(description="Examples of sessions with this difference.")
 
 
 class RedecisionSummary(BaseModel):
     """Number of affected sessions by NAS, by site and by change, largest number first."""
 
-    nases: list[NasActionCounts] = Field(description="Number of sessions by NAS.")
-    sites: list[SiteActionCounts] = Field(description="Number of sessions by site.")
-    changes: list[RedecisionDifference] = Field(description="Number of sessions by change of the result.")
+    nases: list[NasActionCounts] = Field(description="Number of affected sessions by NAS.")
+    sites: list[SiteActionCounts] = Field(description="Number of affected sessions by site.")
+    changes: list[RedecisionDifference] = Field(
+        description="Number of affected sessions by change of the decision's result."
+    )
 
 
 class RedecisionDetail(Redecision, RedecisionSummary):
     items: dict[str, int] = Field(
         description=(
-            "Number of sessions with differences, by state: found (no request yet), asked (request queued), "
-            "settled (no request needed any more), withdrawn (request cancelled)."
+            "Number of sessions whose new decision differs from the current decision, by state: found (no CoA "
+            "request yet), asked (CoA request queued), settled (no CoA request needed any more), withdrawn (CoA "
+            "request cancelled)."
         )
     )
-    requests: dict[str, int] = Field(description="Number of requests to NASes by state; listed under coa-requests.")
+    requests: dict[str, int] = Field(
+        description="Number of CoA requests of the re-decision, by state. `listCoaRequests` lists the requests."
+    )
 
 
 class CancelledRedecision(Redecision):
-    withdrawn: int = Field(description="Number of cancelled requests.")
+    withdrawn: int = Field(description="Number of CoA requests that Admit cancelled.")
 
 
 class RedecisionPreviewInput(Input):
@@ -145,7 +164,7 @@ class RedecisionPreviewInput(Input):
     model_config = body_example({"policy": "office", "version": 2})
 
     policy: Slug | None = Field(None, description="Slug of the policy; null for the tenant's only policy.")
-    version: RowNumber | None = Field(None, description="Number of the version; null for the newest.")
+    version: RowNumber | None = Field(None, description="Number of the policy version; null for the newest version.")
     draft: dict[str, Any] | None = Field(None, description="Policy document; null for a stored version.")
     in_force: bool = Field(
         False, description="Whether to preview a re-decision with the policies that are in force now."
@@ -158,21 +177,26 @@ class RedecisionPreview(RedecisionSummary):
     asked_already: int = Field(
         description="Number of sessions with an open request to the NAS, or with a request that has just ended."
     )
-    disconnects: int = Field(description="Number of sessions to disconnect.")
-    reauthentications: int = Field(description="Number of sessions to reauthenticate.")
+    disconnects: int = Field(description="Number of sessions that Admit would disconnect.")
+    reauthentications: int = Field(description="Number of sessions that Admit would reauthenticate.")
     may_disconnect: int = Field(
-        description="Number of sessions whose request may disconnect the device, including all disconnect requests."
+        description=(
+            "Number of sessions for which the request to the NAS may disconnect the device. This number includes "
+            "all disconnect requests."
+        )
     )
-    cannot_be_redecided: dict[str, int] = Field(description="Number of sessions that cannot be re-decided, by reason.")
+    cannot_be_redecided: dict[str, int] = Field(
+        description="Number of sessions about which Admit cannot decide again, by reason."
+    )
     over_ceiling: bool = Field(description="Whether the re-decision would wait for approval.")
     mode: RedecisionMode = Field(
-        description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
+        description="Mode of re-decisions: no re-decision (off), only a preview (preview), or CoA requests (send)."
     )
 
 
 class RedecisionSettings(BaseModel):
     mode: RedecisionMode = Field(
-        description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
+        description="Mode of re-decisions: no re-decision (off), only a preview (preview), or CoA requests (send)."
     )
     per_second: int = Field(description="Maximum number of requests to the tenant's NASes per second.")
     ceiling_percent: int = Field(
@@ -192,7 +216,8 @@ class RedecisionSettingsUpdate(Input):
     model_config = body_example({"mode": "preview", "per_second": 20, "ceiling_percent": 10, "every_minutes": 60})
 
     mode: Omittable[RedecisionMode] = Field(
-        None, description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
+        None,
+        description="Mode of re-decisions: no re-decision (off), only a preview (preview), or CoA requests (send).",
     )
     per_second: Omittable[int] = Field(
         None, ge=1, le=500, description="Maximum number of requests to the tenant's NASes per second."
@@ -223,7 +248,7 @@ class RedecisionSettingsUpdate(Input):
 def list_redecisions(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    state: Annotated[list[RedecisionState] | None, Query(description="State.")] = None,
+    state: Annotated[list[RedecisionState] | None, Query(description="State of the re-decisions to list.")] = None,
 ) -> Page[Redecision]:
     """List re-decisions, running and finished."""
     with access.read() as session:

@@ -39,13 +39,15 @@ class ScepSettings(BaseModel):
     One-time challenges are enrolment secrets of the kind `scep`.
     """
 
-    url: str = Field(description="Enrolment URL for devices.")
+    url: str = Field(description="SCEP URL at which devices enrol.")
     ra_serial: str = Field(
         description="Serial number in hex of the registration authority, which decrypts requests and signs responses."
     )
     ra_not_after: datetime = Field(description="End of validity of the registration authority's certificate.")
     ra_sha256: str = Field(description="SHA-256 of the registration authority's certificate, in hex.")
-    webhook: str | None = Field(description="URL that checks challenges from other systems; null if none.")
+    webhook: str | None = Field(
+        description="URL of the webhook that checks challenges from other systems; null if none."
+    )
 
 
 class ScepWebhookInput(Input):
@@ -58,9 +60,15 @@ class ScepWebhookInput(Input):
         }
     )
 
-    url: str = Field(max_length=1_000, examples=["https://mdm.acme.example/scep"], description="URL.")
-    profile: ClientProfile = Field("eap-client-device", description="Certificate profile.")
-    timeout_seconds: float = Field(5.0, ge=0.5, le=10.0, description="Timeout in seconds.")
+    url: str = Field(
+        max_length=1_000,
+        examples=["https://mdm.acme.example/scep"],
+        description="URL of the webhook that checks challenges.",
+    )
+    profile: ClientProfile = Field(
+        "eap-client-device", description="Certificate profile of certificates that the webhook permits."
+    )
+    timeout_seconds: float = Field(5.0, ge=0.5, le=10.0, description="Timeout of a request to the webhook, in seconds.")
     networks: list[_Network] = Field(
         default=[],
         max_length=50,
@@ -76,9 +84,9 @@ class ScepWebhookInput(Input):
 
 
 class ScepWebhook(BaseModel):
-    url: str = Field(description="URL.")
-    profile: str = Field(description="Certificate profile.")
-    timeout_seconds: float = Field(description="Timeout in seconds.")
+    url: str = Field(description="URL of the webhook that checks challenges.")
+    profile: str = Field(description="Certificate profile of certificates that the webhook permits.")
+    timeout_seconds: float = Field(description="Timeout of a request to the webhook, in seconds.")
     networks: list[str] = Field(
         description=(
             "Networks (CIDR) allowed for the receiver's address; empty or null for all networks that the installation"

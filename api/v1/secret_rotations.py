@@ -76,18 +76,18 @@ class SecretRotationCounts(BaseModel):
 
 class SecretRotation(ObservedModel):
     nas: str | None = Field(description="NAS that has its own secret; null for the tenant's secret.")
-    state: RotationStage = Field(description="State.")
+    state: RotationStage = Field(description="State of the rotation.")
     at_end: Literal["finish", "wait"] = Field(
         description="Action at the end of the window for NASes with the old secret."
     )
-    created_at: datetime = Field(description="Creation time.")
+    created_at: datetime = Field(description="Time when the rotation was created.")
     opened_at: datetime | None = Field(
         description="Time since when the old and the new secret work; null while cells prepare."
     )
     ends_at: datetime = Field(description="End of the window in which the old and the new secret work.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    ended_at: datetime | None = Field(description="Time when the rotation ended; null if the rotation has not ended.")
     nases: SecretRotationCounts = Field(description="Number of NASes by the secret that each NAS uses.")
-    plan: list[str] = Field(description="Next steps.")
+    plan: list[str] = Field(description="Next steps of the rotation.")
 
     def observed_fields(self) -> set[str]:
         """Return the fields that change without a request of the user. Only the user decides about the end."""
@@ -96,15 +96,15 @@ class SecretRotation(ObservedModel):
 
 class SecretRotationNas(BaseModel):
     key: str = Field(description="Unique key of the NAS in this list.")
-    name: str = Field(description="Name.")
-    state: NasState = Field(description="State.")
-    new_since: datetime | None = Field(description="Time of the first request with the new secret.")
-    last_seen: datetime | None = Field(description="Time of the last request.")
+    name: str = Field(description="Name of the NAS.")
+    state: NasState = Field(description="State of the NAS in the rotation.")
+    new_since: datetime | None = Field(description="Time of the first request of the NAS with the new secret.")
+    last_seen: datetime | None = Field(description="Time of the last request of the NAS.")
     source: str | None = Field(description="Source address of requests of the NAS.")
     way: ChangeWay = Field(
         description=(
-            "How to change the secret on the NAS: `alone` (at any time), `together` (with all NASes that share its "
-            "source address), or `watched` (check the log, because Admit cannot always detect the secret)."
+            "How to change the secret on the NAS: `alone` (at any time), `together` (with all NASes that have the "
+            "same source address), or `watched` (check the log, because Admit cannot always detect the secret)."
         )
     )
     plan: str = Field(description="Instructions for changing the secret on the NAS.")
@@ -142,7 +142,7 @@ def list_nases(
     access: Reads,
     paging: Annotated[Paging, Depends()],
     nas: _Nas = "",
-    state: Annotated[NasState | None, Query(description="State.")] = None,
+    state: Annotated[NasState | None, Query(description="State of the NASes to list.")] = None,
 ) -> Page[SecretRotationNas]:
     """List NASes of the last rotation, with the secret that each NAS uses and the steps to change the secret."""
     with access.read() as session:

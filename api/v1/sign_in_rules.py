@@ -15,7 +15,7 @@ from nac.accounts.sign_in import rules
 from nac.kit.permissions import Effect, Permission
 from nac.models import SignInRule
 
-router = NounRouter(tag="sign-in rules", description="Required strength of sign-ins.")
+router = NounRouter(tag="sign-in rules", description="Sign-in rules, which define the required strength of sign-ins.")
 
 
 class SignInRules(BaseModel):

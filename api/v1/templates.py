@@ -39,7 +39,9 @@ from nac.onboarding.templates.part_permissions import CHANGE_ALL_PARTS, READ_ALL
 router = NounRouter(
     prefix="/msps/{msp}/templates",
     tag="templates",
-    description="Settings and objects that an MSP shares with several tenants, in roll-outs with stages.",
+    description=(
+        "Templates of an MSP: settings and objects for several tenants, which reach the tenants by roll-outs in stages."
+    ),
 )
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
@@ -58,7 +60,7 @@ RollsOut = Annotated[
     ),
 ]
 _COMPUTED_FIELDS = {"tenant", "state"}
-_Slug = Annotated[str, Path(description="Slug.")]
+_Slug = Annotated[str, Path(description="Slug of the template.")]
 _Follower = Annotated[
     str, Path(examples=["hill-school"], description="Slug or id of the tenant that follows the template.")
 ]
@@ -69,7 +71,7 @@ _RolloutId = Annotated[UUID, Path(description="Id of the roll-out.")]
 def list_templates(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(repository.TEMPLATE_ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name of the templates to list.")] = "",
 ) -> Page[Template]:
     """List templates of the MSP."""
     with access.read() as session:
@@ -151,7 +153,9 @@ def create_version(access: Changes, slug: _Slug, body: TemplateVersionInput) -> 
 
 @router.get("/{slug}/versions/{number}", operation_id="getTemplateVersion")
 def get_version(
-    access: Reads, slug: _Slug, number: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version.")]
+    access: Reads,
+    slug: _Slug,
+    number: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the template version.")],
 ) -> TemplateVersionDetail:
     """Get a version of a template, with the document."""
     with access.read() as session:

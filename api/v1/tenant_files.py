@@ -48,13 +48,13 @@ class TenantExport(Input):
         max_length=PASSPHRASE_CHARACTERS[1],
         description='Passphrase for secrets and keys in the file; "" to exclude secrets and keys.',
     )
-    logs: bool = Field(False, description="Whether to include logs.")
+    logs: bool = Field(False, description="Whether to include logs in the file.")
 
 
 class TenantImport(Input):
-    slug: Slug = Field(examples=["hill-school"], description="Slug: a DNS label.")
+    slug: Slug = Field(examples=["hill-school"], description="Slug of the new tenant, which is a DNS label.")
     file: str = Field(
-        description="Tenant file in base64.",
+        description="Content of the tenant file in base64.",
         max_length=file_jobs.MAX_JOB_FILE_BYTES * 4 // 3 + 4,
         examples=["UEsDBBQAAAAIAAAA"],
     )
@@ -64,7 +64,7 @@ class TenantImport(Input):
     place: Slug | None = Field(
         None,
         examples=["frankfurt"],
-        description="Label of the cell; null for the cell with the most free port pairs.",
+        description="Label of the cell for the new tenant; null for the cell with the most free port pairs.",
     )
     keeps_authorities: bool = Field(
         False,
