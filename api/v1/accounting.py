@@ -143,8 +143,8 @@ def list_used(
     Largest totals come first; hours are in chronological order. Admit counts usage in the hour in which the NAS
     reported the usage.
 
-    The totals include reports until `as_of`, which can be in the past. Admit caches totals that took longer than 0.1 s
-    to compute. The cache lasts a hundred times the computing time, at most 10 minutes.
+    The totals include reports until `as_of`, which can be in the past. Admit caches totals that take longer than 0.1 s
+    to compute. Admit keeps these totals for a hundred times the computing time, at most 10 minutes.
     """
     first = _round_down_to_hour(since or utc_now() - timedelta(days=1))
     # Rounded up to the hour, so that all moments of an hour share one cached result.

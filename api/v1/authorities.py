@@ -314,7 +314,7 @@ def download(
 
 @router.post("/{authority}/revoke", operation_id="revokeAuthority")
 def revoke_authority(access: Manages, authority: AuthorityKey, body: AuthorityRevocation) -> RevocationResult:
-    """Revoke an authority permanently, with all authorities and certificates below.
+    """Revoke an authority permanently, with all authorities and certificates that the authority issued.
 
     Admit revokes the authorities below this authority, and all certificates of the revoked authorities.
 

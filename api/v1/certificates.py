@@ -153,8 +153,8 @@ def issue_certificate(access: Issues, body: CertificateInput) -> IssuedCertifica
 
     Admit returns a generated key only in this response and does not store the key.
 
-    `radsec-server` requires `authority.manage` too, like other server certificates. In every profile, Admit rejects the
-    names of the tenant's RADIUS servers.
+    The profile `radsec-server` requires `authority.manage` too, like other server certificates. In every profile, Admit
+    rejects the names of the tenant's RADIUS servers.
     """
     request = _parse_request(body)
     names = parse_alternative_names(body.names)

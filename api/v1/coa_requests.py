@@ -118,7 +118,7 @@ def create_coa_requests(access: SendsCoa, body: CoaRequestsInput) -> CreatedCoaR
     """Send requests to NASes about live sessions.
 
     A request disconnects the session, reauthenticates the device, bounces the port, or changes attributes of the
-    session until the next authentication. A change requires `policy.publish` too.
+    session until the next authentication. The kind `change` requires `policy.publish` too.
     """
     _require_kind_permission(access, body.kind)
     fields: dict[str, Any] = body.model_dump(exclude={"session", "attributes"})
@@ -144,7 +144,7 @@ def get_coa_request(access: Reads, request: _Request) -> CoaRequest:
 
 @router.post("/{request}/retry", status_code=202, operation_id="retryCoaRequest")
 def retry_coa_request(access: SendsCoa, request: _Request) -> CoaRequest:
-    """Retry a failed request.
+    """Retry a failed request to a NAS.
 
     The response is the new request.
     """

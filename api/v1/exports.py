@@ -121,7 +121,7 @@ def list_exports(
 
 @router.post("", status_code=202, operation_id="startExport")
 def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
-    """Start an export.
+    """Start an export of a log.
 
     The worker writes the files. The field `percent` shows the progress.
     """
@@ -179,7 +179,7 @@ def cancel_export(access: Changes, export: _Export) -> Export:
 
 @router.post("/{export}/retry", status_code=202, operation_id="retryExport")
 def retry_export(access: Changes, export: _Export) -> Export:
-    """Retry a failed export now."""
+    """Retry a failed export immediately."""
     with access.change() as change:
         _require_match(change, access, export)
         job = exports.retry_export(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)

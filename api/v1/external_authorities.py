@@ -122,7 +122,7 @@ class RemovedAuthorities(BaseModel):
 
 @router.post("", status_code=201, operation_id="importAuthorities")
 def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAuthorities:
-    """Trust external authorities for devices of the tenant.
+    """Trust the certificates that external authorities issue to devices of the tenant.
 
     If one authority is invalid, Admit trusts none of the authorities.
     """

@@ -279,7 +279,7 @@ def delete_feed(access: Changes, feed: _Name) -> None:
 
 @router.post("/{feed}/test", operation_id="testFeed")
 def test_feed(request: Request, access: Tests, feed: _Name) -> FeedTestResult:
-    """Send a test event now.
+    """Send a test event to the receiver of a feed now.
 
     You can also test a paused feed. A failed delivery is a result, not an error. Only a few tests can run at a time.
     Further tests fail with 429.

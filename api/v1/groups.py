@@ -96,7 +96,7 @@ def list_endpoint_groups(
 
 @endpoint_group_router.post("", status_code=201, operation_id="createEndpointGroup")
 def create_endpoint_group(access: ChangesEndpoints, body: EndpointGroupInput) -> EndpointGroup:
-    """Create a group of endpoints, whose members people or a rule choose."""
+    """Create a group of endpoints. People or a rule choose the members."""
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "name": body.name}
     with access.change() as change:
         row = ENDPOINT_GROUPS.create(change.session, **who)
@@ -145,7 +145,7 @@ def delete_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
 
 @endpoint_group_router.put("/{group}/passphrase", operation_id="updateEndpointGroupPassphrase")
 def update_passphrase(access: ChangesEndpoints, group: _Key, body: PassphraseInput) -> GeneratedPassphrase:
-    """Set the passphrase of a group.
+    """Set the passphrase of a group of endpoints.
 
     The members of the group share the passphrase. A device's own passphrase takes precedence.
     """
@@ -156,7 +156,7 @@ def update_passphrase(access: ChangesEndpoints, group: _Key, body: PassphraseInp
 
 @endpoint_group_router.delete("/{group}/passphrase", status_code=204, operation_id="deleteEndpointGroupPassphrase")
 def delete_passphrase(access: ChangesEndpoints, group: _Key) -> None:
-    """Delete the passphrase of a group."""
+    """Delete the passphrase of a group of endpoints."""
     with access.change() as change:
         _update_passphrase(change, access, group, None)
         change.set_empty_response()

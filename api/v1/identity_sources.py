@@ -93,7 +93,7 @@ class IdentitySourceInput(Input):
         None, description="Password of bind_dn, or client secret; stored encrypted and never returned."
     )
     position: _Position = Field(
-        sources.DEFAULT_POSITION, description="Position of the identity source in the query order, from 0."
+        sources.DEFAULT_POSITION, description="Position of the identity source in the query order, from 1 to 1000."
     )
     enabled: bool = Field(True, description="Whether Admit queries the identity source.")
 
@@ -112,7 +112,7 @@ class IdentitySourceUpdate(Input):
         "secret to another server.",
     )
     position: Omittable[_Position] = Field(
-        None, description="Position of the identity source in the query order, from 0."
+        None, description="Position of the identity source in the query order, from 1 to 1000."
     )
     enabled: Omittable[bool] = Field(None, description="Whether Admit queries the identity source.")
 
@@ -215,8 +215,8 @@ def delete_source(access: Changes, source: _Source) -> None:
 def test_source(access: Tests, source: _Source, body: IdentitySourceTest) -> IdentitySourceTestResult:
     """Test an identity source with a user, as in a login.
 
-    The API process runs the test. A cell can reach the source by another network route, with another result. The audit
-    log records the test without the password. Only a few tests can run at a time. Further tests fail with 429.
+    The API process runs the test. A cell can reach the source by another network route, and with another result. The
+    audit log records the test without the password. Only a few tests can run at a time. Further tests fail with 429.
     """
     with limit_server_tests(access.tenant_id):
         with access.noted() as session:

@@ -113,7 +113,7 @@ def import_file(
         bool, Query(description="Whether to only report the result for each line, without changing anything.")
     ] = False,
 ) -> ImportReport | Job:
-    """Import a file.
+    """Import a file with endpoints, users or NASes.
 
     If a line is invalid, Admit stores nothing, unless `wrong` is `leave-out`.
 

@@ -117,7 +117,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         state: Annotated[list[State] | None, Query(description="State of the jobs to list.")] = None,
         kind: Annotated[JobKind | None, Query(description="Kind of the jobs to list.")] = None,
     ) -> Page[Job]:
-        """List jobs.
+        """List background jobs.
 
         Admit deletes a job 30 days after the job ends. The list contains the result of a job only if you have the
         permissions for this result.
@@ -128,7 +128,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")
     def get_job(access: Annotated[Access, read], job_id: _JobId) -> Job:
-        """Get a job, with progress and result.
+        """Get a background job, with progress and result.
 
         The result requires the permissions to start the job, or to read the same data.
         """
@@ -137,7 +137,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.post(f"{prefix}/jobs/{{job_id}}/cancel", operation_id=f"cancel{noun}Job")
     def cancel_job(access: Annotated[Access, manage], job_id: _JobId) -> Job:
-        """Cancel a job.
+        """Cancel a background job.
 
         A running job stops at the next step.
         """
@@ -148,7 +148,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
     def retry_job(access: Annotated[Access, manage], job_id: _JobId) -> Job:
-        """Retry a failed job from the step that failed.
+        """Retry a failed background job from the step that failed.
 
         Requires the permissions to start the job too.
         """

@@ -76,7 +76,7 @@ def get_me(me: _OwnAccount) -> MyAccount:
 
 @router.patch("/me", operation_id="updateMe")
 def update_me(me: _OwnAccount, body: MyAccountUpdate) -> MyAccount:
-    """Change the name that other people see."""
+    """Change your name, which other people see."""
     with me.account(confirmed=False) as (session, person):
         people.rename_person(session, actor=me.signed_in.actor, person_id=person.id, name=body.name)
         return _build_account(me, list_second_factors(session, person_id=person.id), person.name)
@@ -123,7 +123,7 @@ def end_my_other_sessions(me: _OwnAccount) -> None:
 def update_my_password(me: _OwnAccount, body: PasswordUpdate) -> None:
     """Change your password.
 
-    Other browsers are signed out.
+    Admit signs out your other browsers.
     """
     with me.account() as (session, person):
         people.set_password(session, actor=me.signed_in.actor, person_id=person.id, password=body.password)

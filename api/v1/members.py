@@ -95,7 +95,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.post(f"{prefix}/members", status_code=201, operation_id=f"create{noun}Member")
     def add_member(access: Annotated[Access, manage], body: MemberInput) -> Member:
-        """Add a member.
+        """Add a member to a tenant, an MSP or the platform.
 
         You must have each permission of the role. The response does not reveal whether the address has an account.
         """
@@ -114,7 +114,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.post(f"{prefix}/members/{{member_id}}/invitation", status_code=204, operation_id=f"invite{noun}Member")
     def invite_member(access: Annotated[Access, manage], member_id: _MemberId) -> None:
-        """Send the invitation again.
+        """Send the invitation of a member again.
 
         The mail has a new link if the person has no password yet.
         """
@@ -148,7 +148,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.delete(f"{prefix}/members/{{member_id}}", status_code=204, operation_id=f"delete{noun}Member")
     def remove_member(access: Annotated[Access, manage], member_id: _MemberId) -> None:
-        """Remove a member.
+        """Remove a member from a tenant, an MSP or the platform.
 
         Admit does not delete the person's account and other memberships.
         """

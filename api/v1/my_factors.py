@@ -63,7 +63,7 @@ class RecoveryCodes(BaseModel):
 
 @router.post("/me/confirmation", status_code=204, operation_id="confirmByPassword")
 def confirm_by_password(me: _OwnAccount, desk: _SignInFlow, body: PasswordConfirmation) -> None:
-    """Confirm your identity with your password, for ten minutes."""
+    """Confirm your identity with your password. The confirmation is valid for ten minutes."""
     desk.confirm_by_password(me.signed_in, body.password)
 
 
@@ -96,7 +96,7 @@ def begin_my_totp(me: _OwnAccount, desk: _SignInFlow) -> TotpSecret:
 def confirm_my_totp(me: _OwnAccount, desk: _SignInFlow, body: TotpCode) -> None:
     """Confirm the first code of an authenticator app.
 
-    From now on, a sign-in with a password also needs a second factor. Other browsers are signed out.
+    From now on, a sign-in with a password also needs a second factor. Admit signs out your other browsers.
     """
     desk.count_confirmation(me.signed_in)
     with me.account() as (session, person):
@@ -137,7 +137,7 @@ def offer_my_passkey(me: _OwnAccount, desk: _SignInFlow) -> PasskeyOptions:
 
 @router.post("/me/passkeys", status_code=201, operation_id="createMyPasskey")
 def create_my_passkey(me: _OwnAccount, desk: _SignInFlow, body: PasskeyInput) -> Passkey:
-    """Add a passkey.
+    """Add a passkey to your account.
 
     If the passkey is your only second factor, Admit signs out your other browsers.
     """

@@ -121,7 +121,7 @@ def list_people(
     ] = "",
     status: Annotated[Status | None, Query(description="Status of the people to list.")] = None,
 ) -> Page[Person]:
-    """List accounts of people."""
+    """List the accounts of all people."""
     with access.read() as session:
         rows = people.list_people(session, span=paging.span, text=text, status=status or "")
         return paging.ordered(rows, _build_person)
@@ -129,9 +129,9 @@ def list_people(
 
 @router.post("", status_code=201, operation_id="createPerson")
 def create_person(access: Manages, body: PersonInput) -> Person:
-    """Create an account, or return the existing account of this address.
+    """Create a person's account, or return the account that already has this e-mail address.
 
-    Afterwards, create a password link to set the password, and a membership to give permissions.
+    Then create a password link, which sets the password, and a membership, which gives permissions.
     """
     with access.change() as change:
         row = people.create_person(change.session, actor=access.actor, email=body.email, name=body.name)
@@ -151,7 +151,7 @@ def get_person(access: Reads, person_id: _PersonId) -> PersonDetail:
 
 @router.patch("/{person_id}", operation_id="updatePerson")
 def update_person(access: Manages, person_id: _PersonId, body: PersonUpdate) -> PersonDetail:
-    """Disable or enable an account.
+    """Disable or enable a person's account.
 
     A disabled person is signed out and cannot sign in. You cannot disable the last operator.
     """
@@ -184,7 +184,7 @@ def reset_person_factors(access: Manages, person_id: _PersonId) -> None:
 
 @router.post("/{person_id}/password-link", status_code=201, operation_id="createPasswordLink")
 def create_password_link(access: Manages, person_id: _PersonId, body: PasswordLinkInput) -> PasswordLink:
-    """Create a link to set a person's password, which works once.
+    """Create a link that sets a person's password. The link works once.
 
     Earlier links stop working. You need every permission that the person has at any tenant, MSP or the platform.
     """

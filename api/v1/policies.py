@@ -257,7 +257,7 @@ def get_version(
     policy: PolicySlug,
     version: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the policy version.")],
 ) -> PolicyVersion:
-    """Get one version, with the document."""
+    """Get one version of a policy, with the document."""
     with access.read() as session:
         row = policies.require_version(session, tenant_id=access.tenant_id, slug=policy, number=version)
         return access.shown(build_version(row))
@@ -265,7 +265,7 @@ def get_version(
 
 @router.get("/{policy}/draft", operation_id="getPolicyDraft")
 def get_draft(access: Reads, policy: PolicySlug) -> PolicyVersion:
-    """Get the draft, which is the version to publish."""
+    """Get the draft of a policy, which is the version to publish."""
     with access.read() as session:
         row = policies.get_draft(session, tenant_id=access.tenant_id, slug=policy)
         if row is None:
@@ -280,7 +280,7 @@ def save_draft(
     text: _DocumentText,
     comment: Annotated[Comment, Query(description="Comment on the draft, such as what changed, and why.")] = "",
 ) -> PolicyVersion:
-    """Save a draft.
+    """Save a draft of a policy.
 
     The body is the document. The draft becomes the newest version and takes effect when you publish the draft.
 
@@ -364,7 +364,7 @@ def publish_policy(
 
 @router.post("/{policy}/roll-back", operation_id="rollBackPolicy")
 def roll_back(access: Publishes, policy: PolicySlug, body: PolicyRollback) -> PolicyVersion:
-    """Publish an earlier version again, as a new version.
+    """Publish an earlier version of a policy again, as a new version.
 
     The tests of the version must pass. No replay is required.
     """

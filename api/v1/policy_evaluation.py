@@ -144,7 +144,7 @@ class PolicyAttributes(BaseModel):
 
 @router.get("/policy-attributes", operation_id="listPolicyAttributes")
 def list_attributes(access: Reads) -> PolicyAttributes:
-    """List attributes for conditions."""
+    """List the attributes that conditions of policies can use."""
     return PolicyAttributes(
         items=[
             PolicyAttribute(
@@ -164,7 +164,7 @@ def list_attributes(access: Reads) -> PolicyAttributes:
 def get_schema(access: Reads) -> dict[str, Any]:
     """Get the JSON Schema of policy documents.
 
-    Use the schema in an editor, or to check documents before you send the documents.
+    Use the schema in an editor, or to check documents before you send them.
     """
     return policy_schema()
 
@@ -202,7 +202,7 @@ def test_policy(access: Reads, body: PolicyTestInput) -> PolicyTestResult:
 
 @router.post("/policy-simulations", operation_id="simulatePolicy")
 def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySimulation:
-    """Simulate one request and explain the result.
+    """Simulate the decision of a policy about one request, and explain the decision.
 
     Nothing is stored and no device is admitted.
 
@@ -245,7 +245,7 @@ def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySim
     },
 )
 def replay(access: Replays, response: Response, body: PolicyReplayInput) -> PolicyReplay | Job:
-    """Replay recorded requests with a draft, and group the differences.
+    """Replay recorded requests with the draft of a policy, and group the differences in the results.
 
     Requests without a policy decision, such as wrong passwords, are counted but not replayed. A replay of many requests
     becomes a job (202).

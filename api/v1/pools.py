@@ -178,7 +178,7 @@ def list_pools(
     kind: Annotated[PoolKind | None, Query(description="Kind of addresses in the pools to list.")] = None,
     site: Annotated[str, Query(max_length=63, description="Slug of the site that owns the pools to list.")] = "",
 ) -> Page[Pool]:
-    """List pools, with the address counts of each pool.
+    """List address pools, with the number of addresses in each state.
 
     A tenant can have 200 pools.
     """
@@ -190,7 +190,7 @@ def list_pools(
 
 @router.post("", status_code=201, operation_id="createPool")
 def create_pool(access: Changes, body: PoolInput) -> PoolDetail:
-    """Create a pool.
+    """Create an address pool.
 
     A range is a network (CIDR), one address, or the first and last address with a dash. The network and broadcast
     addresses of a network are excluded.
@@ -253,16 +253,16 @@ def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
 
 @router.get("/{pool}", operation_id="getPool")
 def get_pool(access: Reads, pool: _Pool, site: _Site = "") -> PoolDetail:
-    """Get a pool, with address counts."""
+    """Get an address pool, with the number of addresses in each state."""
     with access.read() as session:
         return access.shown(_build_detail(session, access, pool, site))
 
 
 @router.patch("/{pool}", operation_id="updatePool")
 def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = "") -> PoolDetail:
-    """Update a pool.
+    """Update an address pool.
 
-    Omitted fields stay unchanged. If you remove an address from the pool, a device that uses the address keeps it until
+    Omitted fields stay unchanged. If you remove an address that a device uses, the device keeps the address until
     the lease ends.
     """
     with access.change() as change:
@@ -284,7 +284,7 @@ def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = ""
 
 @router.delete("/{pool}", status_code=204, operation_id="deletePool")
 def delete_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
-    """Delete a pool.
+    """Delete an address pool.
 
     A pool in a policy cannot be deleted. Admit deletes the pool when the last lease of the pool ends.
     """

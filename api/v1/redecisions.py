@@ -258,7 +258,7 @@ def list_redecisions(
 
 @router.post("", status_code=202, operation_id="startRedecision")
 def start_redecision(access: Changes) -> Redecision:
-    """Start a re-decision of all live sessions.
+    """Start a re-decision, which decides again about all live sessions.
 
     Admit sends requests to NASes about sessions whose result changes. If a re-decision would disconnect more sessions
     than the ceiling, the re-decision waits for approval.
@@ -272,7 +272,7 @@ def start_redecision(access: Changes) -> Redecision:
 
 @router.post("/preview", operation_id="previewRedecision")
 def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> RedecisionPreview:
-    """Preview the requests that a policy would cause.
+    """Preview the CoA requests that a re-decision with a policy would send.
 
     Nothing is sent or stored.
     """
@@ -330,7 +330,7 @@ def get_redecision(access: Reads, redecision: _Redecision) -> RedecisionDetail:
 
 @router.post("/{redecision}/approve", status_code=202, operation_id="approveRedecision")
 def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
-    """Approve a re-decision that waits because of a preview or the ceiling.
+    """Approve a re-decision that waits because of the mode `preview` or the ceiling of disconnects.
 
     Admit then sends the requests to NASes.
     """
@@ -344,7 +344,7 @@ def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
 
 @router.post("/{redecision}/cancel", operation_id="cancelRedecision")
 def stop_redecision(access: Changes, redecision: _Redecision) -> CancelledRedecision:
-    """Stop a re-decision and cancel the queued requests of the re-decision.
+    """Stop a re-decision and cancel the queued CoA requests of the re-decision.
 
     Completed requests are not reverted.
     """

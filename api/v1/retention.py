@@ -174,7 +174,7 @@ def list_holds(
         bool | None, Query(description="Whether to list only holds in force (true) or only cleared holds (false).")
     ] = None,
 ) -> Page[RetentionHold]:
-    """List holds, oldest first, including cleared holds."""
+    """List holds on logs, oldest first, including cleared holds."""
     with access.read() as session:
         rows = holds.list_holds(session, tenant_id=access.tenant_id, span=paging.span, in_force=in_force)
         return paging.ordered(rows, _build_hold)
@@ -199,14 +199,14 @@ def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
 
 @router.get(f"{_TENANT_PATH}/holds/{{hold}}", operation_id="getRetentionHold")
 def get_hold(access: Reads, hold: _Hold) -> RetentionHold:
-    """Get a hold."""
+    """Get a hold on logs."""
     with access.read() as session:
         return access.shown(_build_hold(holds.require_hold(session, tenant_id=access.tenant_id, hold_id=hold)))
 
 
 @router.post(f"{_TENANT_PATH}/holds/{{hold}}/clear", operation_id="deleteRetentionHold")
 def clear_hold(access: Changes, hold: _Hold) -> RetentionHold:
-    """Clear a hold.
+    """Clear a hold on logs.
 
     Admit deletes the expired days of the hold a week later at the earliest.
     """
@@ -244,7 +244,7 @@ def update_retention(access: Changes, log: _Log, body: RetentionUpdate) -> Reten
 
 @router.post(f"{_TENANT_PATH}/{{log}}/preview", operation_id="previewRetention")
 def preview_retention(access: Reads, log: _Log, body: RetentionUpdate) -> RetentionPreview:
-    """Preview what a change would delete."""
+    """Preview which days of a log a change of the retention would delete."""
     with access.read() as session:
         would_be = service.preview_change(session, tenant_id=access.tenant_id, change=_build_change(log, body))
     return RetentionPreview(
@@ -256,7 +256,7 @@ def preview_retention(access: Reads, log: _Log, body: RetentionUpdate) -> Retent
 
 @router.get(f"{_PLATFORM_PATH}/limits", operation_id="listRetentionLimits")
 def list_limits(access: ReadsLimits) -> RetentionLimitsList:
-    """List the limits and default of each log's retention."""
+    """List the limits and the default of the retention of each log."""
     with access.read() as session:
         return RetentionLimitsList(
             items=[_build_limits(log, each) for log, each in service.get_limits(session).items()]

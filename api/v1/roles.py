@@ -60,7 +60,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             bool | None, Query(description="Whether to list only custom roles (true) or only built-in roles (false).")
         ] = None,
     ) -> Page[Role]:
-        """List roles for members.
+        """List the roles that members can have.
 
         An MSP or tenant can have 100 custom roles.
         """

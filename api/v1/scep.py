@@ -130,14 +130,14 @@ def get_scep(access: Reads) -> ScepSettings:
 
 @router.get("/webhook", operation_id="getScepWebhook")
 def get_webhook(access: Reads) -> ScepWebhook:
-    """Get the webhook that checks challenges from other systems."""
+    """Get the webhook that checks SCEP challenges from other systems."""
     with access.read() as session:
         return access.shown(_build_webhook(webhook_config.require_webhook(session, tenant_id=access.tenant_id)))
 
 
 @router.put("/webhook", operation_id="updateScepWebhook")
 def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebhook:
-    """Set the webhook that checks challenges from other systems."""
+    """Set the webhook that checks SCEP challenges from other systems."""
     wanted = WebhookSettings(**body.model_dump(exclude={"networks"}), networks=tuple(body.networks))
     with access.change() as change:
         before = webhook_config.find_webhook_row(change.session, tenant_id=access.tenant_id, lock=True)
@@ -157,7 +157,7 @@ def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebho
 
 @router.delete("/webhook", status_code=204, operation_id="deleteScepWebhook")
 def delete_webhook(access: Connects) -> None:
-    """Delete the webhook.
+    """Delete the webhook that checks SCEP challenges.
 
     Admit then rejects challenges from other systems.
     """

@@ -112,7 +112,7 @@ class SecretRotationNas(BaseModel):
 
 @router.post("", status_code=201, operation_id="startSecretRotation")
 def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation:
-    """Start a rotation of a secret.
+    """Start a rotation of a RADIUS secret.
 
     When the rotation is `open`, each NAS can use the old or the new secret. Use `revealRadiusSecret` with `next` to get
     the new secret.
@@ -132,7 +132,7 @@ def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation
 
 @router.get("", operation_id="getSecretRotation")
 def get_rotation(access: Reads, nas: _Nas = "") -> SecretRotation:
-    """Get the last rotation of the secret, with the next steps."""
+    """Get the last rotation of a RADIUS secret, with the next steps."""
     with access.read() as session:
         return access.shown(_build_rotation(rotations.require_status(session, tenant_id=access.tenant_id, nas=nas)))
 
@@ -159,7 +159,7 @@ def list_nases(
 
 @router.post("/finish", operation_id="finishSecretRotation")
 def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
-    """Finish a rotation, so that only the new secret works."""
+    """Finish a rotation of a RADIUS secret, so that only the new secret works."""
     with access.change() as change:
         _require_match(change, access, body.nas)
         status = rotations.finish_rotation(
@@ -174,7 +174,7 @@ def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
 
 @router.post("/cancel", operation_id="cancelSecretRotation")
 def cancel_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
-    """Cancel a rotation, so that only the old secret works."""
+    """Cancel a rotation of a RADIUS secret, so that only the old secret works."""
     with access.change() as change:
         _require_match(change, access, body.nas)
         status = rotations.cancel_rotation(

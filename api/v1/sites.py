@@ -133,7 +133,7 @@ def get_site(access: Reads, site: _Slug) -> Site:
 
 @router.patch("/{site}", operation_id="updateSite")
 def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
-    """Update a site: all changes or none.
+    """Update a site. Admit makes all changes or none.
 
     Omitted fields stay unchanged. `policy`, `monitor`, `fallback` and `default` require `policy.publish` too, because
     these fields determine the rules in force.

@@ -59,7 +59,7 @@ def get_snippet(
 ) -> SnippetText:
     """Get a configuration snippet with the tenant's address and ports.
 
-    A placeholder replaces the secret.
+    The configuration has a placeholder instead of the secret.
     """
     with access.read() as session:
         text = snippets.render_snippet(

@@ -132,9 +132,9 @@ def list_versions(
 
 @router.post("/{slug}/versions", status_code=201, operation_id="createTemplateVersion")
 def create_version(access: Changes, slug: _Slug, body: TemplateVersionInput) -> TemplateVersionDetail:
-    """Create a version of a template, which becomes the newest.
+    """Create a version of a template. The new version becomes the newest version.
 
-    Tenants get the version by a roll-out.
+    A roll-out applies the version to tenants.
     """
     with access.change() as change:
         change.require_match(_build_template(_require_template(change.session, access, slug, lock=True)))
@@ -230,7 +230,7 @@ def release_from_template(access: Changes, slug: _Slug, follower: _Follower) -> 
 def list_rollouts(
     access: Reads, slug: _Slug, paging: Annotated[OrderedPaging, Depends(require_paging(repository.ROLLOUT_ORDERS))]
 ) -> Page[Rollout]:
-    """List roll-outs, newest first by default."""
+    """List roll-outs of a template, newest first by default."""
     with access.read() as session:
         rows = repository.list_rollouts(session, _require_template(session, access, slug), span=paging.span)
         return paging.ordered(rows, lambda row: Rollout.model_validate(_describe_rollout(row)))
@@ -238,7 +238,7 @@ def list_rollouts(
 
 @router.post("/{slug}/rollouts", status_code=201, operation_id="startRollout")
 def start_rollout(access: RollsOut, slug: _Slug, body: RolloutInput) -> RolloutDetail:
-    """Start a roll-out, which runs as a job of the MSP.
+    """Start a roll-out of a template, which runs as a job of the MSP.
 
     The job begins within a second. You need permission at each tenant to change each part of the version.
     """
@@ -264,7 +264,7 @@ def start_rollout(access: RollsOut, slug: _Slug, body: RolloutInput) -> RolloutD
 
 @router.get("/{slug}/rollouts/{rollout_id}", operation_id="getRollout")
 def get_rollout(access: Reads, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
-    """Get a roll-out, with the progress at each tenant."""
+    """Get a roll-out of a template, with the progress at each tenant."""
     with access.read() as session:
         return access.shown(_build_rollout_detail(access, session, _require_rollout(session, access, slug, rollout_id)))
 

@@ -247,7 +247,7 @@ def list_tenants(
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name of the tenants to list.")] = "",
     status: _Statuses = None,
 ) -> Page[Tenant]:
-    """List tenants of the MSP that you can see."""
+    """List the tenants of the MSP that you can see."""
     only = access.principal.tenants_of(access.msp_id)
     with access.read() as session:
         rows = tenants.list_tenants(session, span=paging.span, only=only, text=text, statuses=status or ())
@@ -334,7 +334,7 @@ def get_tenant(access: Reads) -> TenantDetail:
 
 @router.patch("/tenants/{tenant}", operation_id="updateTenant")
 def update_tenant(access: Manages, body: TenantUpdate) -> TenantDetail:
-    """Update a tenant: all changes or none.
+    """Update a tenant. Admit makes all changes or none.
 
     Omitted fields stay unchanged.
     """
@@ -376,7 +376,7 @@ def _update_settings(session: Session, access: Access, changes: dict[str, Any]) 
 
 @router.post("/tenants/{tenant}/suspend", operation_id="suspendTenant")
 def suspend_tenant(access: Manages) -> TenantDetail:
-    """Suspend a tenant, which then admits no device.
+    """Suspend a tenant. A suspended tenant admits no device.
 
     Only the level (tenant, MSP or platform) that suspended the tenant, or a higher level, can resume the tenant.
     """
@@ -425,7 +425,7 @@ def delete_tenant(
         ),
     ] = None,
 ) -> TenantDetail:
-    """Delete a tenant, whose service stops immediately.
+    """Delete a tenant. The service of the tenant stops immediately.
 
     Admit deletes the tenant's data after `days`, or after the MSP's default. Until then you can restore the tenant.
     Audit entries stay.
