@@ -46,7 +46,7 @@ _PROBLEM_SCHEMA: dict[str, Any] = {
                 "required": ["operation", "parameters"],
                 "properties": {"operation": {"type": "string"}, "parameters": {"type": "object"}},
             },
-            "description": "Operations that `remedy` names. If `operation` is empty, send the same request with the `parameters`.",
+            "description": "Operations that `remedy` names. An empty `operation` means the operation of the request.",
         },
         "mistakes": {
             "type": "array",

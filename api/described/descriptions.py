@@ -114,7 +114,7 @@ def add_security_schemes(document: dict[str, Any]) -> None:
             "type": "apiKey",
             "in": "cookie",
             "name": f"__Host-{SESSION_COOKIE}",
-            "description": f"Sign-in cookie of a person, set by signIn. Its name over plain HTTP is `{SESSION_COOKIE}`.",
+            "description": f"Sign-in cookie of a person, set by signIn. Its name over HTTP is `{SESSION_COOKIE}`.",
         },
         CSRF_SCHEME: {
             "type": "apiKey",

@@ -34,7 +34,7 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
 
 
 class BulkResult(BaseModel):
-    """Number of rows by result. A result that does not apply has 0."""
+    """Number of changed rows by result. A result that cannot occur in the request has 0."""
 
     added: int = Field(0, description="Number of endpoints, users or NASes that the request created.")
     changed: int = Field(0, description="Number of endpoints, users or NASes that the request changed.")
@@ -169,7 +169,7 @@ class PutUsers(Input):
 
 
 class PutNases(Input):
-    """NASes. An existing NAS is matched by identifier, then by address."""
+    """NASes to create or update. Admit finds an existing NAS by identifier, then by address."""
 
     model_config = body_example(
         {

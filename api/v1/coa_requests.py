@@ -45,7 +45,7 @@ class CoaAttribute(Input):
 
 
 class CoaRequestsInput(Input):
-    """Requests to NASes about all live sessions that match all fields, 1,000 at most."""
+    """Requests to NASes about the live sessions that match all fields. At most 1,000 sessions can match."""
 
     model_config = body_examples(
         ("disconnect", "Disconnect the sessions of a device", {"kind": "disconnect", "mac": "00:00:5e:00:53:01"}),

@@ -75,7 +75,7 @@ class SyslogFeedSettings(_FeedSettings):
 class FeedSettingsUpdate(_FeedSettings):
     """Settings of a webhook or syslog feed.
 
-    Use the operation rotate-secret to change a client certificate and the key of the certificate.
+    Use the operation `rotateFeedSecret` to change a client certificate and the key of the certificate.
     """
 
     model_config = body_example({"url": "https://siem.example/admit", "batch": 100})

@@ -39,7 +39,7 @@ _Log = Annotated[LogName, Path(description="Name of the log.")]
 
 
 class RetentionNotice(BaseModel):
-    """Warning about early deletion, or deletion without export."""
+    """Warning that Admit will delete rows of a log early or without an export."""
 
     log: str = Field(description="Name of the log that the warning is about.")
     kind: str = Field(description="Reason of the warning: budget, change or export.")

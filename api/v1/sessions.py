@@ -35,7 +35,7 @@ _Session = Annotated[RowNumber, Path(description="Id of the session.")]
 
 
 class Session(BaseModel):
-    """A session with times and octets from accounting."""
+    """A session of a device. Times and octets come from accounting records."""
 
     id: int = Field(description="Permanent id of the session.")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
