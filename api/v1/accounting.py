@@ -45,7 +45,7 @@ class AccountingRecord(BaseModel):
     nas_address: str | None = Field(description="IP address of the NAS that sent the record.")
     site: str | None = Field(description="Slug of the site of the NAS; null if the site is unknown or deleted.")
     seconds: int | None = Field(
-        description="Acct-Session-Time: duration of the session in seconds; null if not reported."
+        description="Duration of the session in seconds (Acct-Session-Time); null if not reported."
     )
     input_octets: int | None = Field(description="Number of octets that the NAS received from the device.")
     output_octets: int | None = Field(description="Number of octets that the NAS sent to the device.")

@@ -31,17 +31,20 @@ _MAX_BIGINT = 2**63 - 1
 
 class AuditDifference(BaseModel):
     name: str = Field(description="Name of the changed field; dots join nested names.", examples=["name"])
-    before: Any = Field(examples=["Printer"], description="Value before the change; null if the field had no value.")
+    before: Any = Field(
+        examples=["Printer"], description="Value of the field before the change; null if the field had no value."
+    )
     after: Any = Field(
-        examples=["Printer, 2nd floor"], description="Value after the change; null if the field has no value."
+        examples=["Printer, 2nd floor"],
+        description="Value of the field after the change; null if the field has no value.",
     )
 
 
 class AuditSeal(BaseModel):
     """Position of an entry in the audit chain."""
 
-    position: int = Field(description="Position in the chain, from 1.")
-    hash: str = Field(description="SHA-256 of the previous hash and the entry, in hex.")
+    position: int = Field(description="Position of the entry in the chain, from 1.")
+    hash: str = Field(description="SHA-256 of the previous entry's hash and of the entry, in hex.")
 
 
 class AuditEntry(BaseModel):
@@ -58,7 +61,9 @@ class AuditEntry(BaseModel):
             "can add actions."
         ),
     )
-    target: str = Field(examples=["00:00:5e:00:53:01"], description="Object of the action, such as a MAC address.")
+    target: str = Field(
+        examples=["00:00:5e:00:53:01"], description="Object that the action changed, such as a MAC address."
+    )
     tenant_id: UUID | None = Field(
         description="Id of the changed tenant; null if the change does not belong to a tenant."
     )
@@ -77,7 +82,7 @@ class AuditEntry(BaseModel):
     )
     differences: list[AuditDifference] = Field(description="Differences between the fields `before` and `after`.")
     seal: AuditSeal | None = Field(
-        description="Seal of the entry; null for the few seconds until Admit seals the entry."
+        description="Position and hash of the entry in the chain; null for the few seconds until Admit seals the entry."
     )
 
 

@@ -64,13 +64,13 @@ class StatusSources(BaseModel):
     crl_next_update: datetime | None = Field(
         description="Time at which the authority will issue the next CRL at the latest (nextUpdate)."
     )
-    crl_checked_at: datetime | None = Field(description="Time of the last CRL download.")
+    crl_checked_at: datetime | None = Field(description="Time when Admit last downloaded the CRL; null if never.")
     crl_failure: str = Field(description='Error of the last CRL download; "" if the download succeeded.')
 
 
 class OcspState(BaseModel):
     certificates: int = Field(description="Number of certificates whose OCSP status Admit knows.")
-    checked_at: datetime | None = Field(description="Time of the last OCSP request.")
+    checked_at: datetime | None = Field(description="Time when Admit last sent an OCSP request; null if never.")
     failures: int = Field(description="Number of certificates whose status Admit could not determine.")
     failure: str = Field(description='Error of the last OCSP request; "" if the request succeeded.')
 
@@ -84,7 +84,10 @@ class Authority(BaseModel):
     not_before: datetime = Field(description="Start of the validity of the authority's certificate.")
     not_after: datetime = Field(description="End of the validity of the authority's certificate.")
     issuer: UUID | None = Field(
-        description="Id of the issuing authority; null for a root, or if Admit does not have the issuer."
+        description=(
+            "Id of the authority that issued the certificate; null for a root, or if Admit does not have that "
+            "authority."
+        )
     )
     signs_here: bool = Field(description="Whether Admit holds the authority's key.")
     key_store: Literal["sealed", "pkcs11"] | None = Field(
@@ -106,13 +109,13 @@ class Authority(BaseModel):
     ocsp_url: str | None = Field(description="URL of the OCSP responder in certificates that the authority issues.")
     crl_url: str | None = Field(description="URL of the authority's certificate revocation list (CRL).")
     sources: StatusSources | None = Field(
-        description="Status URLs and last check of an external authority; null for an authority of Admit."
+        description="Status URLs and last status check of the external authority; null for an authority of Admit."
     )
 
 
 class AuthorityDetail(Authority, ObservedModel):
     ocsp: OcspState | None = Field(
-        description="OCSP status of certificates that devices presented; null unless the authority is external."
+        description="OCSP status of certificates that devices presented; null for an authority of Admit."
     )
 
     def observed_fields(self) -> dict[str, Any]:
@@ -134,7 +137,8 @@ class RolloverResult(BaseModel):
     root: UUID = Field(description="Id of the root authority that signed the new issuing authority.")
     retired: list[UUID] = Field(description="Ids of the retired authorities.")
     server_certificate: str = Field(
-        examples=["5f3a9c0e1b7d2468"], description='Serial number of the new server certificate; "" if none was issued.'
+        examples=["5f3a9c0e1b7d2468"],
+        description='Serial number of the new server certificate; "" if the rollover issued none.',
     )
 
 

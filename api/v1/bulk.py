@@ -39,7 +39,10 @@ class BulkResult(BaseModel):
     added: int = Field(0, description="Number of endpoints, users or NASes that the request created.")
     changed: int = Field(0, description="Number of endpoints, users or NASes that the request changed.")
     unchanged: int = Field(0, description="Number of endpoints, users or NASes that already had the requested values.")
-    kept: int = Field(0, description="Number of existing items that stay unchanged because of `existing`.")
+    kept: int = Field(
+        0,
+        description="Number of existing endpoints, users or NASes that stay unchanged because `existing` is `keep`.",
+    )
     removed: int = Field(0, description="Number of endpoints that the request deleted.")
     blocked: int = Field(0, description="Number of endpoints that the request blocked.")
     unblocked: int = Field(0, description="Number of endpoints that the request unblocked.")
@@ -54,7 +57,7 @@ class BulkEndpoint(Input):
     owner: str = Field("", max_length=200, description='Owner of the endpoint, as text; "" if none.')
     notes: str = Field("", max_length=2_000, description='Notes about the endpoint; "" if none.')
     groups: GroupNames = Field(default=[], description="Names of the groups of the endpoint.")
-    valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which Admit rejects the device; null for no limit.")
     attributes: dict[str, str] = Field(
         default={}, max_length=100, description="Custom attributes of the endpoint, by name."
     )
@@ -127,12 +130,16 @@ class BulkUser(Input):
     password: str | None = Field(
         None,
         max_length=128,
-        description="Password, 8 characters to 128 octets. Required for a new user. Unchanged if omitted.",
+        description="Password of the user, 8 characters to 128 octets. Required for a new user. Unchanged if omitted.",
     )
     groups: GroupNames | None = Field(None, description="Names of the groups of the user.")
-    valid_until: Moment | None = Field(None, description="Time from which the user is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which Admit rejects the user; null for no limit.")
     disabled: bool | None = Field(
-        None, description="Whether the user is disabled, which means rejected regardless of the policy."
+        None,
+        description=(
+            "Whether the user is disabled. Admit rejects a disabled user regardless of the policy. null leaves an "
+            "existing user unchanged."
+        ),
     )
 
 

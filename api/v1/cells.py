@@ -53,7 +53,7 @@ class Cell(ObservedModel):
     last_port: int | None = Field(description="Last UDP port of the cell's slots (port pairs).")
     slots: Slots = Field(description="Number of slots (port pairs for tenants) by state.")
     radiusd_version: str = Field(description='Version of the cell\'s radiusd; "" if unknown.')
-    alarms: list[dict[str, Any]] = Field(description="Alarms from the cell's agent.")
+    alarms: list[dict[str, Any]] = Field(description="Current alarms of the cell's agent.")
 
     def observed_fields(self) -> set[str]:
         return set(Cell.model_fields) - {"name", "status", "labels", "address"}

@@ -59,7 +59,7 @@ class CertificateDetail(Certificate):
     revocation_reason: str = Field(
         description='Reason of the revocation (RFC 5280 5.3.1); "" if the certificate is not revoked.'
     )
-    renewed_by: list[str] = Field(description="Serial numbers of the renewals of this certificate.")
+    renewed_by: list[str] = Field(description="Serial numbers of certificates that renew this certificate.")
     present_from: datetime | None = Field(
         description="Time from which devices see the server certificate; null for other certificates."
     )
@@ -75,16 +75,18 @@ class IssuedCertificate(BaseModel):
     certificate: CertificateDetail = Field(description="Data of the issued certificate.")
     pem: str = Field(
         examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
-        description="Certificate and chain, without the root (PEM).",
+        description="Certificate with its chain, without the root (PEM).",
     )
     chain: str = Field(
         examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
-        description="Chain between the certificate and the root (PEM).",
+        description="Authorities between the certificate and the root (PEM).",
     )
     ca: str = Field(description="Root certificate, which the peer must trust (PEM).")
-    key: str | None = Field(description="Private key (PEM), if Admit created the key and you did not request PKCS#12.")
+    key: str | None = Field(
+        description="Private key of the certificate (PEM), if Admit created the key and you did not request PKCS#12."
+    )
     pkcs12: str | None = Field(description="PKCS#12 file with key, certificate, chain and root, in base64.")
-    pkcs12_password: str | None = Field(description="Password of the PKCS#12 file; null if there is no file.")
+    pkcs12_password: str | None = Field(description="Password of the PKCS#12 file; null without this file.")
 
 
 class Pkcs12(Input):
@@ -104,7 +106,9 @@ class CertificateRenewal(Input):
         examples=["-----BEGIN CERTIFICATE REQUEST-----\n...\n-----END CERTIFICATE REQUEST-----\n"],
         description="Certificate request (PKCS#10, PEM); null to generate a key.",
     )
-    pkcs12: Pkcs12 | None = Field(None, description="PKCS#12 options for a generated key; null for PEM.")
+    pkcs12: Pkcs12 | None = Field(
+        None, description="Options of a PKCS#12 file for a generated key; null for PEM files."
+    )
 
 
 _CSR_EXAMPLE = """\
@@ -143,7 +147,7 @@ class CertificateInput(CertificateRenewal):
     names: Sans = Field(
         default=[],
         examples=[["dns:laptop-1.acme.example"]],
-        description="Additional names with their type, such as dns:laptop-1.acme.example.",
+        description="Additional names of the certificate with their type, such as dns:laptop-1.acme.example.",
     )
     endpoint: str | None = Field(
         None,

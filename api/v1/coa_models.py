@@ -36,11 +36,11 @@ class CoaRequest(BaseModel):
     redecision: int | None = Field(
         description="Id of the re-decision (new decision about live sessions) that caused the request."
     )
-    asked_by: str = Field(description="Actor who started the request, such as token:setup.")
-    asked_at: datetime = Field(description="Creation time of the request.")
+    asked_by: str = Field(description="Actor who created the request, such as token:setup.")
+    asked_at: datetime = Field(description="Time when the request was created.")
     sent_at: datetime | None = Field(description="Time when Admit sent the request; null while the request waits.")
     ended_at: datetime | None = Field(description="Time when the request ended; null if the request has not ended.")
-    expires_at: datetime = Field(description="Time after which Admit does not send the request.")
+    expires_at: datetime = Field(description="Time after which Admit does not send the request to the NAS.")
     packets: int = Field(description="Number of packets that Admit sent for the request, including retransmissions.")
     retries: int = Field(
         description="Number of times that Admit postponed the request because the NAS did not respond."

@@ -41,7 +41,7 @@ class CoaAttribute(Input):
         max_length=253, examples=["Session-Timeout"], description="Name of the RADIUS attribute to set."
     )
     value: str = Field(max_length=1_000, examples=["600"], description="Value of the attribute, as text.")
-    tag: int | None = Field(None, ge=1, le=31, description="Tag of the attribute (RFC 2868 3.1); null if none.")
+    tag: int | None = Field(None, ge=1, le=31, description="Tag of the RADIUS attribute (RFC 2868 3.1); null if none.")
 
 
 class CoaRequestsInput(Input):

@@ -39,18 +39,22 @@ class Decision(BaseModel):
     id: str = Field(examples=["1767225600000000-4711"], description="Permanent id of the decision.")
     at: datetime = Field(description="Time of the decision.")
     verdict: Verdict = Field(
-        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
+        description='Verdict of the policy; "" if no policy decided. Monitor mode does not enforce the verdict.'
     )
     permitted: bool = Field(
-        description="Whether the device was admitted. Monitor mode admits regardless of the verdict."
+        description=(
+            "Whether Admit admitted the device. In monitor mode, Admit admits the device regardless of the verdict."
+        )
     )
     monitored_by: str | None = Field(description="`rule` or `site`, whichever is in monitor mode; null if neither is.")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     user: str = Field(description='User name in the request; "" if unknown.')
     outer_user: str = Field(
         examples=["anonymous"],
-        description="User-Name as sent, if the name differs from `user`: an outer identity or a name with a "
-        'realm. "" otherwise.',
+        description=(
+            "User-Name in the request, if the name differs from `user`: an outer identity or a name with a realm. "
+            '"" otherwise.'
+        ),
     )
     nas: str = Field(
         description="Name of the NAS that sent the request; NAS-Identifier or address of an unregistered NAS."
@@ -84,7 +88,7 @@ class Decision(BaseModel):
         description='Serial number in hex of the certificate that the device presented; "" if none.',
     )
     resumed: bool = Field(description="Whether the device resumed an earlier TLS session.")
-    suppressed: int = Field(description="Number of similar rejects that were not logged individually.")
+    suppressed: int = Field(description="Number of similar rejects that Admit did not log individually.")
 
 
 class ReplyAttribute(BaseModel):

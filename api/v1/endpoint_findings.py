@@ -42,13 +42,13 @@ class EndpointEvidence(BaseModel):
 class PostureComparison(BaseModel):
     attribute: str = Field(description="Name of the compared attribute.")
     operator: str = Field(description="Operator of the comparison.")
-    seen: list[Any] = Field(description="Values of the attribute that the device has.")
+    seen: list[Any] = Field(description="Values of the compared attribute that the device has.")
 
 
 class EndpointFindings(BaseModel):
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     why: list[dict[str, Any]] = Field(description="Reasons why the device has its profile.")
-    evidence: list[EndpointEvidence] = Field(description="Observations of the device and their sources.")
+    evidence: list[EndpointEvidence] = Field(description="Observations of the device, with their sources.")
     groups_by_rule: dict[str, list[PostureComparison]] = Field(
         description="Groups whose rule selected the device, with the comparisons that matched."
     )

@@ -44,7 +44,7 @@ class Endpoint(ObservedModel):
     owner: str = Field(description='Owner of the endpoint, as text; "" if none.')
     notes: str = Field(description='Notes about the endpoint; "" if none.')
     groups: list[str] = Field(description="Names of the groups of the endpoint.")
-    valid_until: datetime | None = Field(description="Time from which the device is rejected; null for no limit.")
+    valid_until: datetime | None = Field(description="Time from which Admit rejects the device; null for no limit.")
     attributes: dict[str, str] = Field(description="Custom attributes of the endpoint by name, which policies can use.")
     random: bool = Field(description="Whether the MAC address of the device is random (IEEE 802c).")
     vendor: str = Field(description='Vendor of the device; "" if unknown.')
@@ -83,7 +83,7 @@ class EndpointInput(Input):
     owner: str = Field("", max_length=200, description='Owner of the endpoint, as text; "" if none.')
     notes: str = Field("", max_length=10_000, description='Notes about the endpoint; "" if none.')
     groups: GroupNames = Field(default=[], examples=[["printers"]], description="Names of the groups of the endpoint.")
-    valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which Admit rejects the device; null for no limit.")
     attributes: dict[str, str] = Field(
         default={}, max_length=100, description="Custom attributes of the endpoint, by name."
     )
@@ -97,7 +97,7 @@ class EndpointUpdate(Input):
     owner: Omittable[str] = Field(None, max_length=200, description='Owner of the endpoint, as text; "" if none.')
     notes: Omittable[str] = Field(None, max_length=10_000, description='Notes about the endpoint; "" if none.')
     groups: Omittable[GroupNames] = Field(None, description="Names of the groups of the endpoint.")
-    valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
+    valid_until: Moment | None = Field(None, description="Time from which Admit rejects the device; null for no limit.")
     attributes: Omittable[dict[str, str | None]] = Field(
         None, max_length=100, description="Custom attributes of the endpoint to change; null removes an attribute."
     )

@@ -62,7 +62,7 @@ class EnrolmentSecret(ObservedModel):
     last_used_at: datetime | None = Field(
         description="Time when the enrolment secret or link was last used; null if never."
     )
-    created_by: str = Field(description="Actor who created the secret or link.")
+    created_by: str = Field(description="Actor who created the enrolment secret or link.")
 
     def observed_fields(self) -> set[str]:
         used = {"uses", "last_used_at"}
@@ -79,7 +79,7 @@ class CreatedEnrolmentLink(EnrolmentSecret):
 class CreatedEnrolmentSecret(EnrolmentSecret):
     url: str = Field(description="URL at which devices enrol.")
     user: str | None = Field(
-        description="User name of HTTP basic authentication (EST); null for SCEP, where the secret is the challenge."
+        description="User name for HTTP basic authentication with EST; null for SCEP, which uses only the secret."
     )
     secret: str = Field(description="Text of the enrolment secret, only in this response.")
 
@@ -129,7 +129,9 @@ class EnrolmentSecretInput(_EnrolmentInput):
     )
 
     kind: Literal["est", "scep"] = Field("est", description="Kind of the enrolment secret: est or scep.")
-    name: Text | None = Field(None, description="User name for EST; null to generate a name.")
+    name: Text | None = Field(
+        None, description="User name that a device sends with an EST secret; null to generate a name."
+    )
     uses: int = Field(
         1, ge=1, le=enrolment.MAX_USES, description="Maximum number of times that the enrolment secret can be used."
     )

@@ -80,7 +80,9 @@ class Export(ObservedModel):
     started_at: datetime | None = Field(description="Time when the export started; null while the export waits.")
     ended_at: datetime | None = Field(description="Time when the export ended; null if the export has not ended.")
     rows_gone_at: datetime | None = Field(
-        description="For an export before deletion, time when Admit deleted the rows from the log; null before."
+        description=(
+            "For an export before a deletion, time when Admit deleted the exported rows from the log; null until then."
+        )
     )
 
     def observed_fields(self) -> set[str]:

@@ -28,8 +28,10 @@ class _FeedSettings(Input):
     )
     networks: _Networks | None = Field(
         None,
-        description="Networks (CIDR) allowed for the receiver's address; empty or null for all that the "
-        "installation allows.",
+        description=(
+            "Networks (CIDR) in which the receiver's address must be; empty or null for all networks that the "
+            "installation allows."
+        ),
     )
     ca_certificate: _Pem | None = Field(
         None,
@@ -42,9 +44,14 @@ class _FeedSettings(Input):
 
 class WebhookFeedSettings(_FeedSettings):
     url: _Url = Field(
-        description="URL that receives events. The part after the host can contain a key and is stored encrypted."
+        description=(
+            "URL of the webhook that receives events. Admit encrypts the stored URL, because the part after the "
+            "host can contain a key."
+        )
     )
-    batch: _Batch | None = Field(None, description="Maximum number of events per message to the webhook.")
+    batch: _Batch | None = Field(
+        None, description="Maximum number of events per message to the webhook; null for the default."
+    )
     headers: _Headers | None = Field(
         None, description="Additional HTTP headers of messages to the webhook; stored encrypted."
     )
@@ -52,23 +59,32 @@ class WebhookFeedSettings(_FeedSettings):
 
 class SyslogFeedSettings(_FeedSettings):
     host: _Host = Field(description="Host name or IP address of the syslog server.")
-    port: _Port | None = Field(None, description="Port of the syslog server.")
-    facility: _Text | None = Field(None, description="Facility of syslog messages (RFC 5424 6.2.1), such as local0.")
+    port: _Port | None = Field(None, description="Port of the syslog server; null for the default.")
+    facility: _Text | None = Field(
+        None, description="Facility of syslog messages (RFC 5424 6.2.1), such as local0; null for the default."
+    )
     app_name: _Text | None = Field(
-        None, examples=["admit"], description="APP-NAME of syslog messages (RFC 5424 6.2.5)."
+        None, examples=["admit"], description="APP-NAME of syslog messages (RFC 5424 6.2.5); null for the default."
     )
     hostname: _Text | None = Field(
-        None, examples=["admit-1"], description="HOSTNAME of syslog messages (RFC 5424 6.2.4)."
+        None, examples=["admit-1"], description="HOSTNAME of syslog messages (RFC 5424 6.2.4); null for the default."
     )
     enterprise: _Enterprise | None = Field(
-        None, description="Private enterprise number in structured data (RFC 5424 7.2.2)."
+        None,
+        description=(
+            "Private enterprise number in structured data of syslog messages (RFC 5424 7.2.2); null for the default."
+        ),
     )
-    severities: _Severities | None = Field(None, description="Syslog severity by kind of event.")
-    bom: bool | None = Field(None, description="Whether messages begin with a byte order mark (RFC 5424 6.4).")
+    severities: _Severities | None = Field(
+        None, description="Syslog severity of messages, by kind of event; null for the default."
+    )
+    bom: bool | None = Field(
+        None, description="Whether syslog messages begin with a byte order mark (RFC 5424 6.4); null for the default."
+    )
     client_certificate: _Pem | None = Field(
         None,
         examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
-        description='Client certificate with chain (PEM); null or "" for no client certificate.',
+        description='Client certificate of the feed with its chain (PEM); null or "" for no client certificate.',
     )
 
 
@@ -100,11 +116,16 @@ class FeedSettingsUpdate(_FeedSettings):
         None, examples=["admit-1"], description="HOSTNAME of syslog messages (RFC 5424 6.2.4); null for the default."
     )
     enterprise: _Enterprise | None = Field(
-        None, description="Private enterprise number in structured data (RFC 5424 7.2.2); null for the default."
+        None,
+        description=(
+            "Private enterprise number in structured data of syslog messages (RFC 5424 7.2.2); null for the default."
+        ),
     )
-    severities: _Severities | None = Field(None, description="Syslog severity by kind of event; null for the default.")
+    severities: _Severities | None = Field(
+        None, description="Syslog severity of messages, by kind of event; null for the default."
+    )
     bom: bool | None = Field(
-        None, description="Whether messages begin with a byte order mark (RFC 5424 6.4); null for the default."
+        None, description="Whether syslog messages begin with a byte order mark (RFC 5424 6.4); null for the default."
     )
 
 

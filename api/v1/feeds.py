@@ -61,9 +61,9 @@ class Feed(ObservedModel):
         description="State of the feed. If `behind`, events wait for delivery. If `failing`, the last delivery failed."
     )
     behind_events: int = Field(description="Number of events that wait for delivery.")
-    behind_since: datetime | None = Field(description="Time when the oldest waiting event was logged.")
+    behind_since: datetime | None = Field(description="Time when the oldest event that waits for delivery was logged.")
     delivered: int = Field(description="Number of events that the feed has delivered.")
-    lost: int = Field(description="Number of events that expired before delivery.")
+    lost: int = Field(description="Number of events that expired before Admit delivered them.")
 
     def observed_fields(self) -> set[str]:
         # Only people pause a feed. Admit sets all other states.
@@ -72,16 +72,18 @@ class Feed(ObservedModel):
 
 
 class FeedDetail(Feed):
-    replays: bool = Field(description="Whether a replay of past events is running.")
+    replays: bool = Field(description="Whether the feed is sending logged events again.")
     paused_because: str = Field(description='Reason why the feed is paused; "" if the feed is not paused.')
-    failing_since: datetime | None = Field(description="Time of the first failed delivery since the last success.")
+    failing_since: datetime | None = Field(
+        description="Time of the first failed delivery since the last successful delivery."
+    )
     failure: str = Field(description='Error of the last delivery attempt; "" if the attempt succeeded.')
     attempts: int = Field(description="Number of delivery attempts since the last successful delivery.")
     next_attempt_at: datetime | None = Field(
         description="Time of the next delivery attempt; null if deliveries succeed."
     )
     at_once: int | None = Field(
-        description="Maximum number of events per batch after the receiver timed out; null if not reduced."
+        description="Reduced maximum number of events per message after the receiver timed out; null if not reduced."
     )
     delivered_at: datetime | None = Field(description="Time of the last successful delivery.")
     former_secret_until: datetime | None = Field(
@@ -161,7 +163,7 @@ class FeedSecretRotation(Input):
     client_certificate: _Pem = Field(
         "",
         examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
-        description="For syslog: new client certificate with chain (PEM).",
+        description="New client certificate of a syslog feed, with its chain (PEM).",
     )
     client_key: _Pem = Field(
         "",
@@ -175,9 +177,9 @@ class RotatedFeedSecret(BaseModel):
 
 
 class FeedTestResult(BaseModel):
-    delivered: bool = Field(description="Whether the receiver accepted the event.")
-    sent: str = Field(description='Id of the test event; "" if the event was not delivered.')
-    failure: str = Field(description='Error of the delivery; "" if the delivery succeeded.')
+    delivered: bool = Field(description="Whether the receiver accepted the test event.")
+    sent: str = Field(description='Id of the test event; "" if Admit did not deliver the event.')
+    failure: str = Field(description='Error of the test delivery; "" if the delivery succeeded.')
 
 
 @router.get("", operation_id="listFeeds")

@@ -24,8 +24,12 @@ class Grant(BaseModel):
     tenant_id: UUID | None = Field(description="Id of the tenant of the grant; null if the grant is not on a tenant.")
     msp: str | None = Field(examples=["acme"], description="Slug of the MSP of the grant.")
     tenant: str | None = Field(description="Slug of the tenant of the grant.")
-    tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the grant covers; null for all.")
-    tenant_slugs: list[str] | None = Field(description="Slugs of the tenants that the grant covers; null for all.")
+    tenants: list[UUID] | None = Field(
+        description="Ids of the MSP's tenants that the grant covers; null for all tenants of the MSP."
+    )
+    tenant_slugs: list[str] | None = Field(
+        description="Slugs of the MSP's tenants that the grant covers; null for all tenants of the MSP."
+    )
     permissions: list[str] = Field(
         examples=[["endpoint.read", "tenant.read"]],
         description="Permissions of the grant, such as endpoint.read (docs/reference/permissions.md).",

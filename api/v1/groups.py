@@ -41,7 +41,9 @@ class UserGroup(BaseModel):
 
 
 class EndpointGroup(UserGroup):
-    rule: _Rule | None = Field(description="Condition that selects the members; null if people choose the members.")
+    rule: _Rule | None = Field(
+        description="Condition that selects the members of the group; null if people choose the members."
+    )
     psk: bool = Field(
         description="Whether the members of the group share a passphrase. No response includes the passphrase."
     )
@@ -63,7 +65,7 @@ class EndpointGroupInput(Input):
 
     name: Name = Field(examples=["printers"], description="Name of the group.")
     rule: _Rule | None = Field(
-        None, description="Condition that selects the members; null if people choose the members."
+        None, description="Condition that selects the members of the group; null if people choose the members."
     )
 
 
@@ -77,8 +79,10 @@ class EndpointGroupUpdate(Input):
     name: Omittable[Name] = Field(None, examples=["cameras"], description="Name of the group.")
     rule: _Rule | None = Field(
         None,
-        description="Condition that selects the members. null removes the condition and the members, so that people "
-        "choose the members.",
+        description=(
+            "Condition that selects the members of the group. null removes the condition and the members; people "
+            "then choose the members."
+        ),
     )
 
 

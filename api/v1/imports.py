@@ -71,11 +71,13 @@ class ImportReport(BaseModel):
     stored: bool = Field(description="Whether the rows were stored; false for a dry run.")
     counts: dict[str, Any] = Field(description="Number of rows by kind of item and action, and names of new groups.")
     rows: list[ImportedRow] = Field(description="First 1,000 rows of the file, with the action for each row.")
-    rows_in_all: int = Field(description="Total number of rows, including rows that are not listed.")
+    rows_in_all: int = Field(description="Total number of rows, including rows that `rows` omits.")
     notes: list[ImportNote] = Field(description="Notes about content that the import skips.")
-    notes_in_all: int = Field(description="Total number of notes, including notes that are not listed.")
-    mistakes: list[ImportMistake] = Field(description="Errors to fix before anything is stored.")
-    mistakes_in_all: int = Field(description="Total number of errors, including errors that are not listed.")
+    notes_in_all: int = Field(description="Total number of notes, including notes that `notes` omits.")
+    mistakes: list[ImportMistake] = Field(
+        description="Errors in the file. Correct these errors before you import the file."
+    )
+    mistakes_in_all: int = Field(description="Total number of errors, including errors that `mistakes` omits.")
 
 
 class ImportOptions:

@@ -63,7 +63,7 @@ class LogPage(Page[Item]):
     """
 
     searched_to: datetime | None = Field(
-        description="Time back to which Admit searched the log; null if Admit searched the whole log."
+        description="Time back to which Admit searched the log for this page; null if Admit searched the whole log."
     )
 
 

@@ -29,7 +29,7 @@ class MyAccount(BaseModel):
     factors: list[str] = Field(description="Factors of this browser's sign-in, such as password, totp or passkey.")
     has_two_factors: bool = Field(description="Whether you have registered two factors.")
     methods: list[str] | None = Field(
-        description="Second factors after a password; null if a single sign-on provider identified the person."
+        description="Second factors that you can use after a password; null if a single sign-on provider signed you in."
     )
     is_own: bool = Field(description="Whether your account has its own password or passkey.")
     expires_at: datetime = Field(description="Time when this sign-in expires.")

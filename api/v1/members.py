@@ -35,7 +35,9 @@ class Member(ObservedModel):
     permissions: list[str] = Field(
         description="Permissions of the member, such as endpoint.read (docs/reference/permissions.md)."
     )
-    tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the role covers; null for all.")
+    tenants: list[UUID] | None = Field(
+        description="Ids of the MSP's tenants that the role covers; null for all tenants of the MSP."
+    )
     created_by: str = Field(description="Actor who added the member.")
     created_at: datetime = Field(description="Time when the member was created.")
 
@@ -51,7 +53,7 @@ class MemberUpdate(Input):
     tenants: list[Slug] | None = Field(
         None,
         max_length=1_000,
-        description="Slugs of the MSP's tenants that the role covers; null for all, including future tenants.",
+        description="Slugs of the MSP's tenants that the role covers; null for all tenants, including future tenants.",
     )
 
 
@@ -61,8 +63,10 @@ class MemberInput(MemberUpdate):
     email: str = Field(max_length=255, examples=["ann@example.com"], description="E-mail address of the new member.")
     invite: bool = Field(
         True,
-        description="Whether to mail the address of the sign-in page. A new account gets a link to set a password "
-        "instead.",
+        description=(
+            "Whether to mail the member the address of the sign-in page. A new account gets a link to set a "
+            "password instead."
+        ),
     )
 
 

@@ -66,8 +66,8 @@ class TenantMove(BaseModel):
 
 
 class Move(TenantMove, ObservedModel):
-    from_cell: str = Field(examples=["cell-1"], description="Name of the old cell.")
-    to_cell: str = Field(examples=["cell-2"], description="Name of the new cell.")
+    from_cell: str = Field(examples=["cell-1"], description="Name of the cell from which the tenant moves.")
+    to_cell: str = Field(examples=["cell-2"], description="Name of the cell to which the tenant moves.")
     ready: bool = Field(description="Whether you can switch or finish the move now.")
 
     def observed_fields(self) -> set[str]:

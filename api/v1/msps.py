@@ -59,8 +59,10 @@ class MspUpdate(Input):
 class MspSuspension(Input):
     with_tenants: bool = Field(
         False,
-        description="Whether to suspend active tenants of the MSP too. Suspended tenants admit no device until the "
-        "MSP is resumed.",
+        description=(
+            "Whether to suspend active tenants of the MSP too. Suspended tenants admit no device until you resume "
+            "the MSP."
+        ),
     )
 
 

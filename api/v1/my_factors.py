@@ -44,7 +44,9 @@ class TotpCode(Input):
 class Passkey(BaseModel):
     id: UUID = Field(description="Permanent id of the passkey.")
     name: str = Field(description="Name of the passkey.")
-    backed_up: bool = Field(description="Whether the passkey has a backup, and so survives the loss of the device.")
+    backed_up: bool = Field(
+        description="Whether the passkey has a backup. With a backup, the passkey survives the loss of the device."
+    )
     created_at: datetime = Field(description="Time when the passkey was created.")
     last_used_at: datetime | None = Field(description="Time of the last sign-in with the passkey; null if never used.")
 

@@ -58,8 +58,10 @@ class NasSigning(BaseModel):
         description="Time of the last request of the NAS with Message-Authenticator; null if none."
     )
     safe_to_enforce: bool = Field(
-        description="Whether the NAS signed every request for a week, so that you can enable "
-        "`require_message_authenticator`."
+        description=(
+            "Whether every request of the NAS had Message-Authenticator for a week. You can then enable "
+            "`require_message_authenticator`."
+        )
     )
 
 
@@ -85,7 +87,7 @@ class Nas(BaseModel):
         description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS."
     )
     signs_coa_answers: bool = Field(
-        description="Whether responses of the NAS to CoA requests have a Message-Authenticator."
+        description="Whether the NAS sends a Message-Authenticator in responses to CoA requests."
     )
     mab_password: MabPassword = Field(
         description="Password in MAB requests of the NAS: the MAC address (mac), a fixed text (fixed), the "
@@ -151,7 +153,7 @@ class NasInput(Input):
         description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS.",
     )
     signs_coa_answers: bool = Field(
-        False, description="Whether responses of the NAS to CoA requests have a Message-Authenticator."
+        False, description="Whether the NAS sends a Message-Authenticator in responses to CoA requests."
     )
     mab_password: MabPassword = Field(
         "mac",
@@ -193,7 +195,7 @@ class NasUpdate(Input):
         description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS.",
     )
     signs_coa_answers: Omittable[bool] = Field(
-        None, description="Whether responses of the NAS to CoA requests have a Message-Authenticator."
+        None, description="Whether the NAS sends a Message-Authenticator in responses to CoA requests."
     )
     mab_password: Omittable[MabPassword] = Field(
         None,
@@ -213,7 +215,7 @@ class NasUpdate(Input):
 class Vendor(BaseModel):
     name: str = Field(description="Name of the vendor.")
     title: str = Field(description="Title of the vendor.")
-    aliases: list[str] = Field(description="Other names that `vendor` accepts for this vendor.")
+    aliases: list[str] = Field(description="Other names of the vendor that the field `vendor` of a NAS accepts.")
     sends: dict[str, list[str]] = Field(description="RADIUS attributes that Admit sends for each result of a policy.")
     cannot: dict[str, str] = Field(
         description="Results that NASes of the vendor do not support, by name, with the reason."

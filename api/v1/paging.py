@@ -35,7 +35,7 @@ _After = Annotated[str, Query(max_length=_MAX_CURSOR_LENGTH, description="Value 
 
 class Page(BaseModel, Generic[Item]):
     items: list[Item] = Field(description="Items of the page.")
-    next: str | None = Field(description="Cursor for `after` to get the next page; null on the last page.")
+    next: str | None = Field(description="Cursor of the next page, to send in `after`; null on the last page.")
 
 
 class Paging:

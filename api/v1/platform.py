@@ -25,7 +25,7 @@ Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 class Alarm(BaseModel):
     code: str = Field(description="Stable code of the alarm, for programs.")
     detail: str = Field(description='Explanation of the alarm in one sentence; "" if none.')
-    since: datetime | None = Field(description="Time when the alarm was raised.")
+    since: datetime | None = Field(description="Time when the alarm began.")
     cell: str | None = Field(
         examples=["cell-1"], description="Name of the cell that raised the alarm; null for the platform."
     )
@@ -41,7 +41,7 @@ class PlatformCell(BaseModel):
         description="Status of the cell. A `draining` cell takes no new tenants.",
         json_schema_extra={"enum": [*get_args(CellStatus), "retired"]},
     )
-    silent: bool = Field(description="Whether the cell's agent has not reported for a minute.")
+    silent: bool = Field(description="Whether the cell's agent has sent no report for a minute.")
     heard_at: datetime | None = Field(description="Time of the last report of the cell's agent.")
     current_at: datetime | None = Field(description="Time up to which all changes are in force in the cell.")
     shipped_until: datetime | None = Field(

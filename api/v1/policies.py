@@ -67,8 +67,10 @@ class Policy(BaseModel):
     slug: str = Field(description="Slug of the policy, which is a DNS label.")
     name: str = Field(description="Name of the policy.")
     published_version: int | None = Field(
-        description="Number of the published version; null if the policy denies everything because no version is "
-        "published."
+        description=(
+            "Number of the published policy version; null if no version is published. The policy then denies "
+            "everything."
+        )
     )
     sites: list[str] = Field(
         examples=[["main"]],
@@ -97,8 +99,9 @@ class PolicyVersion(PolicyVersionSummary):
         description="Original text of the policy document, if the client sent the document as text."
     )
     replayed: dict[str, Any] | None = Field(
-        description="Result of the replay before publication, and the actor who accepted the result; null without a "
-        "replay."
+        description=(
+            "Result of the replay before the publication, and the actor who accepted the result; null without a replay."
+        )
     )
 
 

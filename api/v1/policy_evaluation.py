@@ -89,37 +89,50 @@ class PolicySimulationInput(Input):
     request: dict[str, Any] | None = Field(
         None,
         examples=[{"method": "mab", "mac": "00:00:5e:00:53:01", "nas.identifier": "switch-1"}],
-        description="Values by attribute. Attributes have the same names as in conditions; attributes of the packet "
-        "can also have RADIUS names.",
+        description=(
+            "Values of the request by attribute. Attributes have the same names as in conditions; attributes of "
+            "the packet can also have RADIUS names."
+        ),
     )
     decision: str | None = Field(
-        None, max_length=100, description="Id of a logged decision whose request is used instead of `request`."
+        None,
+        max_length=100,
+        description="Id of a logged decision. Admit then simulates the request of this decision instead of `request`.",
     )
     document: Document | None = Field(
-        None, description="Policy document; null for the published document of the policy or site."
+        None, description="Policy document to simulate; null for the published document of the policy or site."
     )
     policy: Slug | None = Field(
         None, description="Slug of the policy; null for the tenant's only policy, or the policy of the site."
     )
-    site: Slug | None = Field(None, description="Slug of the site; null for the site of the NAS.")
+    site: Slug | None = Field(None, description="Slug of the site for the simulation; null for the site of the NAS.")
     at: str | None = Field(
         None,
         max_length=40,
         examples=["2026-01-05T09:00:00Z"],
-        description="Time of the decision (RFC 3339); null for now, or the recorded time.",
+        description=(
+            "Time of the simulated decision (RFC 3339); null for the current time, or for the time of the logged "
+            "decision."
+        ),
     )
-    as_given: bool = Field(False, description="Whether to use only the attributes in the request.")
+    as_given: bool = Field(
+        False, description="Whether to use only the attributes in `request`, without attributes that Admit adds."
+    )
 
 
 class PolicyReplayInput(PolicyTestInput):
     model_config = body_example({"policy": "office", "site": "main", "days": 7, "against": "recorded"})
 
-    days: int = Field(ge=1, le=MAX_DAYS, examples=[7], description="Number of past days to replay.")
-    site: Slug | None = Field(None, description="Slug of the site; null for all sites that use the policy.")
+    days: int = Field(ge=1, le=MAX_DAYS, examples=[7], description="Number of past days whose requests to replay.")
+    site: Slug | None = Field(
+        None, description="Slug of the site whose requests to replay; null for all sites that use the policy."
+    )
     against: Literal["recorded", "published"] = Field(
         "recorded",
-        description="Baseline of the comparison, either recorded results (recorded) or results of the published "
-        "policy (published).",
+        description=(
+            "Results with which Admit compares the draft: recorded results (recorded) or results of the published "
+            "policy (published)."
+        ),
     )
 
     def asked(self) -> ReplayOptions:

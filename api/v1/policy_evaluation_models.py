@@ -39,10 +39,10 @@ class PoolAttribute(BaseModel):
 
 class PolicyDecision(BaseModel):
     verdict: Verdict = Field(
-        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
+        description='Verdict of the policy; "" if no policy decided. Monitor mode does not enforce the verdict.'
     )
     permitted: bool = Field(
-        description="Whether the device is admitted. Monitor mode admits regardless of the verdict."
+        description="Whether Admit admits the device. Monitor mode admits it regardless of the verdict."
     )
     monitored: bool = Field(description="Whether monitor mode applied to the decision.")
     monitored_by: str = Field(
@@ -65,7 +65,7 @@ class PolicyTestRun(BaseModel):
     name: str = Field(description="Name of the test.")
     place: str = Field(description="Path of the test in the policy document.")
     passed: bool = Field(description="Whether all results of the test are as expected.")
-    unmet: list[UnmetExpectation] = Field(description="Results that differ from the expected results.")
+    unmet: list[UnmetExpectation] = Field(description="Results of the test that differ from the expected results.")
     why: str = Field(description='Explanation of the failure in one sentence; "" if the test passed.')
     decision: PolicyDecision = Field(description="Decision of the policy about the request of the test.")
 
@@ -95,11 +95,11 @@ class TriedRule(BaseModel):
 
 class RecordedDecision(BaseModel):
     verdict: str = Field(
-        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.',
+        description='Verdict of the policy; "" if no policy decided. Monitor mode does not enforce the verdict.',
         json_schema_extra={"enum": list(get_args(Verdict))},
     )
     permitted: bool = Field(
-        description="Whether the device was admitted. Monitor mode admits regardless of the verdict."
+        description=("Whether Admit admitted the device. Monitor mode admits it regardless of the verdict.")
     )
     reason: str = Field(description="Reason code of the recorded decision.")
     rule: str = Field(description='Name of the rule that decided; "" if no rule decided.')
@@ -112,26 +112,30 @@ class RecordedDecision(BaseModel):
 class PolicySimulation(PolicyDecision):
     rule_name: str = Field(examples=["Printers"], description='Name of the rule that decided; "" if no rule decided.')
     detail: str = Field(description='Explanation of the decision in one sentence; "" if none.')
-    why: str = Field(description="Rule that decided and what matched, in one sentence.")
+    why: str = Field(
+        description="Explanation of the decision in one sentence: the rule that decided and the conditions that matched."
+    )
     trace: list[TriedRule] = Field(description="Evaluated rules, in order.")
-    policy: str = Field(description='Slug of the policy; "" for a document without a policy.')
+    policy: str = Field(description='Slug of the simulated policy; "" for a document that does not belong to a policy.')
     version: int | None = Field(description="Number of the policy version that decided.")
     site: str = Field(description='Slug of the site in the simulation; "" if the site is unknown or deleted.')
     at: datetime = Field(description="Time of the simulated decision.")
     request: dict[str, list[Any]] = Field(
-        description="Values of the request by attribute, including attributes that Admit added."
+        description="Values of the simulated request by attribute, including attributes that Admit added."
     )
-    filled: list[str] = Field(description="Attributes that Admit added to the request.")
+    filled: list[str] = Field(description="Attributes that Admit added to the simulated request.")
     notes: list[str] = Field(description="Notes about the simulated decision.")
-    recorded: RecordedDecision | None = Field(description="Recorded decision, if the request is from the log.")
+    recorded: RecordedDecision | None = Field(
+        description="Recorded decision about the request, if the request is from the log."
+    )
 
 
 class ReplayAnswer(BaseModel):
     verdict: str = Field(
-        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
+        description='Verdict of the policy; "" if no policy decided. Monitor mode does not enforce the verdict.'
     )
     permitted: bool = Field(
-        description="Whether the device was admitted. Monitor mode admits regardless of the verdict."
+        description="Whether Admit admits the device. Monitor mode admits it regardless of the verdict."
     )
     monitored: bool = Field(description="Whether monitor mode applied to the decision.")
     monitored_by: str = Field(
@@ -157,8 +161,10 @@ class ReplayExample(BaseModel):
 class ReplayDifference(BaseModel):
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
-    before: ReplayAnswer = Field(alias="from", description="Recorded result, or result of the published policy.")
-    after: ReplayAnswer = Field(alias="to", description="Result of the draft.")
+    before: ReplayAnswer = Field(
+        alias="from", description="Recorded result of the requests, or result of the published policy."
+    )
+    after: ReplayAnswer = Field(alias="to", description="Result of the draft for the requests.")
     requests: int = Field(description="Number of replayed requests with this difference.")
     devices: int = Field(description="Number of devices with this difference.")
     examples: list[ReplayExample] = Field(description="Examples of requests with this difference.")
@@ -170,7 +176,9 @@ class UnrecordedAttribute(BaseModel):
     attribute: str = Field(description="Name of the attribute that is missing from recorded requests.")
     rules: list[str] = Field(description="Rules of the draft that use the attribute.")
     held_by: int = Field(description="Number of recorded requests that have the attribute.")
-    first_held: datetime | None = Field(description="Time of the first recorded request that has the attribute.")
+    first_held: datetime | None = Field(
+        description="Time of the first recorded request that has the attribute; null if no request has the attribute."
+    )
     sentence: str = Field(description="Description of the missing attribute in words.")
 
 
@@ -179,22 +187,26 @@ class PolicyReplay(BaseModel):
     until: datetime = Field(description="End of the period of the replayed requests, exclusive.")
     sites: list[str] = Field(examples=[["main"]], description="Slugs of the sites whose requests were replayed.")
     against: Literal["recorded", "published"] = Field(
-        description="Baseline of the comparison, either recorded results (recorded) or results of the published "
-        "policy (published)."
+        description=(
+            "Results with which Admit compared the draft: recorded results (recorded) or results of the published "
+            "policy (published)."
+        )
     )
     total: int = Field(description="Number of replayed requests.")
     unchanged: int = Field(description="Number of replayed requests with the same result.")
     changed: int = Field(description="Number of replayed requests with a different result.")
-    not_replayable: dict[str, int] = Field(description="Number of requests that cannot be replayed, by reject reason.")
+    not_replayable: dict[str, int] = Field(description="Number of requests that Admit cannot replay, by reject reason.")
     suppressed: int = Field(description="Number of similar rejects in the period that were not logged individually.")
     groups: int = Field(description="Total number of differences, including differences that are not listed.")
     differences: list[ReplayDifference] = Field(
-        description="Differences between the baseline and the draft, in groups."
+        description="Differences between the compared results and the results of the draft, in groups."
     )
     unrecorded: list[UnrecordedAttribute] = Field(
         description="Attributes that rules of the draft use, but that are missing from recorded requests."
     )
     digest: str = Field(
         examples=["9f86d081884c7d659a2feaa0c55ad015"],
-        description="Digest of the draft and these differences, for `acknowledge`.",
+        description=(
+            "Digest of the draft and these differences. To accept the differences, send the digest in `acknowledge`."
+        ),
     )

@@ -67,7 +67,9 @@ class Pool(BaseModel):
     ready: int = Field(description="Number of addresses that cells have reserved in advance for new devices.")
     quarantined: int = Field(description="Number of addresses in quarantine.")
     reserved: int = Field(description="Number of addresses that are reserved for a MAC address.")
-    leaving: int = Field(description="Number of removed addresses that are still in use.")
+    leaving: int = Field(
+        description="Number of addresses that devices still use after you removed the addresses from the pool."
+    )
     removing: bool = Field(
         description="Whether the pool is being deleted. Admit deletes the pool when the last lease of the pool ends."
     )
@@ -159,11 +161,9 @@ class PoolLease(BaseModel):
     )
     state: str = Field(description="State of the address.", json_schema_extra={"enum": ["leased", "quarantined"]})
     given_at: datetime | None = Field(description="Time when the device got the address.")
-    until: datetime | None = Field(
-        description="End of the quarantine, or time at which a lease without a session ends."
-    )
+    until: datetime | None = Field(description="Time when the quarantine ends, or when a lease without a session ends.")
     reserved: bool = Field(description="Whether the address is reserved for the device.")
-    leaving: bool = Field(description="Whether the address was removed from the pool while in use.")
+    leaving: bool = Field(description="Whether you removed the address from the pool while a device uses the address.")
 
 
 class LeaseRelease(Input):

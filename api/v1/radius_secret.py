@@ -26,12 +26,16 @@ class RadiusSecretRequest(Input):
         "",
         max_length=63,
         examples=["cisco-iosxe-ibns2"],
-        description='Id of a configuration snippet to return with the secret; "" for none.',
+        description='Id of a configuration snippet to return with the secret; "" for no snippet.',
     )
-    site: str = Field("", max_length=63, description='Slug of the site for the configuration; "" for the default site.')
+    site: str = Field(
+        "",
+        max_length=63,
+        description='Slug of the site that the configuration snippet is for; "" for the default site.',
+    )
     next: bool = Field(
         False,
-        description="Whether to return the new secret of a running rotation (true) or the current secret (false).",
+        description="Whether to return the new secret of a secret rotation (true) or the current secret (false).",
     )
 
 

@@ -40,7 +40,7 @@ class Redecision(ObservedModel):
     ended_at: datetime | None = Field(
         description="Time when the re-decision ended; null if the re-decision has not ended."
     )
-    cause: str = Field(description="Change that caused the re-decision, and the actor who made the change.")
+    cause: str = Field(description="Change that caused the re-decision, and the actor who made that change.")
     asked_by: str = Field(description="Actor who started the re-decision, such as token:setup.")
     scope: str = Field(
         description=(
@@ -61,7 +61,7 @@ class Redecision(ObservedModel):
         )
     )
     sessions: int = Field(description="Number of sessions that Admit has checked so far.")
-    unchanged: int = Field(description="Number of sessions whose result would not change.")
+    unchanged: int = Field(description="Number of sessions for which a new decision has the same result.")
     disconnects: int = Field(description="Number of sessions for which the re-decision requires a disconnect.")
     reauthentications: int = Field(
         description="Number of sessions for which the re-decision requires a reauthentication."
@@ -106,13 +106,11 @@ class SiteActionCounts(ActionCounts):
 
 class RedecisionOutcome(BaseModel):
     verdict: str = Field(
-        description=(
-            'Verdict of the policy. In monitor mode, Admit does not enforce the verdict. "" if no policy decided.'
-        )
+        description=('Verdict of the policy; "" if no policy decided. Monitor mode does not enforce the verdict.')
     )
     rule: str = Field(description='Name of the rule that decided; "" if no rule decided.')
     vlan: str = Field(description='VLAN that the decision assigns to the device; "" if none.')
-    text: str = Field(description="Verdict, rule and VLAN in one text.")
+    text: str = Field(description="Verdict, rule and VLAN of the decision in one text.")
     reason: str | None = Field(None, description="Reason code of the decision.")
 
 
@@ -165,7 +163,9 @@ class RedecisionPreviewInput(Input):
 
     policy: Slug | None = Field(None, description="Slug of the policy; null for the tenant's only policy.")
     version: RowNumber | None = Field(None, description="Number of the policy version; null for the newest version.")
-    draft: dict[str, Any] | None = Field(None, description="Policy document; null for a stored version.")
+    draft: dict[str, Any] | None = Field(
+        None, description="Policy document to preview; null for a stored policy version."
+    )
     in_force: bool = Field(
         False, description="Whether to preview a re-decision with the policies that are in force now."
     )
@@ -173,9 +173,9 @@ class RedecisionPreviewInput(Input):
 
 class RedecisionPreview(RedecisionSummary):
     sessions: int = Field(description="Number of live sessions that Admit checked.")
-    unchanged: int = Field(description="Number of sessions whose result would not change.")
+    unchanged: int = Field(description="Number of sessions for which a new decision has the same result.")
     asked_already: int = Field(
-        description="Number of sessions with an open request to the NAS, or with a request that has just ended."
+        description="Number of sessions with a CoA request that waits for a response or has just ended."
     )
     disconnects: int = Field(description="Number of sessions that Admit would disconnect.")
     reauthentications: int = Field(description="Number of sessions that Admit would reauthenticate.")
@@ -188,7 +188,12 @@ class RedecisionPreview(RedecisionSummary):
     cannot_be_redecided: dict[str, int] = Field(
         description="Number of sessions about which Admit cannot decide again, by reason."
     )
-    over_ceiling: bool = Field(description="Whether the re-decision would wait for approval.")
+    over_ceiling: bool = Field(
+        description=(
+            "Whether the re-decision would wait for approval, because it disconnects more sessions than the ceiling "
+            "permits."
+        )
+    )
     mode: RedecisionMode = Field(
         description="Mode of re-decisions: no re-decision (off), only a preview (preview), or CoA requests (send)."
     )
@@ -198,7 +203,7 @@ class RedecisionSettings(BaseModel):
     mode: RedecisionMode = Field(
         description="Mode of re-decisions: no re-decision (off), only a preview (preview), or CoA requests (send)."
     )
-    per_second: int = Field(description="Maximum number of requests to the tenant's NASes per second.")
+    per_second: int = Field(description="Maximum number of CoA requests per second to the tenant's NASes.")
     ceiling_percent: int = Field(
         description="Largest percentage of live sessions that Admit disconnects without approval."
     )
@@ -207,7 +212,8 @@ class RedecisionSettings(BaseModel):
     )
     every_minutes: int = Field(
         description=(
-            "Interval in minutes (5 to 1440, or 0 for never) at which Admit re-decides all sessions without a change."
+            "Interval in minutes at which Admit decides again about all sessions even without a change (5 to "
+            "1440; 0 for never)."
         )
     )
 
@@ -220,7 +226,7 @@ class RedecisionSettingsUpdate(Input):
         description="Mode of re-decisions: no re-decision (off), only a preview (preview), or CoA requests (send).",
     )
     per_second: Omittable[int] = Field(
-        None, ge=1, le=500, description="Maximum number of requests to the tenant's NASes per second."
+        None, ge=1, le=500, description="Maximum number of CoA requests per second to the tenant's NASes."
     )
     ceiling_percent: Omittable[int] = Field(
         None,
@@ -239,7 +245,8 @@ class RedecisionSettingsUpdate(Input):
         ge=0,
         le=1_440,
         description=(
-            "Interval in minutes (5 to 1440, or 0 for never) at which Admit re-decides all sessions without a change."
+            "Interval in minutes at which Admit decides again about all sessions even without a change (5 to "
+            "1440; 0 for never)."
         ),
     )
 

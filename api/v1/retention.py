@@ -42,7 +42,9 @@ class RetentionNotice(BaseModel):
     """Warning that Admit will delete rows of a log early or without an export."""
 
     log: str = Field(description="Name of the log that the warning is about.")
-    kind: str = Field(description="Reason of the warning: budget, change or export.")
+    kind: str = Field(
+        description="Reason of the warning: budget (size of the log), change (of the retention) or export (not done)."
+    )
     since: datetime = Field(description="Time when the reason of the warning began.")
     expected_on: date | None = Field(description="Day on which Admit will probably delete rows of the log.")
     detail: str = Field(description='Explanation of the warning in one sentence; "" if none.')
@@ -66,7 +68,9 @@ class Retention(ObservedModel):
         description="File format of the export before Admit deletes rows; null for no export."
     )
     held: bool = Field(description="Whether a hold prevents the deletion of rows.")
-    notices: list[RetentionNotice] = Field(description="Warnings about early deletion, or deletion without export.")
+    notices: list[RetentionNotice] = Field(
+        description="Warnings that Admit will delete rows of the log early or without an export."
+    )
 
     def observed_fields(self) -> set[str]:
         return {"used_bytes", "used_rows", "oldest_day", "kept_from", "kept_from_later", "notices"}
@@ -117,8 +121,8 @@ class RetentionHold(BaseModel):
 
     id: int = Field(description="Permanent id of the hold.")
     log: LogName | None = Field(description="Name of the log on hold; null for all logs.")
-    since: date | None = Field(description="First day on hold; null for no bound.")
-    until: date | None = Field(description="Last day on hold; null for no bound.")
+    since: date | None = Field(description="First day of the hold; null for no bound.")
+    until: date | None = Field(description="Last day of the hold; null for no bound.")
     reason: str = Field(description="Reason of the hold.")
     set_by: str = Field(description="Actor who created the hold.")
     set_at: datetime = Field(description="Time when the hold was created.")
@@ -131,8 +135,8 @@ class RetentionHoldInput(Input):
 
     reason: str = Field(max_length=200, examples=["Case 2026-17"], description="Reason of the hold.")
     log: LogName | None = Field(None, description="Name of the log on hold; null for all logs.")
-    since: date | None = Field(None, description="First day on hold; null for no bound.")
-    until: date | None = Field(None, description="Last day on hold; null for no bound.")
+    since: date | None = Field(None, description="First day of the hold; null for no bound.")
+    until: date | None = Field(None, description="Last day of the hold; null for no bound.")
 
 
 class RetentionLimits(BaseModel):

@@ -43,7 +43,7 @@ class ScepSettings(BaseModel):
     ra_serial: str = Field(
         description="Serial number in hex of the registration authority, which decrypts requests and signs responses."
     )
-    ra_not_after: datetime = Field(description="End of validity of the registration authority's certificate.")
+    ra_not_after: datetime = Field(description="End of the validity of the registration authority's certificate.")
     ra_sha256: str = Field(description="SHA-256 of the registration authority's certificate, in hex.")
     webhook: str | None = Field(
         description="URL of the webhook that checks challenges from other systems; null if none."
@@ -73,7 +73,8 @@ class ScepWebhookInput(Input):
         default=[],
         max_length=50,
         description=(
-            "Networks (CIDR) allowed for the host's address; empty for all networks that the installation allows."
+            "Networks (CIDR) in which the webhook's address must be; empty for all networks that the installation "
+            "allows."
         ),
     )
     ca_certificate: str = Field(
@@ -89,8 +90,8 @@ class ScepWebhook(BaseModel):
     timeout_seconds: float = Field(description="Timeout of a request to the webhook, in seconds.")
     networks: list[str] = Field(
         description=(
-            "Networks (CIDR) allowed for the receiver's address; empty or null for all networks that the installation"
-            " allows."
+            "Networks (CIDR) in which the webhook's address must be; empty for all networks that the installation "
+            "allows."
         )
     )
     ca_certificate: str = Field(

@@ -27,7 +27,7 @@ router = NounRouter(
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 Rotates = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_ROTATE, Effect.TRUST))]
 _Nas = Annotated[
-    str, Query(max_length=253, description="NAS that has its own secret. Omit `nas` for the tenant's secret.")
+    str, Query(max_length=253, description="Name of a NAS that has its own secret. Omit `nas` for the tenant's secret.")
 ]
 NasState = Literal["unseen", "old", "new", "back"]
 
@@ -35,7 +35,9 @@ NasState = Literal["unseen", "old", "new", "back"]
 class SecretRotationInput(Input):
     model_config = body_example({"hours": 168, "at_end": "finish"})
 
-    nas: str = Field("", max_length=253, description='NAS that has its own secret; "" for the tenant\'s secret.')
+    nas: str = Field(
+        "", max_length=253, description='Name of the NAS whose own secret to rotate; "" for the tenant\'s secret.'
+    )
     secret: str | None = Field(None, max_length=128, description="New secret; null to generate a secret.")
     hours: int = Field(
         168, ge=1, le=720, examples=[168], description="Hours for which the old and the new secret work."
@@ -43,8 +45,8 @@ class SecretRotationInput(Input):
     at_end: Literal["finish", "wait"] = Field(
         "finish",
         description=(
-            "Action at the end of the window: reject the old secret (finish), or accept both secrets "
-            "until you end the rotation (wait)."
+            "Action after `hours`: reject the old secret (finish), or accept both secrets until you end the "
+            "rotation (wait)."
         ),
     )
 
@@ -52,7 +54,9 @@ class SecretRotationInput(Input):
 class SecretRotationEnd(Input):
     model_config = body_example({"leave_behind": False})
 
-    nas: str = Field("", max_length=253, description='NAS that has its own secret; "" for the tenant\'s secret.')
+    nas: str = Field(
+        "", max_length=253, description='Name of the NAS whose own secret rotates; "" for the tenant\'s secret.'
+    )
     leave_behind: bool = Field(
         False,
         description=(
@@ -75,16 +79,18 @@ class SecretRotationCounts(BaseModel):
 
 
 class SecretRotation(ObservedModel):
-    nas: str | None = Field(description="NAS that has its own secret; null for the tenant's secret.")
+    nas: str | None = Field(description="Name of the NAS whose own secret rotates; null for the tenant's secret.")
     state: RotationStage = Field(description="State of the rotation.")
     at_end: Literal["finish", "wait"] = Field(
-        description="Action at the end of the window for NASes with the old secret."
+        description=(
+            "Action at the end of the rotation period: reject the old secret (finish), or accept both secrets (wait)."
+        )
     )
     created_at: datetime = Field(description="Time when the rotation was created.")
     opened_at: datetime | None = Field(
-        description="Time since when the old and the new secret work; null while cells prepare."
+        description="Time since when the old and the new secret work; null while cells prepare the rotation."
     )
-    ends_at: datetime = Field(description="End of the window in which the old and the new secret work.")
+    ends_at: datetime = Field(description="End of the period in which the old and the new secret work.")
     ended_at: datetime | None = Field(description="Time when the rotation ended; null if the rotation has not ended.")
     nases: SecretRotationCounts = Field(description="Number of NASes by the secret that each NAS uses.")
     plan: list[str] = Field(description="Next steps of the rotation.")

@@ -32,11 +32,11 @@ class SelfTestCheck(BaseModel):
     sent: str = Field(examples=["unknown device"], description="Request that the check sent.")
     expected: str = Field(examples=["permit VLAN 20"], description="Result that the check expects.")
     got: str = Field(examples=["permit VLAN 20"], description="Result that the check received.")
-    because: str = Field(description="Explanation why Admit expects this result.")
+    because: str = Field(description="Explanation why the check expects this result.")
     reason: str = Field(
         examples=["rule-permitted"], description='Reason code that the cell logged; "" if the cell did not decide.'
     )
-    why: str = Field(description="Explanation of the actual result in one sentence.")
+    why: str = Field(description="Explanation of the received result in one sentence.")
     rule: str = Field(description='Name of the rule that decided; "" if no rule decided.')
     milliseconds: int = Field(description="Duration of the check in milliseconds.")
     ok: bool = Field(description="Whether the result of the check is as expected.")

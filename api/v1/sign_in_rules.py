@@ -26,8 +26,8 @@ class SignInRules(BaseModel):
     sign_on_only: bool = Field(description="Whether members can sign in only by single sign-on.")
     local_account: str | None = Field(
         description=(
-            "E-mail address of the only member who can sign in without the provider (with two factors); null if no "
-            "member can."
+            "E-mail address of the only member who can sign in with two factors instead of the provider; null if "
+            "no member can."
         )
     )
 

@@ -47,7 +47,7 @@ class Site(BaseModel):
         examples=["Europe/Berlin"], description="IANA time zone of the site, in which policies evaluate times."
     )
     policy: str | None = Field(description="Slug of the site's policy; null to deny everything.")
-    default: bool = Field(description="Whether unregistered NASes belong to the site.")
+    default: bool = Field(description="Whether NASes that are not registered belong to the site.")
     monitor: bool = Field(
         description=(
             "Whether the site is in monitor mode: Admit logs verdicts without enforcing them, and admits devices "
@@ -55,7 +55,7 @@ class Site(BaseModel):
         )
     )
     fallback: dict[str, Any] | None = Field(
-        description="Outcome that replaces the policy's fallback; null to use the policy's fallback."
+        description="Outcome of the site that replaces the policy's fallback; null to use the policy's fallback."
     )
 
 
@@ -82,7 +82,7 @@ class SiteUpdate(Input):
         ),
     )
     fallback: dict[str, Any] | None = Field(
-        None, description="Outcome that replaces the policy's fallback; null to use the policy's fallback."
+        None, description="Outcome of the site that replaces the policy's fallback; null to use the policy's fallback."
     )
     policy: Slug | None = Field(None, description="Slug of the site's policy; null to deny everything.")
     default: Omittable[bool] = Field(

@@ -56,8 +56,8 @@ class TemplateVersionInput(Input):
 
 class TemplateDifference(BaseModel):
     part: str = Field(examples=["site:main.time_zone"], description="Path of the different part in the template.")
-    wanted: Any = Field(description="Value in the template; null if the template has no value.")
-    found: Any = Field(description="Value at the tenant; null if the tenant has no value.")
+    wanted: Any = Field(description="Value of the part in the template; null if the template has no value.")
+    found: Any = Field(description="Value of the part at the tenant; null if the tenant has no value.")
 
 
 class TemplateFollower(BaseModel):
@@ -70,7 +70,9 @@ class TemplateFollower(BaseModel):
         description=("Parts that the template does not change at this tenant. A part is a complete site or one object.")
     )
     drift: list[TemplateDifference] | None = Field(
-        description="Differences between the tenant and the applied version; null without `drift` in the request."
+        description=(
+            "Differences between the tenant and the applied template version; null without `drift` in the request."
+        )
     )
 
 
@@ -146,12 +148,14 @@ class RolloutTenant(BaseModel):
     )
     detail: str = Field(description='Explanation of the state in one sentence; "" if none.')
     applied_at: datetime | None = Field(description="Time when the roll-out updated the tenant.")
-    rejected_before: int | None = Field(description="Number of devices rejected in an equal time before the update.")
-    devices_before: int | None = Field(
-        description="Number of devices that Admit admitted or rejected in an equal time before the update."
+    rejected_before: int | None = Field(
+        description="Number of rejected devices in a period of the same length before the update."
     )
-    rejected_since: int | None = Field(description="Number of devices rejected since the update.")
-    devices_since: int | None = Field(description="Number of devices that Admit admitted or rejected since the update.")
+    devices_before: int | None = Field(
+        description="Number of admitted and rejected devices in a period of the same length before the update."
+    )
+    rejected_since: int | None = Field(description="Number of rejected devices since the update.")
+    devices_since: int | None = Field(description="Number of admitted and rejected devices since the update.")
 
 
 class Rollout(BaseModel):

@@ -46,7 +46,7 @@ class TenantExport(Input):
     passphrase: str = Field(
         "",
         max_length=PASSPHRASE_CHARACTERS[1],
-        description='Passphrase for secrets and keys in the file; "" to exclude secrets and keys.',
+        description='Passphrase that encrypts secrets and keys in the file; "" to exclude secrets and keys.',
     )
     logs: bool = Field(False, description="Whether to include logs in the file.")
 
@@ -59,7 +59,9 @@ class TenantImport(Input):
         examples=["UEsDBBQAAAAIAAAA"],
     )
     passphrase: str = Field(
-        "", max_length=PASSPHRASE_CHARACTERS[1], description='Passphrase of the file; "" if the file has no passphrase.'
+        "",
+        max_length=PASSPHRASE_CHARACTERS[1],
+        description='Passphrase of the tenant file; "" if the file has no passphrase.',
     )
     place: Slug | None = Field(
         None,
@@ -69,8 +71,8 @@ class TenantImport(Input):
     keeps_authorities: bool = Field(
         False,
         description=(
-            "Whether authorities keep the ids that their certificates contain. Use true to move a tenant to another "
-            "installation."
+            "Whether the authorities keep their ids, which their certificates contain. Use true to move a tenant "
+            "to another installation."
         ),
     )
 

@@ -28,7 +28,7 @@ _TokenId = Annotated[UUID, Path(description="Id of the token.")]
 class Token(ObservedModel):
     id: UUID = Field(description="Permanent id of the token.")
     name: str = Field(description="Name of the token.")
-    prefix: str = Field(examples=["admit_k3m9pq7r2xw4"], description="Beginning of the token's text.")
+    prefix: str = Field(examples=["admit_k3m9pq7r2xw4"], description="Beginning of the text of the token.")
     permissions: list[str] = Field(
         description="Permissions of the token, such as endpoint.read (docs/reference/permissions.md)."
     )
@@ -44,7 +44,7 @@ class Token(ObservedModel):
         "platform."
     )
     parent_id: UUID | None = Field(
-        description="Token that created this token. If the creating token ends, this token ends too."
+        description="Id of the token that created this token. If the creating token ends, this token ends too."
     )
     created_at: datetime = Field(description="Time when the token was created.")
 
@@ -53,7 +53,7 @@ class Token(ObservedModel):
 
 
 class CreatedToken(Token):
-    token: str = Field(description="Text of the token, only in this response.")
+    token: str = Field(description="Text of the new token, only in this response.")
 
 
 class TokenInput(Input):

@@ -40,13 +40,14 @@ class Trial(ObservedModel):
     email: str = Field(description="E-mail address of the person who signed up.")
     state: TrialState = Field(description="State of the trial.")
     ends_at: datetime = Field(description="End of the trial.")
-    purged_at: datetime = Field(description="Time when Admit deletes the trial's data, unless the trial is converted.")
+    purged_at: datetime = Field(
+        description="Time when Admit deletes the data of the trial, unless you convert the trial."
+    )
     most_endpoints: int = Field(description="Maximum number of endpoints during the trial.")
     most_authentications_a_day: int = Field(description="Maximum number of authentications per day during the trial.")
     over_since: datetime | None = Field(
         description=(
-            "Time since when the trial exceeds the maximum number of authentications; null if the trial is below the "
-            "maximum."
+            "Time since when the trial exceeds its maximum number of authentications; null while the trial does not."
         )
     )
     created_at: datetime = Field(description="Time when the trial was created.")
