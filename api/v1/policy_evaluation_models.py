@@ -113,7 +113,7 @@ class PolicySimulation(PolicyDecision):
     rule_name: str = Field(examples=["Printers"], description='Name of the rule that decided; "" if no rule decided.')
     detail: str = Field(description='Explanation of the decision in one sentence; "" if none.')
     why: str = Field(
-        description="Explanation of the decision in one sentence: the rule that decided and the conditions that matched."
+        description="Explanation of the decision in one sentence: the rule that decided, and the matching conditions."
     )
     trace: list[TriedRule] = Field(description="Evaluated rules, in order.")
     policy: str = Field(description='Slug of the simulated policy; "" for a document that does not belong to a policy.')

@@ -174,9 +174,7 @@ class RedecisionPreviewInput(Input):
 class RedecisionPreview(RedecisionSummary):
     sessions: int = Field(description="Number of live sessions that Admit checked.")
     unchanged: int = Field(description="Number of sessions for which a new decision has the same result.")
-    asked_already: int = Field(
-        description="Number of sessions with a CoA request that waits for a response or has just ended."
-    )
+    asked_already: int = Field(description="Number of sessions for which a CoA request is pending or has just ended.")
     disconnects: int = Field(description="Number of sessions that Admit would disconnect.")
     reauthentications: int = Field(description="Number of sessions that Admit would reauthenticate.")
     may_disconnect: int = Field(

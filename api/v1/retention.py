@@ -39,11 +39,14 @@ _Log = Annotated[LogName, Path(description="Name of the log.")]
 
 
 class RetentionNotice(BaseModel):
-    """Warning that Admit will delete rows of a log early or without an export."""
+    """Warning about the deletion of rows of a log: early, after a change, or delayed by a missing export."""
 
     log: str = Field(description="Name of the log that the warning is about.")
     kind: str = Field(
-        description="Reason of the warning: budget (size of the log), change (of the retention) or export (not done)."
+        description=(
+            "Reason of the warning: size of the log (budget), pending change of the retention (change), or "
+            "missing export, which delays the deletion (export)."
+        )
     )
     since: datetime = Field(description="Time when the reason of the warning began.")
     expected_on: date | None = Field(description="Day on which Admit will probably delete rows of the log.")
@@ -69,7 +72,7 @@ class Retention(ObservedModel):
     )
     held: bool = Field(description="Whether a hold prevents the deletion of rows.")
     notices: list[RetentionNotice] = Field(
-        description="Warnings that Admit will delete rows of the log early or without an export."
+        description="Warnings about the deletion of rows: early, after a change, or delayed by a missing export."
     )
 
     def observed_fields(self) -> set[str]:
