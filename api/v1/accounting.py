@@ -61,7 +61,9 @@ class AccountingRecordDetail(AccountingRecord):
 class Usage(BaseModel):
     what: str = Field(
         examples=["main"],
-        description='Key of the usage total: start of the hour, MAC address, NAS name or site slug; "" if none.',
+        description=(
+            'Key of the usage total: start of the hour, MAC address, user name, NAS name or site slug; "" if none.'
+        ),
     )
     sessions: int = Field(description="Number of sessions in the total.")
     seconds: int = Field(description="Total duration of the sessions in seconds.")
@@ -70,7 +72,9 @@ class Usage(BaseModel):
 
 
 class UsageReport(BaseModel):
-    items: list[Usage] = Field(description="Usage totals, with the largest total first.")
+    items: list[Usage] = Field(
+        description="Usage totals: hours in chronological order, other totals with the largest total first."
+    )
     as_of: datetime = Field(description="Time up to which the totals include reports of NASes.")
 
 
@@ -126,7 +130,9 @@ def get_accounting_record(
 @router.get("/usage", operation_id="listUsage")
 def list_used(
     access: ReadsUsage,
-    by: Annotated[UsageDimension, Query(description="Kind of the totals: by hour, device, NAS or site.")] = "hour",
+    by: Annotated[
+        UsageDimension, Query(description="Kind of the totals: by hour, device, user, NAS or site.")
+    ] = "hour",
     since: Annotated[
         PastMoment | None,
         Query(description="Start of the period of the totals, rounded down to the hour. Default: one day ago."),
@@ -138,7 +144,7 @@ def list_used(
         int, Query(ge=1, le=MAX_ROWS, description="Maximum number of usage totals in the response.")
     ] = MAX_ROWS,
 ) -> UsageReport:
-    """List usage totals by hour, device, NAS or site.
+    """List usage totals by hour, device, user, NAS or site.
 
     Largest totals come first; hours are in chronological order. Admit counts usage in the hour in which the NAS
     reported the usage.

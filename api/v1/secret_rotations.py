@@ -40,7 +40,7 @@ class SecretRotationInput(Input):
     )
     secret: str | None = Field(None, max_length=128, description="New secret; null to generate a secret.")
     hours: int = Field(
-        168, ge=1, le=720, examples=[168], description="Hours for which the old and the new secret work."
+        168, ge=1, le=720, examples=[168], description="Number of hours for which the old and the new secret work."
     )
     at_end: Literal["finish", "wait"] = Field(
         "finish",

@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.5
 
 @click.group()
 def command() -> None:
-    """Export logs to files in CSV, JSON lines or Parquet."""
+    """Export logs of a tenant to files in CSV, JSON lines or Parquet."""
 
 
 @command.command()

@@ -46,7 +46,7 @@ class Size(click.ParamType[int | str]):
 
 @click.group()
 def command() -> None:
-    """Manage the retention of logs, and holds."""
+    """Manage the retention of logs, and holds that prevent the deletion of logs."""
 
 
 @command.command("set")
@@ -118,7 +118,7 @@ def notices(as_json: bool) -> None:
 
 @command.group()
 def limits() -> None:
-    """Manage the platform's bounds for the retention of tenants."""
+    """Manage the platform's limits for the retention that tenants can set."""
 
 
 @limits.command("set")
