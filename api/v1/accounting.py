@@ -146,8 +146,8 @@ def list_used(
 ) -> UsageReport:
     """List usage totals by hour, device, user, NAS or site.
 
-    Largest totals come first; hours are in chronological order. Admit counts usage in the hour in which the NAS
-    reported the usage.
+    Hours are in chronological order. All other totals begin with the largest total. Admit counts usage
+    in the hour in which the NAS reported the usage.
 
     The totals include reports until `as_of`, which can be in the past. Admit caches totals that take longer than 0.1 s
     to compute. Admit keeps these totals for a hundred times the computing time, at most 10 minutes.

@@ -160,7 +160,7 @@ def retry_coa_request(access: SendsCoa, request: _Request) -> CoaRequest:
 
 @router.post("/{request}/cancel", operation_id="cancelCoaRequest")
 def withdraw_coa_request(access: Withdraws, request: _Request) -> CoaRequest:
-    """Cancel a request to a NAS, so that Admit sends no more packets."""
+    """Cancel a request to a NAS. Admit then sends no more packets of the request."""
     with access.change() as change:
         row = coa_requests.withdraw_request(
             change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request

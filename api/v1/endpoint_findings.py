@@ -129,9 +129,9 @@ def get_findings(access: Reads, mac: _Mac) -> EndpointFindings:
 
 @router.patch("/posture", operation_id="updateEndpointPosture")
 def update_posture(access: Changes, mac: _Mac, body: PostureInput) -> Posture:
-    """Update the posture of a device, for example from an MDM.
+    """Update the posture of a device, for example with values from an MDM.
 
-    Values that the request omits stay unchanged. A value expires after its lifetime.
+    Values that the request omits stay unchanged. A posture value expires after `lifetime_seconds`.
     """
     with access.change() as change:
         row = posture.update_posture(

@@ -165,7 +165,7 @@ def list_endpoints(
 
 @router.post("", status_code=201, operation_id="createEndpoint")
 def create_endpoint(access: Changes, body: EndpointInput) -> Endpoint:
-    """Approve a device, new or discovered."""
+    """Approve a new or discovered device."""
     with access.change() as change, body_references():
         row = endpoints.create_endpoint(
             change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()

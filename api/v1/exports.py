@@ -144,7 +144,7 @@ def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
 
 @router.get("/{export}", operation_id="getExport")
 def get_export(access: Reads, export: _Export) -> Export:
-    """Get an export, with its progress."""
+    """Get an export, with the progress of the export."""
     with access.read() as session:
         return access.shown(_build_export(exports.require_export(session, tenant_id=access.tenant_id, job_id=export)))
 

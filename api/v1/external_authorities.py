@@ -1,4 +1,4 @@
-"""External authorities of a tenant, which only this tenant trusts for certificates of devices."""
+"""External authorities of a tenant. Only this tenant trusts their certificates of devices."""
 
 import base64
 import binascii

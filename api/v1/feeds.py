@@ -204,7 +204,7 @@ def create_feed(
     access: Redirects,
     body: Annotated[WebhookFeedInput | SyslogFeedInput, Field(discriminator="kind")],
 ) -> CreatedFeed:
-    """Create a feed, which sends events from now on.
+    """Create a feed. The feed sends events that occur from now on.
 
     Requires the permissions to read the events of the feed too.
     """
@@ -239,7 +239,7 @@ def get_feed(access: Reads, feed: _Name) -> FeedDetail:
 def update_feed(request: Request, access: Redirects, feed: _Name, body: FeedSettingsUpdate) -> FeedDetail:
     """Update a feed.
 
-    Omitted settings stay unchanged; null resets a setting to its default. Admit sends waiting events immediately with
+    Omitted settings stay unchanged; null resets a setting to the default. Admit sends waiting events immediately with
     the new settings.
 
     Changes other than the name require the permissions to read the events of the feed too.
@@ -319,7 +319,7 @@ def pause_feed(access: Changes, feed: _Name, body: FeedPause) -> FeedDetail:
 
 @router.post("/{feed}/resume", operation_id="resumeFeed")
 def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
-    """Resume a feed from the last delivered event.
+    """Resume a paused feed after the last delivered event.
 
     If the feed was failing, Admit retries immediately.
     """

@@ -1,4 +1,4 @@
-"""Grants of the caller. A program can read the permissions of its token here."""
+"""Grants of the caller. With these routes, a program can read the permissions of its token."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

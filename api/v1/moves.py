@@ -80,7 +80,7 @@ class MoveInput(Input):
 
 @router.get("/tenants/{tenant}/move", operation_id="getTenantMove")
 def get_own_move(access: ReadsOwn) -> TenantMove:
-    """Get the last move of a tenant between cells, and what to change at NASes."""
+    """Get the last move of a tenant between cells, and the changes to make at NASes."""
     with access.read() as session:
         # Both cells must be visible.
         enter_platform(session, tenant_id=access.tenant_id)
@@ -98,7 +98,7 @@ def get_move(access: Reads, tenant: _Tenant) -> Move:
 
 @router.post(_MOVE_PATH, status_code=201, operation_id="prepareMove")
 def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: MoveInput) -> Move:
-    """Prepare a move, which reserves and configures a free port pair (slot) of the new cell.
+    """Prepare a move: reserve and configure a free port pair (slot) of the new cell.
 
     The port pair gets the tenant's RADIUS secret. Nothing changes for the tenant's NASes yet.
     """

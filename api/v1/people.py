@@ -153,7 +153,7 @@ def get_person(access: Reads, person_id: _PersonId) -> PersonDetail:
 def update_person(access: Manages, person_id: _PersonId, body: PersonUpdate) -> PersonDetail:
     """Disable or enable a person's account.
 
-    A disabled person is signed out and cannot sign in. You cannot disable the last operator.
+    Admit signs the person of a disabled account out, and rejects new sign-ins. You cannot disable the last operator.
     """
     with access.change() as change:
         _require_match(change, person_id)

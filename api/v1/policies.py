@@ -191,7 +191,7 @@ def list_policies(
         bool | None, Query(description="Whether the policies to list have a published version.")
     ] = None,
 ) -> Page[Policy]:
-    """List policies, with the sites of each policy."""
+    """List policies, with the sites that use each policy."""
     with access.read() as session:
         rows = policies.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text, published=published)
         sites = policies.sites_by_policy(session, tenant_id=access.tenant_id, policies=rows)
@@ -202,7 +202,7 @@ def list_policies(
 def create_policy(access: Changes, body: PolicyInput) -> Policy:
     """Create a policy without versions.
 
-    Sites with this policy deny everything until you publish a version.
+    Sites with this policy deny everything until you publish a version of the policy.
     """
     with access.change() as change:
         row = policies.create_policy(

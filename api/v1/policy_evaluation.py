@@ -219,7 +219,7 @@ def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySim
 
     Nothing is stored and no device is admitted.
 
-    Admit adds attributes that it derives from the attributes of the packet. Admit also adds stored data of the NAS, the
+    Admit adds attributes that follow from the attributes of the packet. Admit also adds stored data of the NAS, the
     endpoint (`mac`) and the user (`user.name`). Values in `request` take precedence over values that Admit adds.
     """
     if (body.request is None) == (body.decision is None):

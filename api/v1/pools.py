@@ -222,7 +222,7 @@ def list_leases(
         str, Query(max_length=100, description="Leased IP address, or the beginning of the address.")
     ] = "",
 ) -> Page[PoolLease]:
-    """List leases, and quarantined addresses with the last device of each address."""
+    """List leased and quarantined addresses, with the last device of each address."""
     with access.read() as session:
         names = pools.pool_names_by_id(session, tenant_id=access.tenant_id)
         rows = pools.list_leases(
@@ -286,7 +286,7 @@ def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = ""
 def delete_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
     """Delete an address pool.
 
-    A pool in a policy cannot be deleted. Admit deletes the pool when the last lease of the pool ends.
+    You cannot delete a pool that a policy uses. Admit deletes the pool when the last lease of the pool ends.
     """
     with access.change() as change:
         _require_match(change, access, pool, site)

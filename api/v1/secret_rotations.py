@@ -1,4 +1,4 @@
-"""Rotation of RADIUS secrets, with a time in which the old and the new secret work."""
+"""Rotation of RADIUS secrets. During a rotation, the old and the new secret work."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -21,7 +21,7 @@ from nac.tenancy.secret_rotations.service import RotationStage, RotationStatus
 router = NounRouter(
     prefix="/tenants/{tenant}/radius-secret/rotation",
     tag="secret rotation",
-    description="Rotation of a RADIUS secret, with a time in which the old and the new secret work.",
+    description="Rotation of a RADIUS secret. During a rotation, the old and the new secret work.",
 )
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
@@ -80,7 +80,7 @@ class SecretRotationCounts(BaseModel):
 
 class SecretRotation(ObservedModel):
     nas: str | None = Field(description="Name of the NAS whose own secret rotates; null for the tenant's secret.")
-    state: RotationStage = Field(description="State of the rotation.")
+    state: RotationStage = Field(description="State of the rotation. If `open`, the old and the new secret work.")
     at_end: Literal["finish", "wait"] = Field(
         description=(
             "Action at the end of the rotation period: reject the old secret (finish), or accept both secrets (wait)."
@@ -103,7 +103,7 @@ class SecretRotation(ObservedModel):
 class SecretRotationNas(BaseModel):
     key: str = Field(description="Unique key of the NAS in this list.")
     name: str = Field(description="Name of the NAS.")
-    state: NasState = Field(description="State of the NAS in the rotation.")
+    state: NasState = Field(description="State of the NAS in the rotation, by the secret that the NAS uses.")
     new_since: datetime | None = Field(description="Time of the first request of the NAS with the new secret.")
     last_seen: datetime | None = Field(description="Time of the last request of the NAS.")
     source: str | None = Field(description="Source address of requests of the NAS.")

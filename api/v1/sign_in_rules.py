@@ -69,7 +69,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def change_rules(access: Annotated[Access, manage], body: SignInRulesUpdate) -> SignInRules:
         """Update the sign-in rules.
 
-        From then on, Admit rejects sign-ins that do not meet the rules. API tokens are not affected.
+        After the change, Admit rejects sign-ins that do not meet the rules. API tokens are not affected.
 
         The rules apply to all members, so you need every permission that a member can have. To set `sign_on_only`, you
         need `member.manage`. A member with `member.manage` must also have signed in by the provider since the last

@@ -166,7 +166,7 @@ def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
 def delete_site(access: Creates, site: _Slug) -> None:
     """Delete a site.
 
-    The default site and sites with NASes cannot be deleted.
+    You cannot delete the default site, or a site with NASes.
     """
     with access.change() as change:
         _require_match(change, access, site, renames=True)

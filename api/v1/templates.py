@@ -218,7 +218,7 @@ def follow_template(
 def release_from_template(access: Changes, slug: _Slug, follower: _Follower) -> None:
     """Remove a tenant from the template.
 
-    The tenant keeps its settings and objects.
+    The settings and objects of the tenant stay unchanged.
     """
     with access.change() as change:
         _require_match(change, access, slug, follower)

@@ -81,9 +81,9 @@ class TenantImport(Input):
 def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: TenantExport) -> Job:
     """Start a job that exports a tenant to a file.
 
-    `getTenantFile` downloads the file, which expires after some days. You need every permission to read the contents of
-    the file. With a passphrase, the file includes secrets. A file with secrets requires `secret.reveal` and
-    `authority.manage` too.
+    `getTenantFile` downloads the file. The file expires after some days. You need every permission to read the
+    contents of the file. With a passphrase, the file includes secrets. A file with secrets requires `secret.reveal`
+    and `authority.manage` too.
     """
     needs = tables.export_permissions(logs=body.logs, secrets=bool(body.passphrase))
     access.require(*needs)

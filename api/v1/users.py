@@ -1,4 +1,4 @@
-"""Users of a tenant: names with a password."""
+"""Users of a tenant, who have a name and a password."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -111,7 +111,7 @@ def list_users(
         bool | None, Query(description="Whether to list only disabled users (true) or only enabled users (false).")
     ] = None,
 ) -> Page[User]:
-    """List users, by name.
+    """List users in the order of their names.
 
     A page can have fewer items than `limit` and still have a `next`.
     """
@@ -187,7 +187,7 @@ def update_password(access: Changes, user: _Key, body: UserPasswordInput) -> Use
 def delete_user(access: Changes, user: _Key) -> None:
     """Delete a user.
 
-    A user with valid certificates cannot be deleted.
+    You cannot delete a user with valid certificates.
     """
     with access.change() as change:
         name = _require_match(change, access, user).name
