@@ -128,7 +128,7 @@ def list_decisions(
     verdict: Annotated[Verdict | None, Query(description="Verdict of the decisions to list.")] = None,
     reason: Annotated[Reason | None, Query(description="Reason code of the decisions to list.")] = None,
     method: Annotated[Method | None, Query(description="Authentication method of the decisions to list.")] = None,
-    rejects: Annotated[bool, Query(description="Whether to list only rejects.")] = False,
+    rejects: Annotated[bool, Query(description="Whether to list only rejected requests.")] = False,
     monitored: Annotated[bool, Query(description="Whether to list only decisions in monitor mode.")] = False,
     since: Since = None,
     until: Until = None,

@@ -104,7 +104,7 @@ class Classification(Input):
 
 class ClassificationResult(BaseModel):
     count: int = Field(description="Number of classified devices.")
-    items: list[DiscoveredEndpoint] = Field(description="Classified devices.")
+    items: list[DiscoveredEndpoint] = Field(description="Devices that the request classified.")
 
 
 @router.get("/inbox", operation_id="listDiscoveredEndpoints")

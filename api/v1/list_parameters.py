@@ -16,7 +16,7 @@ from nac.sessions.log_search import LogKey, LogSearchResult
 _MAX_BIGINT = 2**63 - 1
 RowNumber = Annotated[int, Field(ge=1, le=_MAX_BIGINT)]
 Mac = Annotated[str, Query(max_length=40, description="MAC address of the device: 12 hex digits in any notation.")]
-User = Annotated[str, Query(max_length=253, description="User name; case is ignored.")]
+User = Annotated[str, Query(max_length=253, description="User name of the listed items; case is ignored.")]
 NasName = Annotated[
     str,
     Query(max_length=253, description="Name or NAS-Identifier of the NAS."),

@@ -150,7 +150,7 @@ def list_nases(
     nas: _Nas = "",
     state: Annotated[NasState | None, Query(description="State of the NASes to list.")] = None,
 ) -> Page[SecretRotationNas]:
-    """List NASes of the last rotation, with the secret that each NAS uses and the steps to change the secret."""
+    """List NASes of the last rotation, with the secret that each NAS uses and the next steps."""
     with access.read() as session:
         rows = rotations.list_page(
             session,
