@@ -130,10 +130,21 @@ class BulkUser(Input):
     password: str | None = Field(
         None,
         max_length=128,
-        description="Password of the user, 8 characters to 128 octets. Required for a new user. Unchanged if omitted.",
+        description=(
+            "Password of the user, 8 characters to 128 octets. Required for a new user; null leaves an existing "
+            "password unchanged."
+        ),
     )
-    groups: GroupNames | None = Field(None, description="Names of the groups of the user.")
-    valid_until: Moment | None = Field(None, description="Time from which Admit rejects the user; null for no limit.")
+    groups: GroupNames | None = Field(
+        None, description="Names of the groups of the user; null leaves the groups of an existing user unchanged."
+    )
+    valid_until: Moment | None = Field(
+        None,
+        description=(
+            "Time from which Admit rejects the user; null for no limit of a new user, and no change of an existing "
+            "user."
+        ),
+    )
     disabled: bool | None = Field(
         None,
         description=(
