@@ -44,11 +44,11 @@ _SIGN_ON_REMEDY = "Sign in with single sign-on. Exempt members can also sign in 
 _SUSPENDED_REMEDY = "Contact the platform's operator."
 _CallerDependency = Annotated[Caller, Depends(require_caller)]
 _RequestDigest = Annotated[bytes, Depends(compute_request_digest)]
-_TenantKey = Annotated[str, Path(max_length=63, examples=["hill-school"], description="Slug or id.")]
-_MspKey = Annotated[str, Path(max_length=63, examples=["acme"], description="Slug or id.")]
+_TenantKey = Annotated[str, Path(max_length=63, examples=["hill-school"], description="Slug or id of the tenant.")]
+_MspKey = Annotated[str, Path(max_length=63, examples=["acme"], description="Slug or id of the MSP.")]
 _WaitQuery = Annotated[
     Literal["live"] | None,
-    Query(description="`live` to wait until the change is live in the tenant's cell, 5 seconds at most."),
+    Query(description="`live` to wait until the change is in force in the tenant's cell, 5 seconds at most."),
 ]
 
 
@@ -176,7 +176,10 @@ class Access:
 
 
 def _raise_if_withheld(unsuspended: frozenset[Permission], otherwise: frozenset[Permission], *, is_there: bool) -> None:
-    """Raise MspSuspended or SignOnNeeded if only the suspension or the kind of sign-in removes the permissions."""
+    """Raise MspSuspended if only the suspension of the MSP removes the caller's permissions.
+
+    Raise SignOnNeeded if only the kind of the caller's sign-in removes the permissions.
+    """
     if is_there and unsuspended:
         raise MspSuspended(remedy=_SUSPENDED_REMEDY)
     if is_there and otherwise:

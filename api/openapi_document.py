@@ -34,11 +34,11 @@ _PROBLEM_SCHEMA: dict[str, Any] = {
     "properties": {
         "type": {"type": "string", "description": "Always about:blank; `code` identifies the problem."},
         "title": {"type": "string", "description": "Meaning of `code`."},
-        "status": {"type": "integer", "description": "HTTP status."},
-        "detail": {"type": "string", "description": "What failed, with the value."},
-        "code": {"type": "string", "description": "Stable code for programs."},
-        "place": {"type": "string", "description": "Invalid field, row or header."},
-        "remedy": {"type": "string", "description": "What to do."},
+        "status": {"type": "integer", "description": "HTTP status of the response."},
+        "detail": {"type": "string", "description": "What failed, with the invalid value."},
+        "code": {"type": "string", "description": "Stable code of the error, for programs."},
+        "place": {"type": "string", "description": "Field, row or header with the error."},
+        "remedy": {"type": "string", "description": "What to do about the error."},
         "next_steps": {
             "type": "array",
             "items": {
@@ -46,7 +46,7 @@ _PROBLEM_SCHEMA: dict[str, Any] = {
                 "required": ["operation", "parameters"],
                 "properties": {"operation": {"type": "string"}, "parameters": {"type": "object"}},
             },
-            "description": "Operations that `remedy` names. An empty id means this operation.",
+            "description": "Operations that `remedy` names. An empty `operation` means the operation of the request.",
         },
         "mistakes": {
             "type": "array",
@@ -67,18 +67,18 @@ _CHANGING_METHODS = {"post", "put", "patch", "delete"}
 _STATUS_DESCRIPTIONS = {
     400: "The request is malformed.",
     401: "The credential is missing or invalid.",
-    403: "The permission is missing.",
+    403: "The caller does not have the required permission.",
     404: "The object does not exist, or you cannot see it.",
     405: "The path does not support this method.",
     408: "The body did not arrive in time.",
     409: "The request conflicts with the current state.",
     410: "The link or file was used or has expired.",
-    412: "The object has changed since you read it.",
+    412: "The object has changed since you read the object.",
     413: "The body is too large.",
     415: "The media type of the body is not supported.",
     422: "The input is invalid, or the Idempotency-Key was used for another request.",
     429: "Too many requests. Retry after the time in Retry-After.",
-    503: "A required component does not respond.",
+    503: "A component that the request requires, such as the database, does not respond.",
 }
 router = APIRouter(include_in_schema=False)
 _document_lock = threading.Lock()

@@ -83,7 +83,7 @@ def _render_confirmation(request: Request, row: SignOn) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class ProviderCallback:
-    """The provider's response, which the browser transmits."""
+    """Response of the provider, which the browser sends to Admit."""
 
     state: str
     code: str

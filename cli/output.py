@@ -12,7 +12,7 @@ import click
 Row = Mapping[str, object]
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-tenant_option = click.option("--tenant", "-t", "tenant", required=True, metavar="SLUG", help="The tenant.")
+tenant_option = click.option("--tenant", "-t", "tenant", required=True, metavar="SLUG", help="Slug of the tenant.")
 
 
 def show_list(rows: Sequence[Row], *, as_json: bool) -> None:

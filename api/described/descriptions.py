@@ -18,7 +18,7 @@ Admit decides which devices can access the networks of many tenants, and with wh
   cookie also need the header `Admit-CSRF`. Each operation names its permission (`x-permission`).
 * **Lists** have pages: `limit` is the page size, and `after` is the `next` of the previous page.
 * **Changes** with an `Idempotency-Key` happen only once. With `If-Match`, a change fails if the object has changed.
-  `Admit-Live` shows whether a change is in force in the tenant's cell, and `wait=live` waits for it.
+  `Admit-Live` shows whether a change is in force in the tenant's cell, and `wait=live` waits until then.
 * **Errors** are problem details (RFC 9457) with a stable `code`. Unknown fields and query parameters are rejected.
 * **Timestamps** are RFC 3339 with an offset; responses use UTC. null means no value, and "" means empty text.
 """
@@ -114,13 +114,13 @@ def add_security_schemes(document: dict[str, Any]) -> None:
             "type": "apiKey",
             "in": "cookie",
             "name": f"__Host-{SESSION_COOKIE}",
-            "description": f"Sign-in cookie of a person, set by signIn. Over plain HTTP it is `{SESSION_COOKIE}`.",
+            "description": f"Sign-in cookie of a person, set by signIn. Its name over HTTP is `{SESSION_COOKIE}`.",
         },
         CSRF_SCHEME: {
             "type": "apiKey",
             "in": "header",
             "name": CSRF_HEADER,
-            "description": "`csrf_token` of the sign-in or of GET /v1/me. Required with the cookie for each change.",
+            "description": "`csrf_token` of the sign-in or of GET /v1/me. Changes with the cookie require this header.",
         },
     }
 
@@ -133,7 +133,7 @@ def add_permission(operation: dict[str, Any], route: DescribedRoute) -> None:
             operation, f"Permission: `{asks.permission}` on {describe_level(asks)}.{_describe_other_permissions(asks)}"
         )
     elif isinstance(asks, RequiresSelf):
-        _append_sentence(operation, "Permission: none. It applies to the caller.")
+        _append_sentence(operation, "Permission: none. The operation applies to the caller.")
     elif isinstance(asks, AllowsAnyone):
         _append_sentence(operation, f"Permission: none. {asks.reason[:1].upper()}{asks.reason[1:].rstrip('.')}.")
     if isinstance(asks, AllowsAnyone):

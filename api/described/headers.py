@@ -10,41 +10,45 @@ from api.described.described_routes import DescribedRoute
 _TEXT_SCHEMA, _NUMBER_SCHEMA = {"type": "string"}, {"type": "integer", "minimum": 0}
 # By name: schema, example and description.
 _HEADERS: dict[str, tuple[dict[str, Any], Any, str]] = {
-    "X-Request-Id": (_TEXT_SCHEMA, "5f3a9c0e1b7d2468", "Id of this request, in the audit log and in logs."),
+    "X-Request-Id": (_TEXT_SCHEMA, "5f3a9c0e1b7d2468", "Id of this request in the audit log and in other logs."),
     "RateLimit-Policy": (
         _TEXT_SCHEMA,
         '"credential";q=1200;w=60',
-        "Limit: `q` requests per `w` seconds.",
+        "Rate limit: at most `q` requests in `w` seconds.",
     ),
     "RateLimit": (
         _TEXT_SCHEMA,
         '"credential";r=1199;t=1',
-        "Remaining requests (`r`), and seconds until all are available again (`t`).",
+        "Number of remaining requests (`r`), and seconds until all requests are available again (`t`).",
     ),
     "ETag": (
         _TEXT_SCHEMA,
         '"4c1f0d9be2a34c5f8b7a6d5e4f3c2b1a"',
-        "State of the object, for If-Match and If-None-Match.",
+        "Tag of the object's state, for If-Match and If-None-Match.",
     ),
-    "Admit-Position": (_TEXT_SCHEMA, "100247", "Transaction of the change."),
+    "Admit-Position": (_TEXT_SCHEMA, "100247", "Number of the transaction that made the change."),
     "Admit-Live": (
         {"type": "string", "enum": ["true", "false"]},
         "true",
-        "Whether the change is in force in the tenant's cell; `wait=live` waits for it, 5 seconds at most.",
+        "Whether the change is in force in the tenant's cell. `wait=live` waits until then, 5 seconds at most.",
     ),
     "Idempotency-Replayed": (
         {"type": "string", "enum": ["true"]},
         "true",
-        "The request was done before: this is the original response.",
+        "An earlier request with this Idempotency-Key made the change. This response is the original response.",
     ),
     "Location": (
         _TEXT_SCHEMA,
         "/v1/tenants/hill-school/jobs/0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10",
         "Path of the created object, or of the job.",
     ),
-    "Retry-After": (_NUMBER_SCHEMA, 30, "Seconds to wait before a retry."),
-    "Allow": (_TEXT_SCHEMA, "GET, POST", "Supported methods of this path."),
-    "WWW-Authenticate": (_TEXT_SCHEMA, 'Bearer realm="admit"', "Authentication scheme (RFC 6750)."),
+    "Retry-After": (_NUMBER_SCHEMA, 30, "Seconds to wait before you retry the request."),
+    "Allow": (_TEXT_SCHEMA, "GET, POST", "Methods that this path supports."),
+    "WWW-Authenticate": (
+        _TEXT_SCHEMA,
+        'Bearer realm="admit"',
+        "Authentication scheme that the API requires (RFC 6750).",
+    ),
 }
 _COMMON_HEADERS = ("X-Request-Id", "RateLimit-Policy", "RateLimit")
 _ERROR_HEADERS = {
@@ -67,7 +71,7 @@ _IF_NONE_MATCH_PARAMETER = {
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "ETags that the client has. If one matches, the response is 304 without a body.",
+    "description": "ETags that the client has. If one ETag is current, the response is 304 without a body.",
 }
 
 

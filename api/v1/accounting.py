@@ -21,7 +21,9 @@ from nac.sessions.accounting import LoggedAccounting
 from nac.sessions.usage import UsageDimension, UsageRow, list_usage
 
 router = NounRouter(
-    prefix="/tenants/{tenant}", tag="accounting", description="Accounting log as received, and usage totals."
+    prefix="/tenants/{tenant}",
+    tag="accounting",
+    description="Accounting log with the records as received from NASes, and usage totals.",
 )
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
@@ -31,41 +33,49 @@ ReadsUsage = Annotated[Access, Depends(ReadsTenant(Permission.USAGE_READ))]
 class AccountingRecord(BaseModel):
     """An acknowledged Accounting-Request (RFC 2866)."""
 
-    id: str = Field(examples=["1767225600000000-4711"], description="Permanent id.")
-    at: datetime = Field(description="Time of the event.")
-    status_type: str = Field(description="Acct-Status-Type, such as Start, Stop or Interim-Update.")
-    session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
+    id: str = Field(examples=["1767225600000000-4711"], description="Permanent id of the accounting record.")
+    at: datetime = Field(description="Time of the event that the NAS reported.")
+    status_type: str = Field(description="Acct-Status-Type of the record, such as Start, Stop or Interim-Update.")
+    session_id: str = Field(description="Acct-Session-Id of the record (RFC 2866 5.5).")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    user: str = Field(description='User name; null or "" if unknown.')
-    nas: str = Field(description="Name of the NAS; NAS-Identifier or address of an unregistered NAS.")
-    nas_address: str | None = Field(description="IP address of the NAS.")
-    site: str | None = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
-    seconds: int | None = Field(
-        description="Acct-Session-Time: duration of the session in seconds; null if not reported."
+    user: str = Field(description='User name in the record; "" if the record has no user name.')
+    nas: str = Field(
+        description="Name of the NAS that sent the record; NAS-Identifier or address of an unregistered NAS."
     )
-    input_octets: int | None = Field(description="Octets received from the device.")
-    output_octets: int | None = Field(description="Octets sent to the device.")
-    cause: str = Field(description='Acct-Terminate-Cause; "" if absent.')
+    nas_address: str | None = Field(description="IP address of the NAS that sent the record.")
+    site: str | None = Field(description="Slug of the site of the NAS; null if the site is unknown or deleted.")
+    seconds: int | None = Field(
+        description="Duration of the session in seconds (Acct-Session-Time); null if not reported."
+    )
+    input_octets: int | None = Field(description="Number of octets that the NAS received from the device.")
+    output_octets: int | None = Field(description="Number of octets that the NAS sent to the device.")
+    cause: str = Field(description='Acct-Terminate-Cause of the record; "" if absent.')
 
 
 class AccountingRecordDetail(AccountingRecord):
-    attributes: list[Any] = Field(description="Pairs of name and value, in the received order.")
+    attributes: list[Any] = Field(
+        description="Attributes of the Accounting-Request as pairs of name and value, in the received order."
+    )
 
 
 class Usage(BaseModel):
     what: str = Field(
         examples=["main"],
-        description='Key of the total, which is the start of the hour, MAC address, NAS name or site slug; "" if none.',
+        description=(
+            'Key of the usage total: start of the hour, MAC address, user name, NAS name or site slug; "" if none.'
+        ),
     )
-    sessions: int = Field(description="Number of sessions.")
-    seconds: int = Field(description="Duration in seconds.")
-    input_octets: int = Field(description="Octets received from the device.")
-    output_octets: int = Field(description="Octets sent to the device.")
+    sessions: int = Field(description="Number of sessions in the total.")
+    seconds: int = Field(description="Total duration of the sessions in seconds.")
+    input_octets: int = Field(description="Total number of octets that NASes received from the devices.")
+    output_octets: int = Field(description="Total number of octets that NASes sent to the devices.")
 
 
 class UsageReport(BaseModel):
-    items: list[Usage] = Field(description="Totals, with the largest total first.")
-    as_of: datetime = Field(description="Time up to which the totals include reports.")
+    items: list[Usage] = Field(
+        description="Usage totals: hours in chronological order, other totals with the largest total first."
+    )
+    as_of: datetime = Field(description="Time up to which the totals include reports of NASes.")
 
 
 @router.get("/accounting", operation_id="listAccounting")
@@ -74,11 +84,12 @@ def list_accounting(
     paging: Annotated[SortedPaging, Depends(require_time_paging("at"))],
     mac: Mac = "",
     user: User = "",
-    nas: Annotated[str, Query(max_length=253, description="Name or address of the NAS.")] = "",
+    nas: Annotated[str, Query(max_length=253, description="Name or address of the NAS that sent the records.")] = "",
     site: SiteSlug = "",
-    session_id: Annotated[str, Query(max_length=253, description="Acct-Session-Id.")] = "",
+    session_id: Annotated[str, Query(max_length=253, description="Acct-Session-Id of the records.")] = "",
     status_type: Annotated[
-        str, Query(max_length=100, description="Acct-Status-Type, such as Start, Stop or Interim-Update.")
+        str,
+        Query(max_length=100, description="Acct-Status-Type of the records, such as Start, Stop or Interim-Update."),
     ] = "",
     since: Since = None,
     until: Until = None,
@@ -106,7 +117,9 @@ def list_accounting(
 @router.get("/accounting/{record}", operation_id="getAccountingRecord")
 def get_accounting_record(
     access: Reads,
-    record: Annotated[str, Path(max_length=40, examples=["1767225600000000-1"], description="Id of the record.")],
+    record: Annotated[
+        str, Path(max_length=40, examples=["1767225600000000-1"], description="Id of the accounting record.")
+    ],
 ) -> AccountingRecordDetail:
     """Get an accounting record, with all attributes as received."""
     with access.read() as session:
@@ -117,20 +130,27 @@ def get_accounting_record(
 @router.get("/usage", operation_id="listUsage")
 def list_used(
     access: ReadsUsage,
-    by: Annotated[UsageDimension, Query(description="Kind of the totals, by hour, device, NAS or site.")] = "hour",
+    by: Annotated[
+        UsageDimension, Query(description="Kind of the totals: by hour, device, user, NAS or site.")
+    ] = "hour",
     since: Annotated[
-        PastMoment | None, Query(description="Start of the period, rounded down to the hour. Default: one day ago.")
+        PastMoment | None,
+        Query(description="Start of the period of the totals, rounded down to the hour. Default: one day ago."),
     ] = None,
-    until: Annotated[PastMoment | None, Query(description="End of the period, rounded up to the hour.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="Maximum number of totals.")] = MAX_ROWS,
+    until: Annotated[
+        PastMoment | None, Query(description="End of the period of the totals, rounded up to the hour.")
+    ] = None,
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_ROWS, description="Maximum number of usage totals in the response.")
+    ] = MAX_ROWS,
 ) -> UsageReport:
-    """List usage totals by hour, device, NAS or site.
+    """List usage totals by hour, device, user, NAS or site.
 
-    Largest totals come first; hours are in chronological order. Admit counts usage in the hour in which the NAS
-    reported the usage.
+    Hours are in chronological order. All other totals begin with the largest total. Admit counts usage
+    in the hour in which the NAS reported the usage.
 
-    The totals include reports until `as_of`, which can be in the past. Admit caches totals that took longer than 0.1 s
-    to compute. The cache lasts a hundred times the computing time, at most 10 minutes.
+    The totals include reports until `as_of`, which can be in the past. Admit caches totals that take longer than 0.1 s
+    to compute. Admit keeps these totals for a hundred times the computing time, at most 10 minutes.
     """
     first = _round_down_to_hour(since or utc_now() - timedelta(days=1))
     # Rounded up to the hour, so that all moments of an hour share one cached result.

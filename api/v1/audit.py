@@ -30,45 +30,59 @@ _MAX_BIGINT = 2**63 - 1
 
 
 class AuditDifference(BaseModel):
-    name: str = Field(description="Name of the field; nested names are joined with dots.", examples=["name"])
-    before: Any = Field(examples=["Printer"], description="Value before the change; null if the field had no value.")
+    name: str = Field(description="Name of the changed field; dots join nested names.", examples=["name"])
+    before: Any = Field(
+        examples=["Printer"], description="Value of the field before the change; null if the field had no value."
+    )
     after: Any = Field(
-        examples=["Printer, 2nd floor"], description="Value after the change; null if the field has no value."
+        examples=["Printer, 2nd floor"],
+        description="Value of the field after the change; null if the field has no value.",
     )
 
 
 class AuditSeal(BaseModel):
     """Position of an entry in the audit chain."""
 
-    position: int = Field(description="Position in the chain, from 1.")
-    hash: str = Field(description="SHA-256 of the previous hash and the entry, in hex.")
+    position: int = Field(description="Position of the entry in the chain, from 1.")
+    hash: str = Field(description="SHA-256 of the previous entry's hash and of the entry, in hex.")
 
 
 class AuditEntry(BaseModel):
-    id: int = Field(description="Permanent id.")
-    at: datetime = Field(description="Time of the event.")
+    id: int = Field(description="Permanent id of the audit entry.")
+    at: datetime = Field(description="Time of the change.")
     actor: str = Field(
-        description="Kind and name of the actor.", examples=["token:monitoring (admit_abcdefgh01234567)"]
+        description="Kind and name of the actor who made the change.",
+        examples=["token:monitoring (admit_abcdefgh01234567)"],
     )
     action: str = Field(
         examples=["endpoint.set"],
-        description="Action as noun.verb, such as endpoint.add, policy.publish or tenant.create. New "
-        "actions can be added.",
+        description=(
+            "Action as noun.verb, such as endpoint.add, policy.publish or tenant.create. Later versions of Admit "
+            "can add actions."
+        ),
     )
-    target: str = Field(examples=["00:00:5e:00:53:01"], description="Object of the action, such as a MAC address.")
-    tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
-    msp_id: UUID | None = Field(description="Id of the MSP.")
-    address: str | None = Field(description="IP address of the request; null if no request caused the entry.")
-    request_id: str | None = Field(examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request.")
+    target: str = Field(
+        examples=["00:00:5e:00:53:01"], description="Object that the action changed, such as a MAC address."
+    )
+    tenant_id: UUID | None = Field(
+        description="Id of the changed tenant; null if the change does not belong to a tenant."
+    )
+    msp_id: UUID | None = Field(description="Id of the MSP of the change.")
+    address: str | None = Field(
+        description="IP address from which the request came; null if no request caused the entry."
+    )
+    request_id: str | None = Field(
+        examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request that caused the entry."
+    )
     before: dict[str, Any] | None = Field(
-        description="Changed values before the change; null if the object did not exist."
+        description="Changed values of the object before the change; null if the object did not exist."
     )
     after: dict[str, Any] | None = Field(
-        description="Changed values after the change; null if the object no longer exists."
+        description="Changed values of the object after the change; null if the object no longer exists."
     )
-    differences: list[AuditDifference] = Field(description="Differences between before and after.")
+    differences: list[AuditDifference] = Field(description="Differences between the fields `before` and `after`.")
     seal: AuditSeal | None = Field(
-        description="Seal of the entry; null for the few seconds until Admit seals the entry."
+        description="Position and hash of the entry in the chain; null for the few seconds until Admit seals the entry."
     )
 
 
@@ -79,9 +93,9 @@ class AuditHead(BaseModel):
     chain.
     """
 
-    head: str = Field(description="Signed text, in JSON with chain, position, hash and time.")
-    signature: str = Field(description="Ed25519 signature in base64.")
-    public_key: str = Field(description="Public key in PEM.")
+    head: str = Field(description="Signed end of the chain: JSON text with chain, position, hash and time.")
+    signature: str = Field(description="Ed25519 signature of `head`, in base64.")
+    public_key: str = Field(description="Public key that verifies `signature`, in PEM.")
 
 
 class AuditFilter:
@@ -89,14 +103,26 @@ class AuditFilter:
 
     def __init__(
         self,
-        actor: Annotated[str, Query(max_length=300, description="Exact actor, such as token:setup.")] = "",
-        action: Annotated[str, Query(max_length=100, description="Action, such as endpoint.set.")] = "",
-        target: Annotated[str, Query(max_length=500, description="Exact target (object of the action).")] = "",
-        text: Annotated[str, Query(max_length=200, description="Part of the target (object of the action).")] = "",
-        request_id: Annotated[str, Query(max_length=100, description="X-Request-Id of the request.")] = "",
-        address: Annotated[str, Query(max_length=45, description="IP address of the request.")] = "",
-        since: Annotated[PastMoment | None, Query(description="Start of the period (RFC 3339).")] = None,
-        until: Annotated[PastMoment | None, Query(description="End of the period (RFC 3339, exclusive).")] = None,
+        actor: Annotated[
+            str, Query(max_length=300, description="Exact actor of the entries, such as token:setup.")
+        ] = "",
+        action: Annotated[str, Query(max_length=100, description="Action of the entries, such as endpoint.set.")] = "",
+        target: Annotated[
+            str, Query(max_length=500, description="Exact target of the entries (object of the action).")
+        ] = "",
+        text: Annotated[
+            str, Query(max_length=200, description="Part of the target of the entries (object of the action).")
+        ] = "",
+        request_id: Annotated[
+            str, Query(max_length=100, description="X-Request-Id of the request that caused the entries.")
+        ] = "",
+        address: Annotated[
+            str, Query(max_length=45, description="IP address of the request that caused the entries.")
+        ] = "",
+        since: Annotated[PastMoment | None, Query(description="Start of the period of the entries (RFC 3339).")] = None,
+        until: Annotated[
+            PastMoment | None, Query(description="End of the period of the entries (RFC 3339, exclusive).")
+        ] = None,
     ) -> None:
         self.filter = AuditEntryFilter(
             actor=actor,
@@ -146,7 +172,9 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
     )
     def export_audit(
         access: Annotated[Access, read],
-        after: Annotated[int, Query(ge=0, le=_MAX_BIGINT, description="Position after which the export starts.")] = 0,
+        after: Annotated[
+            int, Query(ge=0, le=_MAX_BIGINT, description="Position in the chain after which the export starts.")
+        ] = 0,
     ) -> StreamingResponse:
         """Export the audit chain.
 
@@ -163,7 +191,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
     )
     def get_entry(
         access: Annotated[Access, read],
-        entry_id: Annotated[int, Path(ge=1, le=_MAX_BIGINT, description="Id of the entry.")],
+        entry_id: Annotated[int, Path(ge=1, le=_MAX_BIGINT, description="Id of the audit entry.")],
     ) -> AuditEntry:
         with access.read() as session:
             row = audit.require_entry(session, owner=access.owner, entry_id=entry_id)

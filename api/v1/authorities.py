@@ -57,55 +57,65 @@ _KEY_CHARACTERS = 16 * 1024
 class StatusSources(BaseModel):
     """Status URLs of an external authority, and the result of the last status check."""
 
-    crl_url: str = Field(description="URL of the certificate revocation list (CRL).")
-    ocsp_url: str = Field(description="URL of the OCSP responder.")
-    crl_number: str | None = Field(examples=["42"], description="CRL number, in decimal.")
-    crl_this_update: datetime | None = Field(description="Issue time of the CRL (thisUpdate).")
-    crl_next_update: datetime | None = Field(description="Announced time of the next CRL (nextUpdate).")
-    crl_checked_at: datetime | None = Field(description="Time of the last CRL download.")
-    crl_failure: str = Field(description='Error of the last attempt; "" if the attempt succeeded.')
+    crl_url: str = Field(description="URL of the certificate revocation list (CRL) of the external authority.")
+    ocsp_url: str = Field(description="URL of the OCSP responder of the external authority.")
+    crl_number: str | None = Field(examples=["42"], description="CRL number of the last downloaded CRL, in decimal.")
+    crl_this_update: datetime | None = Field(description="Issue time of the last downloaded CRL (thisUpdate).")
+    crl_next_update: datetime | None = Field(
+        description="Time at which the authority will issue the next CRL at the latest (nextUpdate)."
+    )
+    crl_checked_at: datetime | None = Field(description="Time when Admit last downloaded the CRL; null if never.")
+    crl_failure: str = Field(description='Error of the last CRL download; "" if the download succeeded.')
 
 
 class OcspState(BaseModel):
     certificates: int = Field(description="Number of certificates whose OCSP status Admit knows.")
-    checked_at: datetime | None = Field(description="Time of the last OCSP request.")
-    failures: int = Field(description="Number of certificates whose status could not be determined.")
-    failure: str = Field(description='Error of the last attempt; "" if the attempt succeeded.')
+    checked_at: datetime | None = Field(description="Time when Admit last sent an OCSP request; null if never.")
+    failures: int = Field(description="Number of certificates whose status Admit could not determine.")
+    failure: str = Field(description='Error of the last OCSP request; "" if the request succeeded.')
 
 
 class Authority(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    kind: _Kind = Field(description="Kind.")
-    name: str = Field(description="Name.")
-    subject: str = Field(description="Subject (RFC 4514).")
-    status: _Status = Field(description="Status.")
-    not_before: datetime = Field(description="Start of validity.")
-    not_after: datetime = Field(description="End of validity.")
+    id: UUID = Field(description="Permanent id of the authority.")
+    kind: _Kind = Field(description="Kind of the authority.")
+    name: str = Field(description="Name of the authority.")
+    subject: str = Field(description="Subject of the authority's certificate (RFC 4514).")
+    status: _Status = Field(description="Status of the authority.")
+    not_before: datetime = Field(description="Start of the validity of the authority's certificate.")
+    not_after: datetime = Field(description="End of the validity of the authority's certificate.")
     issuer: UUID | None = Field(
-        description="Id of the issuing authority; null for a root, or if Admit does not have the issuer."
+        description=(
+            "Id of the authority that issued the certificate; null for a root, or if Admit does not have that "
+            "authority."
+        )
     )
     signs_here: bool = Field(description="Whether Admit holds the authority's key.")
-    key_store: Literal["sealed", "pkcs11"] | None = Field(description="Key store; null if Admit does not hold the key.")
-    key_id: str = Field(
-        examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"], description="Subject key identifier, in hex."
+    key_store: Literal["sealed", "pkcs11"] | None = Field(
+        description="Key store that holds the authority's key; null if Admit does not hold the key."
     )
-    sha256: str = Field(description="SHA-256, in hex.")
-    revoked_at: datetime | None = Field(description="Time of revocation.")
-    revocation_reason: str = Field(description='Revocation reason (RFC 5280 5.3.1); "" if not revoked.')
+    key_id: str = Field(
+        examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"],
+        description="Subject key identifier of the authority's certificate, in hex.",
+    )
+    sha256: str = Field(description="SHA-256 of the authority's certificate, in hex.")
+    revoked_at: datetime | None = Field(description="Time when the authority was revoked; null if not revoked.")
+    revocation_reason: str = Field(
+        description='Reason of the authority\'s revocation (RFC 5280 5.3.1); "" if not revoked.'
+    )
     certificate_url: str | None = Field(
         examples=["http://pki.example.com/ca/5f3a9c.cer"],
         description="Public URL of the authority's certificate; null for an external authority.",
     )
-    ocsp_url: str | None = Field(description="URL of the OCSP responder.")
-    crl_url: str | None = Field(description="URL of the certificate revocation list (CRL).")
+    ocsp_url: str | None = Field(description="URL of the OCSP responder in certificates that the authority issues.")
+    crl_url: str | None = Field(description="URL of the authority's certificate revocation list (CRL).")
     sources: StatusSources | None = Field(
-        description="Status URLs and last check of an external authority; null for an authority of Admit."
+        description="Status URLs and last status check of the external authority; null for an authority of Admit."
     )
 
 
 class AuthorityDetail(Authority, ObservedModel):
     ocsp: OcspState | None = Field(
-        description="OCSP status of certificates that devices presented; null unless the authority is external."
+        description="OCSP status of certificates that devices presented; null for an authority of Admit."
     )
 
     def observed_fields(self) -> dict[str, Any]:
@@ -116,18 +126,19 @@ class AuthorityDetail(Authority, ObservedModel):
 class Rollover(Input):
     model_config = body_example({"root": True, "present_from": "2027-01-31T18:00:00Z"})
 
-    root: bool = Field(False, description="Whether to create a new root too.")
+    root: bool = Field(False, description="Whether the rollover also creates a new root.")
     present_from: Moment | None = Field(
         None, description="Time from which devices see a server certificate of the new root; null for immediately."
     )
 
 
 class RolloverResult(BaseModel):
-    issuing: Authority = Field(description="New issuing authority.")
-    root: UUID = Field(description="Id of the root authority.")
+    issuing: Authority = Field(description="New issuing authority of the tenant.")
+    root: UUID = Field(description="Id of the root authority that signed the new issuing authority.")
     retired: list[UUID] = Field(description="Ids of the retired authorities.")
     server_certificate: str = Field(
-        examples=["5f3a9c0e1b7d2468"], description='Serial number of the new server certificate; "" if none was issued.'
+        examples=["5f3a9c0e1b7d2468"],
+        description='Serial number of the new server certificate; "" if the rollover issued none.',
     )
 
 
@@ -142,25 +153,27 @@ class KeyPassphrase(Input):
 
 
 class RootKey(KeyPassphrase):
-    key: str = Field(max_length=_KEY_CHARACTERS, description="Exported key (PKCS#8 in PEM).")
+    key: str = Field(max_length=_KEY_CHARACTERS, description="Root key, encrypted with the passphrase (PKCS#8 in PEM).")
 
 
 class ExportedRootKey(BaseModel):
-    root: UUID = Field(description="Id of the root authority.")
+    root: UUID = Field(description="Id of the root authority whose key was exported.")
     key: str = Field(description="Root key, encrypted with the passphrase (PKCS#8 in PEM).")
 
 
 class AuthorityRevocation(Input):
-    reason: AuthorityRevocationReason = Field("unspecified", description="Reason code.")
+    reason: AuthorityRevocationReason = Field("unspecified", description="Reason code of the revocation.")
 
 
 @router.get("", operation_id="listAuthorities")
 def list_authorities(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(AUTHORITY_ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the name or subject.")] = "",
-    kind: Annotated[_Kind | None, Query(description="Kind.")] = None,
-    status: Annotated[_Status | None, Query(description="Status.")] = None,
+    text: Annotated[
+        str, Query(max_length=200, description="Part of the name or subject of the authorities to list.")
+    ] = "",
+    kind: Annotated[_Kind | None, Query(description="Kind of the authorities to list.")] = None,
+    status: Annotated[_Status | None, Query(description="Status of the authorities to list.")] = None,
 ) -> Page[Authority]:
     """List authorities, newest first by default."""
     with access.read() as session:
@@ -286,7 +299,7 @@ def get_authority(access: Reads, authority: AuthorityKey) -> AuthorityDetail:
 def download(
     access: Reads,
     authority: AuthorityKey,
-    form: Annotated[Literal["pem", "chain"], Query(description="Format of the downloaded file.")] = "pem",
+    form: Annotated[Literal["pem", "chain"], Query(description="Format of the downloaded certificate file.")] = "pem",
 ) -> Response:
     """Download the certificate of an authority.
 
@@ -305,7 +318,7 @@ def download(
 
 @router.post("/{authority}/revoke", operation_id="revokeAuthority")
 def revoke_authority(access: Manages, authority: AuthorityKey, body: AuthorityRevocation) -> RevocationResult:
-    """Revoke an authority permanently, with all authorities and certificates below.
+    """Revoke an authority permanently, with all authorities and certificates that the authority issued.
 
     Admit revokes the authorities below this authority, and all certificates of the revoked authorities.
 

@@ -34,26 +34,33 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
 
 
 class BulkResult(BaseModel):
-    """Number of rows by result. A result that does not apply has 0."""
+    """Number of changed rows by result. A result that cannot occur in the request has 0."""
 
-    added: int = Field(0, description="Number created.")
-    changed: int = Field(0, description="Number changed.")
-    unchanged: int = Field(0, description="Number unchanged.")
-    kept: int = Field(0, description="Number of existing items that stay unchanged because of `existing`.")
-    removed: int = Field(0, description="Number deleted.")
-    blocked: int = Field(0, description="Number blocked.")
-    unblocked: int = Field(0, description="Number unblocked.")
+    added: int = Field(0, description="Number of endpoints, users or NASes that the request created.")
+    changed: int = Field(0, description="Number of endpoints, users or NASes that the request changed.")
+    unchanged: int = Field(0, description="Number of endpoints, users or NASes that already had the requested values.")
+    kept: int = Field(
+        0,
+        description="Number of existing endpoints, users or NASes that stay unchanged because `existing` is `keep`.",
+    )
+    removed: int = Field(0, description="Number of endpoints that the request deleted.")
+    blocked: int = Field(0, description="Number of endpoints that the request blocked.")
+    unblocked: int = Field(0, description="Number of endpoints that the request unblocked.")
 
 
 class BulkEndpoint(Input):
-    mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address, in any notation.")
-    name: str = Field("", max_length=200, description="Name.")
-    status: Literal["active", "blocked"] = Field("active", description="Status.")
-    owner: str = Field("", max_length=200, description='Owner, as text; "" if none.')
-    notes: str = Field("", max_length=2_000, description='Notes; "" if none.')
-    groups: GroupNames = Field(default=[], description="Group names.")
-    valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
-    attributes: dict[str, str] = Field(default={}, max_length=100, description="Custom attributes by name.")
+    mac: str = Field(
+        max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address of the endpoint, in any notation."
+    )
+    name: str = Field("", max_length=200, description="Name of the endpoint.")
+    status: Literal["active", "blocked"] = Field("active", description="Status of the endpoint.")
+    owner: str = Field("", max_length=200, description='Owner of the endpoint, as text; "" if none.')
+    notes: str = Field("", max_length=2_000, description='Notes about the endpoint; "" if none.')
+    groups: GroupNames = Field(default=[], description="Names of the groups of the endpoint.")
+    valid_until: Moment | None = Field(None, description="Time from which Admit rejects the device; null for no limit.")
+    attributes: dict[str, str] = Field(
+        default={}, max_length=100, description="Custom attributes of the endpoint, by name."
+    )
 
 
 class PutEndpoints(Input):
@@ -72,15 +79,20 @@ class PutEndpoints(Input):
         )
     )
 
-    operation: Literal["put"] = Field(description="Operation.")
+    operation: Literal["put"] = Field(description="Operation: create or update the endpoints.")
     items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(
-        min_length=1, max_length=MAX_ROWS, description="Items."
+        min_length=1, max_length=MAX_ROWS, description="Endpoints to create or update."
     )
     existing: OnExisting = Field(
         "refuse",
-        description="Handling of existing items: report an error (refuse), update (update), or leave unchanged (keep).",
+        description=(
+            "Handling of endpoints that exist already: report an error (refuse), update the endpoint (update), or "
+            "leave the endpoint unchanged (keep)."
+        ),
     )
-    make_groups: bool = Field(False, description="Whether to create missing groups instead of reporting an error.")
+    make_groups: bool = Field(
+        False, description="Whether to create groups that do not exist, instead of reporting an error."
+    )
     allow_random: bool = Field(
         False, description="Whether to accept random MAC addresses, which change with the network."
     )
@@ -89,8 +101,8 @@ class PutEndpoints(Input):
 class ChangeEndpoints(Input):
     model_config = body_examples(("block", "Block", {"operation": "block", "macs": ["00:00:5e:00:53:01"]}))
 
-    operation: Literal["delete", "block", "unblock"] = Field(description="Operation.")
-    macs: _Macs = Field(description="MAC addresses, in any notation.")
+    operation: Literal["delete", "block", "unblock"] = Field(description="Operation on the endpoints.")
+    macs: _Macs = Field(description="MAC addresses of the endpoints, in any notation.")
 
 
 class GroupEndpoints(Input):
@@ -104,24 +116,41 @@ class GroupEndpoints(Input):
         )
     )
 
-    operation: Literal["set-groups", "join-groups", "leave-groups"] = Field(description="Operation.")
-    macs: _Macs = Field(description="MAC addresses, in any notation.")
-    groups: GroupNames = Field(description="Group names.")
+    operation: Literal["set-groups", "join-groups", "leave-groups"] = Field(
+        description="Operation on the groups of the endpoints."
+    )
+    macs: _Macs = Field(description="MAC addresses of the endpoints, in any notation.")
+    groups: GroupNames = Field(description="Names of the groups.")
 
 
 class BulkUser(Input):
     """A user. An existing user keeps omitted fields; a new user needs a password."""
 
-    name: str = Field(max_length=253, examples=["ann"], description="Name.")
+    name: str = Field(max_length=253, examples=["ann"], description="Name of the user.")
     password: str | None = Field(
         None,
         max_length=128,
-        description="Password, 8 characters to 128 octets. Required for a new user. Unchanged if omitted.",
+        description=(
+            "Password of the user, 8 characters to 128 octets. Required for a new user; null leaves an existing "
+            "password unchanged."
+        ),
     )
-    groups: GroupNames | None = Field(None, description="Group names.")
-    valid_until: Moment | None = Field(None, description="Time from which the user is rejected; null for no limit.")
+    groups: GroupNames | None = Field(
+        None, description="Names of the groups of the user; null leaves the groups of an existing user unchanged."
+    )
+    valid_until: Moment | None = Field(
+        None,
+        description=(
+            "Time from which Admit rejects the user; null for no limit of a new user, and no change of an existing "
+            "user."
+        ),
+    )
     disabled: bool | None = Field(
-        None, description="Whether the user is disabled, which means rejected regardless of the policy."
+        None,
+        description=(
+            "Whether the user is disabled. Admit rejects a disabled user regardless of the policy. null leaves an "
+            "existing user unchanged."
+        ),
     )
 
 
@@ -135,13 +164,20 @@ class PutUsers(Input):
         }
     )
 
-    operation: Literal["put"] = Field(description="Operation.")
-    items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MAX_ROWS, description="Items.")
+    operation: Literal["put"] = Field(description="Operation: create or update the users.")
+    items: Annotated[list[BulkUser], BoundedMistakes] = Field(
+        min_length=1, max_length=MAX_ROWS, description="Users to create or update."
+    )
     existing: OnExisting = Field(
         "refuse",
-        description="Handling of existing items: report an error (refuse), update (update), or leave unchanged (keep).",
+        description=(
+            "Handling of users that exist already: report an error (refuse), update the user (update), or leave "
+            "the user unchanged (keep)."
+        ),
     )
-    make_groups: bool = Field(False, description="Whether to create missing groups instead of reporting an error.")
+    make_groups: bool = Field(
+        False, description="Whether to create groups that do not exist, instead of reporting an error."
+    )
     chap: bool = Field(
         False,
         description="Whether to store the password itself, encrypted, in addition to the hash. "
@@ -151,7 +187,7 @@ class PutUsers(Input):
 
 
 class PutNases(Input):
-    """NASes. An existing NAS is matched by identifier, then by address."""
+    """NASes to create or update. Admit finds an existing NAS by identifier, then by address."""
 
     model_config = body_example(
         {
@@ -161,11 +197,16 @@ class PutNases(Input):
         }
     )
 
-    operation: Literal["put"] = Field(description="Operation.")
-    items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MAX_ROWS, description="Items.")
+    operation: Literal["put"] = Field(description="Operation: create or update the NASes.")
+    items: Annotated[list[NasInput], BoundedMistakes] = Field(
+        min_length=1, max_length=MAX_ROWS, description="NASes to create or update."
+    )
     existing: OnExisting = Field(
         "refuse",
-        description="Handling of existing items: report an error (refuse), update (update), or leave unchanged (keep).",
+        description=(
+            "Handling of NASes that exist already: report an error (refuse), update the NAS (update), or leave "
+            "the NAS unchanged (keep)."
+        ),
     )
 
 

@@ -34,41 +34,46 @@ class Slots(BaseModel):
 
 
 class Cell(ObservedModel):
-    name: str = Field(description="Name.")
+    name: str = Field(description="Name of the cell.")
     status: str = Field(
-        description="Status. A `draining` cell takes no new tenants.",
+        description="Status of the cell. A `draining` cell takes no new tenants.",
         json_schema_extra={"enum": [*get_args(CellStatus), "retired"]},
     )
     labels: list[str] = Field(
-        examples=[["frankfurt"]], description="Labels for the placement of new tenants, such as frankfurt."
+        examples=[["frankfurt"]],
+        description="Labels of the cell, such as frankfurt. You choose the cell of a new tenant by a label.",
     )
-    address: str = Field(description='IP address or host name for NASes; "" for the address on which the cell listens.')
+    address: str = Field(
+        description='IP address or host name of the cell for NASes; "" for the address on which the cell listens.'
+    )
     host: str = Field(examples=["cell-1.example.net"], description="Host name of the machine on which the cell runs.")
     seen: bool = Field(description="Whether the cell's agent reported within the last minute.")
-    seen_at: datetime | None = Field(description="Time of the last report.")
+    seen_at: datetime | None = Field(description="Time of the last report of the cell's agent.")
     first_port: int | None = Field(description="First UDP port of the cell's slots (port pairs).")
     last_port: int | None = Field(description="Last UDP port of the cell's slots (port pairs).")
     slots: Slots = Field(description="Number of slots (port pairs for tenants) by state.")
-    radiusd_version: str = Field(description='Version of radiusd; "" if unknown.')
-    alarms: list[dict[str, Any]] = Field(description="Alarms from the cell's agent.")
+    radiusd_version: str = Field(description='Version of the cell\'s radiusd; "" if unknown.')
+    alarms: list[dict[str, Any]] = Field(description="Current alarms of the cell's agent.")
 
     def observed_fields(self) -> set[str]:
         return set(Cell.model_fields) - {"name", "status", "labels", "address"}
 
 
 class CellUpdate(Input):
-    status: Omittable[CellStatus] = Field(None, description="Status. A `draining` cell takes no new tenants.")
+    status: Omittable[CellStatus] = Field(
+        None, description="Status of the cell. A `draining` cell takes no new tenants."
+    )
     labels: Omittable[list[Slug]] = Field(
         None,
         max_length=cell_admin.MAX_LABELS,
         examples=[["frankfurt"]],
-        description="Labels for the placement of new tenants, such as frankfurt.",
+        description="Labels of the cell, such as frankfurt. You choose the cell of a new tenant by a label.",
     )
     address: Omittable[str] = Field(
         None,
         max_length=253,
         examples=["radius-1.admit.example"],
-        description="IP address or host name for NASes.",
+        description="IP address or host name of the cell for NASes.",
     )
 
 

@@ -37,12 +37,12 @@ Csr = Annotated[
 
 
 class Certificate(BaseModel):
-    serial: str = Field(description="Serial number, in hex.")
-    profile: str = Field(description="Certificate profile.")
-    name: str = Field(description="Common name.")
-    status: Status = Field(description="Status.")
-    not_before: datetime = Field(description="Start of validity.")
-    not_after: datetime = Field(description="End of validity.")
+    serial: str = Field(description="Serial number of the certificate, in hex.")
+    profile: str = Field(description="Profile of the certificate, such as eap-client-device.")
+    name: str = Field(description="Common name of the certificate.")
+    status: Status = Field(description="Status of the certificate.")
+    not_before: datetime = Field(description="Start of the validity of the certificate.")
+    not_after: datetime = Field(description="End of the validity of the certificate.")
 
 
 class CertificateDetail(Certificate):
@@ -50,46 +50,52 @@ class CertificateDetail(Certificate):
         examples=["00:00:5e:00:53:01"], description="MAC address of the device that holds the certificate."
     )
     user: str | None = Field(description="Name of the user who holds the certificate.")
-    subject: str = Field(description="Subject (RFC 4514).")
+    subject: str = Field(description="Subject of the certificate (RFC 4514).")
     names: list[str] = Field(
         examples=[["dns:laptop-1.acme.example"]],
-        description="Alternative names with their type, such as dns:laptop-1.acme.example.",
+        description="Alternative names of the certificate with their type, such as dns:laptop-1.acme.example.",
     )
-    revoked_at: datetime | None = Field(description="Time of revocation.")
-    revocation_reason: str = Field(description='Revocation reason (RFC 5280 5.3.1); "" if not revoked.')
-    renewed_by: list[str] = Field(description="Serial numbers of the renewals of this certificate.")
+    revoked_at: datetime | None = Field(description="Time when the certificate was revoked; null if not revoked.")
+    revocation_reason: str = Field(
+        description='Reason of the revocation (RFC 5280 5.3.1); "" if the certificate is not revoked.'
+    )
+    renewed_by: list[str] = Field(description="Serial numbers of certificates that renew this certificate.")
     present_from: datetime | None = Field(
-        description="For a server certificate, time from which devices see the certificate."
+        description="Time from which devices see the server certificate; null for other certificates."
     )
-    authority: UUID = Field(description="Id of the issuing authority.")
-    ocsp_url: str | None = Field(description="URL of the OCSP responder.")
-    crl_url: str | None = Field(description="URL of the certificate revocation list (CRL).")
-    issuer_url: str | None = Field(description="URL of the issuer's certificate.")
+    authority: UUID = Field(description="Id of the authority that issued the certificate.")
+    ocsp_url: str | None = Field(description="URL of the OCSP responder for the certificate.")
+    crl_url: str | None = Field(description="URL of the certificate revocation list (CRL) for the certificate.")
+    issuer_url: str | None = Field(description="URL of the certificate of the issuing authority.")
 
 
 class IssuedCertificate(BaseModel):
     """An issued certificate. If Admit generated the key, only this response contains the key."""
 
-    certificate: CertificateDetail = Field(description="Certificate.")
+    certificate: CertificateDetail = Field(description="Data of the issued certificate.")
     pem: str = Field(
         examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
-        description="Certificate and chain, without the root (PEM).",
+        description="Certificate with its chain, without the root (PEM).",
     )
     chain: str = Field(
         examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
-        description="Chain between the certificate and the root (PEM).",
+        description="Authorities between the certificate and the root (PEM).",
     )
     ca: str = Field(description="Root certificate, which the peer must trust (PEM).")
-    key: str | None = Field(description="Private key (PEM), if Admit created the key and you did not request PKCS#12.")
+    key: str | None = Field(
+        description="Private key of the certificate (PEM), if Admit created the key and you did not request PKCS#12."
+    )
     pkcs12: str | None = Field(description="PKCS#12 file with key, certificate, chain and root, in base64.")
-    pkcs12_password: str | None = Field(description="Password of the PKCS#12 file; null if there is no file.")
+    pkcs12_password: str | None = Field(description="Password of the PKCS#12 file; null without this file.")
 
 
 class Pkcs12(Input):
     password: str | None = Field(
-        None, min_length=8, max_length=200, description="Password of the file; null to generate a password."
+        None, min_length=8, max_length=200, description="Password of the PKCS#12 file; null to generate a password."
     )
-    legacy: bool = Field(False, description="Whether to encrypt with 3DES, for macOS, iOS and old Windows and Android.")
+    legacy: bool = Field(
+        False, description="Whether to encrypt the file with 3DES, for macOS, iOS and old Windows and Android."
+    )
 
 
 class CertificateRenewal(Input):
@@ -100,7 +106,9 @@ class CertificateRenewal(Input):
         examples=["-----BEGIN CERTIFICATE REQUEST-----\n...\n-----END CERTIFICATE REQUEST-----\n"],
         description="Certificate request (PKCS#10, PEM); null to generate a key.",
     )
-    pkcs12: Pkcs12 | None = Field(None, description="PKCS#12 options for a generated key; null for PEM.")
+    pkcs12: Pkcs12 | None = Field(
+        None, description="Options of a PKCS#12 file for a generated key; null for PEM files."
+    )
 
 
 _CSR_EXAMPLE = """\
@@ -130,23 +138,33 @@ class CertificateInput(CertificateRenewal):
         ("request", "For a signing request", {"name": "laptop-1", "user": "ann", "csr": _CSR_EXAMPLE}),
     )
 
-    profile: IssuableProfile = Field("eap-client-device", description="Certificate profile.")
-    name: Text = Field(examples=["laptop-1"], description="Common name; for a radsec-server, the DNS name.")
+    profile: IssuableProfile = Field(
+        "eap-client-device", description="Profile of the certificate, such as eap-client-device."
+    )
+    name: Text = Field(
+        examples=["laptop-1"], description="Common name of the certificate; for a radsec-server, the DNS name."
+    )
     names: Sans = Field(
         default=[],
         examples=[["dns:laptop-1.acme.example"]],
-        description="Additional names with their type, such as dns:laptop-1.acme.example.",
+        description="Additional names of the certificate with their type, such as dns:laptop-1.acme.example.",
     )
     endpoint: str | None = Field(
         None,
         max_length=40,
         examples=["00:00:5e:00:53:01"],
-        description="MAC address of the device that holds the certificate. The certificate is revoked with the device.",
+        description=(
+            "MAC address of the device that holds the certificate. A revocation of all certificates of this "
+            "device includes the certificate."
+        ),
     )
     user: str | None = Field(
         None,
         max_length=256,
-        description="Name of the user who holds the certificate. The certificate is revoked with the user.",
+        description=(
+            "Name of the user who holds the certificate. A revocation of all certificates of this user includes "
+            "the certificate."
+        ),
     )
 
 

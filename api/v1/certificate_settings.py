@@ -24,61 +24,75 @@ from pki.keys import KeyKind
 from pki.profiles import CertificateProfile as ProfileRules
 
 router = NounRouter(
-    prefix="/tenants/{tenant}", tag="certificate settings", description="Settings for new certificates."
+    prefix="/tenants/{tenant}",
+    tag="certificate settings",
+    description="Certificate profiles, expiring certificates and the server certificate of a tenant.",
 )
 
 # These changes affect every device of the tenant.
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST))]
-_ProfileName = Annotated[str, Path(max_length=100, examples=["eap-client-device"], description="Name.")]
+_ProfileName = Annotated[
+    str, Path(max_length=100, examples=["eap-client-device"], description="Name of the certificate profile.")
+]
 _DnsName = Annotated[str, Field(max_length=253)]
 
 
 class CertificateProfile(BaseModel):
-    name: str = Field(description="Name of the profile.")
-    validity_days: int = Field(description="Validity in days.")
-    most_days: int = Field(description="Maximum validity in days.")
-    key: str = Field(description="Type of generated keys.")
-    usages: list[str] = Field(examples=[["clientAuth"]], description="Extended key usages.")
+    name: str = Field(description="Name of the certificate profile.")
+    validity_days: int = Field(description="Validity of new certificates in days.")
+    most_days: int = Field(description="Maximum validity that you can set, in days.")
+    key: str = Field(description="Type of keys that Admit generates for certificates of the profile.")
+    usages: list[str] = Field(
+        examples=[["clientAuth"]], description="Extended key usages of certificates of the profile."
+    )
 
 
 class CertificateProfiles(BaseModel):
-    items: list[CertificateProfile] = Field(description="Items.")
+    items: list[CertificateProfile] = Field(description="Certificate profiles of the tenant.")
 
 
 class CertificateProfileUpdate(Input):
     model_config = body_example({"validity_days": 365, "key": "ecdsa-p256"})
 
     validity_days: int | None = Field(
-        None, ge=1, le=36_525, description="Validity in days; null for the built-in value."
+        None, ge=1, le=36_525, description="Validity of new certificates in days; null for the built-in value."
     )
-    key: KeyKind | None = Field(None, description="Type of generated keys; null for the built-in type.")
+    key: KeyKind | None = Field(
+        None,
+        description="Type of keys that Admit generates for certificates of the profile; null for the built-in type.",
+    )
 
 
 class ExpiringCertificate(BaseModel):
-    kind: Literal["authority", "server", "client"] = Field(description="Kind.")
-    id: UUID = Field(description="Permanent id.")
-    serial: str = Field(description='Serial number in hex; "" for an authority.')
+    kind: Literal["authority", "server", "client"] = Field(
+        description="Kind: authority, server certificate (server), or client certificate (client)."
+    )
+    id: UUID = Field(description="Permanent id of the authority or certificate.")
+    serial: str = Field(description='Serial number of the certificate in hex; "" for an authority.')
     profile: str = Field(description="Profile of a certificate, or kind of an authority.")
-    name: str = Field(description="Common name.")
-    not_after: datetime = Field(description="End of validity.")
+    name: str = Field(description="Common name of the authority or certificate.")
+    not_after: datetime = Field(description="End of the validity of the authority or certificate.")
 
 
 class ServerCertificateInput(Input):
     names: list[_DnsName] = Field(
-        min_length=1, max_length=20, examples=[["radius.acme.example"]], description="DNS names that devices check."
+        min_length=1,
+        max_length=20,
+        examples=[["radius.acme.example"]],
+        description="DNS names in the server certificate, which devices check.",
     )
     present_from: Moment | None = Field(
-        None, description="Time from which devices see the certificate; null for immediately."
+        None, description="Time from which devices see the new server certificate; null for immediately."
     )
 
 
 class PresentedCertificate(BaseModel):
-    certificate: CertificateDetail = Field(description="Certificate.")
+    certificate: CertificateDetail = Field(description="Server certificate that devices see.")
     names_gone: list[str] = Field(
         description="Names that only the previous certificate has. Devices that check one of these names reject the "
         "new certificate."
     )
-    before: str | None = Field(description="Serial number of the previous certificate.")
+    before: str | None = Field(description="Serial number of the previous server certificate.")
 
 
 @router.get("/certificate-profiles", operation_id="listCertificateProfiles")
@@ -121,9 +135,14 @@ def list_expiring(
     access: Reads,
     paging: Annotated[SortedPaging, Depends(require_time_paging("not_after", newest_first=False))],
     days: Annotated[
-        int, Query(ge=1, le=36_525, description="List certificates that expire within this number of days.")
+        int,
+        Query(
+            ge=1, le=36_525, description="Number of days within which the listed authorities and certificates expire."
+        ),
     ] = 60,
-    kind: Annotated[list[expiry.ExpiringKind] | None, Query(description="Kind.")] = None,
+    kind: Annotated[
+        list[expiry.ExpiringKind] | None, Query(description="Kind of the authorities and certificates to list.")
+    ] = None,
 ) -> Page[ExpiringCertificate]:
     """List authorities and certificates that expire soon and have no successor."""
     after = _parse_place(paging.after())

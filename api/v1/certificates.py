@@ -64,7 +64,7 @@ _DER = "application/pkix-cert"
 
 
 class Revocation(Input):
-    reason: RevocationReason = Field("unspecified", description="Reason code (RFC 5280 5.3.1).")
+    reason: RevocationReason = Field("unspecified", description="Reason code of the revocation (RFC 5280 5.3.1).")
 
 
 class CertificateHolder(Input):
@@ -79,9 +79,9 @@ class CertificateHolder(Input):
         None,
         max_length=40,
         examples=["00:00:5e:00:53:01"],
-        description="MAC address of the device.",
+        description="MAC address of the device that holds the certificates.",
     )
-    user: str | None = Field(None, max_length=256, description="Name of the user.")
+    user: str | None = Field(None, max_length=256, description="Name of the user who holds the certificates.")
 
     def certificates(self, session: Session, access: Access) -> ColumnElement[bool]:
         if (self.endpoint is None) == (self.user is None):
@@ -103,8 +103,8 @@ class HolderRevocation(CertificateHolder, Revocation):
 
 
 class RevocationResult(BaseModel):
-    authorities: int = Field(description="Number of affected authorities.")
-    certificates: int = Field(description="Number of affected certificates.")
+    authorities: int = Field(description="Number of authorities whose status changed.")
+    certificates: int = Field(description="Number of certificates whose status changed.")
     disconnects: int = Field(description="Number of live sessions for which Admit sends disconnect requests to NASes.")
 
 
@@ -112,9 +112,14 @@ class RevocationResult(BaseModel):
 def list_certificates(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    status: Annotated[Status | None, Query(description="Status.")] = None,
-    profile: Annotated[str, Query(max_length=100, description="Certificate profile, such as eap-client-device.")] = "",
-    name: Annotated[str, Query(max_length=200, description="Beginning of the common name.")] = "",
+    status: Annotated[Status | None, Query(description="Status of the certificates to list.")] = None,
+    profile: Annotated[
+        str,
+        Query(
+            max_length=100, description="Certificate profile of the certificates to list, such as eap-client-device."
+        ),
+    ] = "",
+    name: Annotated[str, Query(max_length=200, description="Beginning of the common name of the certificates.")] = "",
     endpoint: Annotated[
         str | None, Query(max_length=40, description="MAC address of the device that holds the certificate.")
     ] = None,
@@ -148,8 +153,8 @@ def issue_certificate(access: Issues, body: CertificateInput) -> IssuedCertifica
 
     Admit returns a generated key only in this response and does not store the key.
 
-    `radsec-server` requires `authority.manage` too, like other server certificates. In every profile, Admit rejects the
-    names of the tenant's RADIUS servers.
+    The profile `radsec-server` requires `authority.manage` too, like other server certificates. In every profile, Admit
+    rejects the names of the tenant's RADIUS servers.
     """
     request = _parse_request(body)
     names = parse_alternative_names(body.names)
@@ -228,7 +233,9 @@ def get_certificate(access: Reads, serial: Serial) -> CertificateDetail:
 def download(
     access: Reads,
     serial: Serial,
-    form: Annotated[Literal["pem", "chain", "ca", "der"], Query(description="Format of the downloaded file.")] = "pem",
+    form: Annotated[
+        Literal["pem", "chain", "ca", "der"], Query(description="Format of the downloaded certificate file.")
+    ] = "pem",
 ) -> Response:
     """Download a certificate.
 

@@ -15,44 +15,48 @@ from nac.sessions.coa_requests.error_causes import explain_error_cause
 class CoaRequest(BaseModel):
     """A request to a NAS about a live session (RFC 5176), and its result."""
 
-    id: int = Field(description="Permanent id.")
-    kind: CoaKind = Field(description="Kind of request.")
-    state: CoaState = Field(description="State.")
-    session: int = Field(description="Id of the session.")
-    session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
+    id: int = Field(description="Permanent id of the request.")
+    kind: CoaKind = Field(description="Kind of request to the NAS.")
+    state: CoaState = Field(description="State of the request.")
+    session: int = Field(description="Id of the session that the request is about.")
+    session_id: str = Field(description="Acct-Session-Id of the session (RFC 2866 5.5).")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    user: str = Field(description='User name; "" if unknown.')
-    nas: str = Field(description="Name of the NAS; NAS-Identifier or address of an unregistered NAS.")
-    nas_id: UUID | None = Field(description="Id of the NAS; null for an unregistered NAS.")
-    nas_address: str | None = Field(description="IP address of the NAS.")
-    reason: CoaReason = Field(
-        description="Reason, such as requested, endpoint-blocked, certificate-revoked or redecided."
+    user: str = Field(description='User name of the session; "" if unknown.')
+    nas: str = Field(
+        description="Name of the NAS that receives the request; NAS-Identifier or address of an unregistered NAS."
     )
-    attributes: list[dict[str, Any]] = Field(description="Attributes that a change sets, with value and optional tag.")
+    nas_id: UUID | None = Field(description="Id of the NAS that receives the request; null for an unregistered NAS.")
+    nas_address: str | None = Field(description="IP address of the NAS that receives the request.")
+    reason: CoaReason = Field(
+        description="Reason of the request, such as requested, endpoint-blocked, certificate-revoked or redecided."
+    )
+    attributes: list[dict[str, Any]] = Field(
+        description="Attributes that a request of the kind `change` sets, with value and optional tag."
+    )
     redecision: int | None = Field(
         description="Id of the re-decision (new decision about live sessions) that caused the request."
     )
-    asked_by: str = Field(description="Actor who started the request, such as token:setup.")
-    asked_at: datetime = Field(description="Creation time of the request.")
-    sent_at: datetime | None = Field(description="Time of sending; null while the request waits.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
-    expires_at: datetime = Field(description="Time after which Admit does not send the request.")
-    packets: int = Field(description="Number of packets sent, including retransmissions.")
+    asked_by: str = Field(description="Actor who created the request, such as token:setup.")
+    asked_at: datetime = Field(description="Time when the request was created.")
+    sent_at: datetime | None = Field(description="Time when Admit sent the request; null while the request waits.")
+    ended_at: datetime | None = Field(description="Time when the request ended; null if the request has not ended.")
+    expires_at: datetime = Field(description="Time after which Admit does not send the request to the NAS.")
+    packets: int = Field(description="Number of packets that Admit sent for the request, including retransmissions.")
     retries: int = Field(
         description="Number of times that Admit postponed the request because the NAS did not respond."
     )
-    step: int = Field(description="Step in the vendor's sequence of requests (recipe), from 1.")
-    answer_code: int | None = Field(description="RADIUS code of the response, such as 44 for CoA-ACK.")
-    error_cause: int | None = Field(description="Error-Cause of the response (RFC 5176 3.5).")
+    step: int = Field(description="Number of the current step in the vendor's sequence of requests, from 1.")
+    answer_code: int | None = Field(description="RADIUS code of the NAS's response, such as 44 for CoA-ACK.")
+    error_cause: int | None = Field(description="Error-Cause of the NAS's response (RFC 5176 3.5).")
     explanation: str = Field(
         examples=["Error-Cause 503: The NAS does not know the session."],
-        description='Meaning of the response and what to do; "" if the request succeeded.',
+        description='Meaning of the NAS\'s response and what to do; "" if the request succeeded.',
     )
-    detail: str = Field(description='Explanation in one sentence; "" if none.')
+    detail: str = Field(description='Explanation of the request in one sentence; "" if none.')
 
 
 class CreatedCoaRequests(BaseModel):
-    items: list[CoaRequest] = Field(description="Items.")
+    items: list[CoaRequest] = Field(description="Created requests to NASes.")
 
 
 def build_coa_request(row: CoaRequestRow) -> CoaRequest:

@@ -33,17 +33,19 @@ SendsCoa = Annotated[
         )
     ),
 ]
-_Request = Annotated[RowNumber, Path(description="Id of the request.")]
+_Request = Annotated[RowNumber, Path(description="Id of the request to the NAS.")]
 
 
 class CoaAttribute(Input):
-    attribute: str = Field(max_length=253, examples=["Session-Timeout"], description="Name of the attribute.")
-    value: str = Field(max_length=1_000, examples=["600"], description="Value, as text.")
-    tag: int | None = Field(None, ge=1, le=31, description="Tag of the attribute (RFC 2868 3.1); null if none.")
+    attribute: str = Field(
+        max_length=253, examples=["Session-Timeout"], description="Name of the RADIUS attribute to set."
+    )
+    value: str = Field(max_length=1_000, examples=["600"], description="Value of the attribute, as text.")
+    tag: int | None = Field(None, ge=1, le=31, description="Tag of the RADIUS attribute (RFC 2868 3.1); null if none.")
 
 
 class CoaRequestsInput(Input):
-    """Requests to NASes about all live sessions that match all fields, 1,000 at most."""
+    """Requests to NASes about the live sessions that match all fields. At most 1,000 sessions can match."""
 
     model_config = body_examples(
         ("disconnect", "Disconnect the sessions of a device", {"kind": "disconnect", "mac": "00:00:5e:00:53:01"}),
@@ -55,19 +57,21 @@ class CoaRequestsInput(Input):
     )
 
     kind: CoaKind = Field(
-        description="Kind of request, to end the session, reauthenticate, bounce the port, or change attributes."
+        description=(
+            "Kind of request: disconnect the session, reauthenticate the device, bounce the port, or change attributes."
+        )
     )
-    session: RowNumber | None = Field(None, description="Id of the session; null for any.")
+    session: RowNumber | None = Field(None, description="Id of the session; null for sessions with any id.")
     mac: str = Field(
         "",
         max_length=40,
         examples=["00:00:5e:00:53:01"],
-        description='MAC address of the device; "" for any.',
+        description='MAC address of the device of the sessions; "" for any.',
     )
-    user: str = Field("", max_length=253, description='User name; "" for any.')
-    nas: str = Field("", max_length=253, description='Name of the NAS; "" for any.')
+    user: str = Field("", max_length=253, description='User name of the sessions; "" for any.')
+    nas: str = Field("", max_length=253, description='Name of the NAS of the sessions; "" for any.')
     attributes: list[CoaAttribute] = Field(
-        default=[], max_length=50, description="Attributes to set, only for a change."
+        default=[], max_length=50, description="Attributes to set; only for the kind `change`."
     )
 
 
@@ -78,15 +82,15 @@ Withdraws = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNEC
 def list_coa_requests(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    state: Annotated[list[CoaState] | None, Query(description="State.")] = None,
-    session: Annotated[RowNumber | None, Query(description="Id of the session.")] = None,
+    state: Annotated[list[CoaState] | None, Query(description="State of the requests to list.")] = None,
+    session: Annotated[RowNumber | None, Query(description="Id of the session that the requests are about.")] = None,
     mac: Mac = "",
     user: User = "",
-    nas: Annotated[str, Query(max_length=253, description="Name of the NAS.")] = "",
-    reason: Annotated[CoaReason | None, Query(description="Reason of the request.")] = None,
+    nas: Annotated[str, Query(max_length=253, description="Name of the NAS that receives the requests.")] = "",
+    reason: Annotated[CoaReason | None, Query(description="Reason of the requests to list.")] = None,
     redecision: Annotated[
         RowNumber | None,
-        Query(description="Id of the re-decision (new decision about live sessions) that caused the request."),
+        Query(description="Id of the re-decision (new decision about live sessions) that caused the requests."),
     ] = None,
 ) -> Page[CoaRequest]:
     """List requests to NASes, pending and finished.
@@ -114,7 +118,7 @@ def create_coa_requests(access: SendsCoa, body: CoaRequestsInput) -> CreatedCoaR
     """Send requests to NASes about live sessions.
 
     A request disconnects the session, reauthenticates the device, bounces the port, or changes attributes of the
-    session until the next authentication. A change requires `policy.publish` too.
+    session until the next authentication. The kind `change` requires `policy.publish` too.
     """
     _require_kind_permission(access, body.kind)
     fields: dict[str, Any] = body.model_dump(exclude={"session", "attributes"})
@@ -140,7 +144,7 @@ def get_coa_request(access: Reads, request: _Request) -> CoaRequest:
 
 @router.post("/{request}/retry", status_code=202, operation_id="retryCoaRequest")
 def retry_coa_request(access: SendsCoa, request: _Request) -> CoaRequest:
-    """Retry a failed request.
+    """Retry a failed request to a NAS.
 
     The response is the new request.
     """
@@ -156,7 +160,7 @@ def retry_coa_request(access: SendsCoa, request: _Request) -> CoaRequest:
 
 @router.post("/{request}/cancel", operation_id="cancelCoaRequest")
 def withdraw_coa_request(access: Withdraws, request: _Request) -> CoaRequest:
-    """Cancel a request to a NAS, so that Admit sends no more packets."""
+    """Cancel a request to a NAS. Admit then sends no more packets of the request."""
     with access.change() as change:
         row = coa_requests.withdraw_request(
             change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request

@@ -21,7 +21,7 @@ from nac.sessions.decisions.service import LoggedDecision
 router = NounRouter(
     prefix="/tenants/{tenant}/decisions",
     tag="decisions",
-    description="Authentication log: requests, results and reasons.",
+    description="Authentication log: authentication requests, with the results and reasons.",
 )
 
 Verdict = Literal["permit", "quarantine", "deny"]
@@ -36,69 +36,80 @@ else:
 
 
 class Decision(BaseModel):
-    id: str = Field(examples=["1767225600000000-4711"], description="Permanent id.")
-    at: datetime = Field(description="Time of the event.")
+    id: str = Field(examples=["1767225600000000-4711"], description="Permanent id of the decision.")
+    at: datetime = Field(description="Time of the decision.")
     verdict: Verdict = Field(
-        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
+        description='Verdict of the policy; "" if no policy decided. Monitor mode does not enforce the verdict.'
     )
     permitted: bool = Field(
-        description="Whether the device was admitted. Monitor mode admits regardless of the verdict."
+        description=(
+            "Whether Admit admitted the device. In monitor mode, Admit admits the device regardless of the verdict."
+        )
     )
-    monitored_by: str | None = Field(
-        description='`rule` or `site`, whichever is in monitor mode; null or "" if neither is.'
-    )
+    monitored_by: str | None = Field(description="`rule` or `site`, whichever is in monitor mode; null if neither is.")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    user: str = Field(description='User name; "" if unknown.')
+    user: str = Field(description='User name in the request; "" if unknown.')
     outer_user: str = Field(
         examples=["anonymous"],
-        description="User-Name as sent, if the name differs from `user`: an outer identity or a name with a "
-        'realm. "" otherwise.',
+        description=(
+            "User-Name in the request, if the name differs from `user`: an outer identity or a name with a realm. "
+            '"" otherwise.'
+        ),
     )
-    nas: str = Field(description="Name of the NAS; NAS-Identifier or address of an unregistered NAS.")
+    nas: str = Field(
+        description="Name of the NAS that sent the request; NAS-Identifier or address of an unregistered NAS."
+    )
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
-    site: str | None = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
+    site: str | None = Field(description="Slug of the site of the NAS; null if the site is unknown or deleted.")
     method: str = Field(
-        examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
+        examples=["eap-tls"], description='Authentication method of the request, such as eap-tls or mab; "" if unknown.'
     )
     reason: str = Field(
         examples=["unknown-mac"],
-        description="Reason code, such as rule-permitted or no-policy. `title` and `detail` explain the reason. "
-        "New codes can be added.",
+        description=(
+            "Reason code of the decision, such as rule-permitted or no-policy. `title` and `detail` explain the "
+            "reason. Later versions of Admit can add codes."
+        ),
     )
-    title: str = Field(description="Meaning of the reason.")
-    detail: str = Field(description='Explanation in one sentence; "" if none.')
-    remedy: str = Field(description='What to do; "" if nothing.')
-    rule: str = Field(description='Name of the rule; "" for the fallback.')
+    title: str = Field(description="Meaning of the reason code.")
+    detail: str = Field(description='Explanation of the decision in one sentence; "" if none.')
+    remedy: str = Field(description='What to do about the reject; "" if nothing.')
+    rule: str = Field(description='Name of the rule that decided; "" if no rule decided.')
     policy_version: int = Field(description="Number of the policy version that decided; 0 if no version decided.")
-    vlan: str = Field(description='VLAN of the device; "" if none.')
+    vlan: str = Field(description='VLAN that the decision assigned to the device; "" if none.')
     addresses: list[str] = Field(
         examples=[["10.1.0.21"]], description="IP addresses that a pool or the rule assigned to the device."
     )
-    certificate: str = Field(examples=["laptop-1"], description='Common name of the presented certificate; "" if none.')
-    certificate_serial: str = Field(
-        examples=["5f3a9c0e1b7d2468"], description='Serial number in hex of the presented certificate; "" if none.'
+    certificate: str = Field(
+        examples=["laptop-1"], description='Common name of the certificate that the device presented; "" if none.'
     )
-    resumed: bool = Field(description="Whether a TLS session was resumed.")
-    suppressed: int = Field(description="Number of similar rejects that were not logged individually.")
+    certificate_serial: str = Field(
+        examples=["5f3a9c0e1b7d2468"],
+        description='Serial number in hex of the certificate that the device presented; "" if none.',
+    )
+    resumed: bool = Field(description="Whether the device resumed an earlier TLS session.")
+    suppressed: int = Field(description="Number of similar rejects that Admit did not log individually.")
 
 
 class ReplyAttribute(BaseModel):
-    attribute: str = Field(description="Name of the attribute.")
-    operator: str = Field(description="Operator.")
-    value: str = Field(description="Value.")
+    attribute: str = Field(description="Name of the attribute in the reply.")
+    operator: str = Field(description="Operator of the attribute in the reply.")
+    value: str = Field(description="Value of the attribute in the reply.")
 
 
 class DecisionDetail(Decision):
-    rule_id: str = Field(examples=["printers"], description='Id of the rule; "" for the fallback.')
-    policy: str | None = Field(description="Slug of the policy.")
-    nas_address: str | None = Field(description="IP address of the NAS.")
+    rule_id: str = Field(examples=["printers"], description='Id of the rule that decided; "" if no rule decided.')
+    policy: str | None = Field(description="Slug of the policy that decided.")
+    nas_address: str | None = Field(description="IP address of the NAS that sent the request.")
     nas_identifier: str = Field(examples=["sw-2og-1"], description='NAS-Identifier of the request; "" if absent.')
-    tls_version: str = Field(examples=["1.3"], description='TLS version; "" if none.')
-    reply: list[ReplyAttribute] = Field(description="Reply to the NAS.")
+    tls_version: str = Field(
+        examples=["1.3"], description='TLS version of the authentication; "" if the method did not use TLS.'
+    )
+    reply: list[ReplyAttribute] = Field(description="Attributes of the reply to the NAS.")
     request: dict[str, Any] = Field(
         description="Input of the decision: attributes of the request, device, user and certificate."
     )
-    microseconds: int = Field(examples=[850], description="Duration of the decision in microseconds.")
+    microseconds: int = Field(examples=[850], description="Time that the decision took, in microseconds.")
 
 
 @router.get("", operation_id="listDecisions")
@@ -106,13 +117,18 @@ def list_decisions(
     access: Reads,
     paging: Annotated[SortedPaging, Depends(require_time_paging("at"))],
     mac: Mac = "",
-    user: Annotated[str, Query(max_length=253, description="User name, certificate name or serial number.")] = "",
-    nas: Annotated[str, Query(max_length=253, description="Name, NAS-Identifier or address of the NAS.")] = "",
+    user: Annotated[
+        str,
+        Query(max_length=253, description="User name, certificate name or certificate serial number of the decisions."),
+    ] = "",
+    nas: Annotated[
+        str, Query(max_length=253, description="Name, NAS-Identifier or address of the NAS that sent the requests.")
+    ] = "",
     site: SiteSlug = "",
-    verdict: Annotated[Verdict | None, Query(description="Verdict.")] = None,
-    reason: Annotated[Reason | None, Query(description="Reason code.")] = None,
-    method: Annotated[Method | None, Query(description="Authentication method.")] = None,
-    rejects: Annotated[bool, Query(description="Whether to list only rejects.")] = False,
+    verdict: Annotated[Verdict | None, Query(description="Verdict of the decisions to list.")] = None,
+    reason: Annotated[Reason | None, Query(description="Reason code of the decisions to list.")] = None,
+    method: Annotated[Method | None, Query(description="Authentication method of the decisions to list.")] = None,
+    rejects: Annotated[bool, Query(description="Whether to list only rejected requests.")] = False,
     monitored: Annotated[bool, Query(description="Whether to list only decisions in monitor mode.")] = False,
     since: Since = None,
     until: Until = None,
@@ -144,7 +160,12 @@ def list_decisions(
 @router.get("/{decision}", operation_id="getDecision")
 def get_decision(
     access: Reads,
-    decision: Annotated[str, Path(max_length=40, examples=["1767225600000000-1"], description="Id of the decision.")],
+    decision: Annotated[
+        str,
+        Path(
+            max_length=40, examples=["1767225600000000-1"], description="Id of the decision in the authentication log."
+        ),
+    ],
 ) -> DecisionDetail:
     """Get a decision, with the policy's input and the reply to the NAS."""
     with access.read() as session:

@@ -33,34 +33,41 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *E
 
 
 class EndpointEvidence(BaseModel):
-    source: str = Field(description="Source, such as dhcp, lldp, cdp, http, radius or api.")
-    key: str = Field(description="Key of the evidence, such as a DHCP option.")
-    value: str = Field(description="Value.")
-    at: datetime = Field(description="Time of the observation.")
+    source: str = Field(description="Source of the observation, such as dhcp, lldp, cdp, http, radius or api.")
+    key: str = Field(description="Key of the observation, such as a DHCP option.")
+    value: str = Field(description="Value that Admit observed.")
+    at: datetime = Field(description="Time when Admit observed the value.")
 
 
 class PostureComparison(BaseModel):
-    attribute: str = Field(description="Name of the attribute.")
-    operator: str = Field(description="Operator.")
-    seen: list[Any] = Field(description="Values of the attribute that the device has.")
+    attribute: str = Field(description="Name of the compared attribute.")
+    operator: str = Field(description="Operator of the comparison.")
+    seen: list[Any] = Field(description="Values of the compared attribute that the device has.")
 
 
 class EndpointFindings(BaseModel):
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    why: list[dict[str, Any]] = Field(description="Reasons for the profile of the device.")
-    evidence: list[EndpointEvidence] = Field(description="Observations of the device and their sources.")
+    why: list[dict[str, Any]] = Field(description="Reasons why the device has its profile.")
+    evidence: list[EndpointEvidence] = Field(description="Observations of the device, with their sources.")
     groups_by_rule: dict[str, list[PostureComparison]] = Field(
         description="Groups whose rule selected the device, with the comparisons that matched."
     )
-    posture: dict[str, dict[str, Any]] = Field(description="Posture by name: value, source and expiry (epoch seconds).")
-    site: str | None = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
-    port: str = Field(examples=["Acme-Guest"], description='SSID, or port of the NAS; "" if unknown.')
-    method: str = Field(
-        examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
+    posture: dict[str, dict[str, Any]] = Field(
+        description="Posture values of the device by name, each with its source and expiry (epoch seconds)."
     )
-    identity: str = Field(description="Identity that the device or user sent.")
+    site: str | None = Field(
+        description="Slug of the site where Admit last saw the device; null if the site is unknown or deleted."
+    )
+    port: str = Field(
+        examples=["Acme-Guest"], description='SSID or NAS port where Admit last saw the device; "" if unknown.'
+    )
+    method: str = Field(
+        examples=["eap-tls"],
+        description='Authentication method that the device last used, such as eap-tls or mab; "" if unknown.',
+    )
+    identity: str = Field(description="Identity that the device or user last sent.")
     permitted: bool | None = Field(
-        description="Whether the last request was admitted; null if only accounting reported the device."
+        description="Whether Admit admitted the last request; null if only accounting reported the device."
     )
     times: int = Field(description="Number of times that Admit saw the device.")
 
@@ -69,20 +76,24 @@ class PostureInput(Input):
     values: dict[str, _Value] = Field(
         max_length=posture.MAX_FIELDS,
         examples=[{"mdm.compliant": True}],
-        description="Values by name; null removes a value.",
+        description="Posture values by name; null removes a value.",
     )
-    source: str = Field("api", max_length=63, description="Source, such as dhcp, lldp, cdp, http, radius or api.")
+    source: str = Field(
+        "api", max_length=63, description="Source of the posture values, such as dhcp, lldp, cdp, http, radius or api."
+    )
     lifetime_seconds: int = Field(
         int(posture.DEFAULT_LIFETIME.total_seconds()),
         ge=1,
         le=int(posture.MAX_LIFETIME.total_seconds()),
-        description="Lifetime in seconds.",
+        description="Time in seconds after which the posture values expire.",
     )
 
 
 class Posture(BaseModel):
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    posture: dict[str, dict[str, Any]] = Field(description="Posture by name: value, source and expiry (epoch seconds).")
+    posture: dict[str, dict[str, Any]] = Field(
+        description="Posture values of the device by name, each with its source and expiry (epoch seconds)."
+    )
 
 
 @router.get("/findings", operation_id="getEndpointFindings")
@@ -118,9 +129,9 @@ def get_findings(access: Reads, mac: _Mac) -> EndpointFindings:
 
 @router.patch("/posture", operation_id="updateEndpointPosture")
 def update_posture(access: Changes, mac: _Mac, body: PostureInput) -> Posture:
-    """Update the posture of a device, for example from an MDM.
+    """Update the posture of a device, for example with values from an MDM.
 
-    Values that the request omits stay unchanged. A value expires after its lifetime.
+    Values that the request omits stay unchanged. A posture value expires after `lifetime_seconds`.
     """
     with access.change() as change:
         row = posture.update_posture(

@@ -39,25 +39,27 @@ Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK, 
 
 class Endpoint(ObservedModel):
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    name: str = Field(description="Name.")
-    status: Status = Field(description="Status. `discovered` means seen, but not yet classified.")
-    owner: str = Field(description='Owner, as text; "" if none.')
-    notes: str = Field(description='Notes; "" if none.')
-    groups: list[str] = Field(description="Group names.")
-    valid_until: datetime | None = Field(description="Time from which the device is rejected; null for no limit.")
-    attributes: dict[str, str] = Field(description="Custom attributes by name, which policies can use.")
-    random: bool = Field(description="Whether the MAC address is random (IEEE 802c).")
-    vendor: str = Field(description='Vendor; "" if unknown.')
+    name: str = Field(description="Name of the endpoint.")
+    status: Status = Field(description=("Status of the endpoint. A `discovered` endpoint waits for classification."))
+    owner: str = Field(description='Owner of the endpoint, as text; "" if none.')
+    notes: str = Field(description='Notes about the endpoint; "" if none.')
+    groups: list[str] = Field(description="Names of the groups of the endpoint.")
+    valid_until: datetime | None = Field(description="Time from which Admit rejects the device; null for no limit.")
+    attributes: dict[str, str] = Field(description="Custom attributes of the endpoint by name, which policies can use.")
+    random: bool = Field(description="Whether the MAC address of the device is random (IEEE 802c).")
+    vendor: str = Field(description='Vendor of the device; "" if unknown.')
     profile: str = Field(description='Device profile, such as printer; "" if unknown.')
-    profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set the profile.")
-    profile_set: bool = Field(description="Whether a person set the profile.")
-    os: str = Field(examples=["Android 15"], description='Operating system; "" if unknown.')
+    profile_confidence: int = Field(
+        description="Confidence in the device profile, 0 to 100; 100 if a person set the profile."
+    )
+    profile_set: bool = Field(description="Whether a person set the device profile.")
+    os: str = Field(examples=["Android 15"], description='Operating system of the device; "" if unknown.')
     model: str = Field(examples=["LaserJet M507"], description='Model of the device; "" if unknown.')
     psk: bool = Field(description="Whether the device has its own passphrase. No response includes the passphrase.")
     first_seen_at: datetime | None = Field(description="Time when Admit first saw the device; null if never.")
     last_seen_at: datetime | None = Field(description="Time when Admit last saw the device; null if never.")
-    created_at: datetime = Field(description="Creation time.")
-    updated_at: datetime = Field(description="Time of the last change.")
+    created_at: datetime = Field(description="Time when the endpoint was created.")
+    updated_at: datetime = Field(description="Time of the last change of the endpoint.")
     _by_rule: frozenset[str] = PrivateAttr(frozenset())
 
     def ruled(self, groups: frozenset[str]) -> Self:
@@ -74,28 +76,34 @@ class Endpoint(ObservedModel):
 
 
 class EndpointInput(Input):
-    mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address, in any notation.")
-    name: str = Field("", max_length=200, examples=["Printer, 2nd floor"], description="Name.")
-    owner: str = Field("", max_length=200, description='Owner, as text; "" if none.')
-    notes: str = Field("", max_length=10_000, description='Notes; "" if none.')
-    groups: GroupNames = Field(default=[], examples=[["printers"]], description="Group names.")
-    valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
-    attributes: dict[str, str] = Field(default={}, max_length=100, description="Custom attributes by name.")
+    mac: str = Field(
+        max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address of the device, in any notation."
+    )
+    name: str = Field("", max_length=200, examples=["Printer, 2nd floor"], description="Name of the endpoint.")
+    owner: str = Field("", max_length=200, description='Owner of the endpoint, as text; "" if none.')
+    notes: str = Field("", max_length=10_000, description='Notes about the endpoint; "" if none.')
+    groups: GroupNames = Field(default=[], examples=[["printers"]], description="Names of the groups of the endpoint.")
+    valid_until: Moment | None = Field(None, description="Time from which Admit rejects the device; null for no limit.")
+    attributes: dict[str, str] = Field(
+        default={}, max_length=100, description="Custom attributes of the endpoint, by name."
+    )
     allow_random: bool = Field(
         False, description="Whether to accept random MAC addresses, which change with the network."
     )
 
 
 class EndpointUpdate(Input):
-    name: Omittable[str] = Field(None, max_length=200, description="Name.")
-    owner: Omittable[str] = Field(None, max_length=200, description='Owner, as text; "" if none.')
-    notes: Omittable[str] = Field(None, max_length=10_000, description='Notes; "" if none.')
-    groups: Omittable[GroupNames] = Field(None, description="Group names.")
-    valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
+    name: Omittable[str] = Field(None, max_length=200, description="Name of the endpoint.")
+    owner: Omittable[str] = Field(None, max_length=200, description='Owner of the endpoint, as text; "" if none.')
+    notes: Omittable[str] = Field(None, max_length=10_000, description='Notes about the endpoint; "" if none.')
+    groups: Omittable[GroupNames] = Field(None, description="Names of the groups of the endpoint.")
+    valid_until: Moment | None = Field(None, description="Time from which Admit rejects the device; null for no limit.")
     attributes: Omittable[dict[str, str | None]] = Field(
-        None, max_length=100, description="Custom attributes to change; null removes an attribute."
+        None, max_length=100, description="Custom attributes of the endpoint to change; null removes an attribute."
     )
-    profile: Omittable[str] = Field(None, max_length=200, description='Device profile, such as printer; "" if unknown.')
+    profile: Omittable[str] = Field(
+        None, max_length=200, description='Device profile, such as printer; "" for the profile that Admit detects.'
+    )
 
 
 class EndpointFilter:
@@ -103,14 +111,18 @@ class EndpointFilter:
 
     def __init__(
         self,
-        text: Annotated[str, Query(max_length=200, description="Part of the name or owner.")] = "",
-        vendor: Annotated[str, Query(max_length=200, description="Part of the vendor name.")] = "",
-        profile: Annotated[str, Query(max_length=200, description="Device profile, such as printer.")] = "",
-        site: Annotated[str, Query(max_length=63, description="Slug of the site of the last sighting.")] = "",
+        text: Annotated[str, Query(max_length=200, description="Part of the name or owner of the endpoints.")] = "",
+        vendor: Annotated[str, Query(max_length=200, description="Part of the vendor name of the endpoints.")] = "",
+        profile: Annotated[
+            str, Query(max_length=200, description="Device profile of the endpoints, such as printer.")
+        ] = "",
+        site: Annotated[
+            str, Query(max_length=63, description="Slug of the site where Admit last saw the endpoints.")
+        ] = "",
         seen_since: Annotated[
-            PastMoment | None, Query(description="Start of the period in which the devices were seen (RFC 3339).")
+            PastMoment | None, Query(description="Start of the period in which Admit saw the endpoints (RFC 3339).")
         ] = None,
-        random: Annotated[bool | None, Query(description="Whether the MAC address is random.")] = None,
+        random: Annotated[bool | None, Query(description="Whether the MAC address of the endpoints is random.")] = None,
     ) -> None:
         self._asked: dict[str, Any] = {
             "text": text,
@@ -130,8 +142,8 @@ def list_endpoints(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     filters: Annotated[EndpointFilter, Depends()],
-    status: Annotated[list[Status] | None, Query(description="Status.")] = None,
-    group: Annotated[str, Query(max_length=200, description="Name of the group.")] = "",
+    status: Annotated[list[Status] | None, Query(description="Status of the endpoints to list.")] = None,
+    group: Annotated[str, Query(max_length=200, description="Name of a group of the endpoints to list.")] = "",
 ) -> Page[Endpoint]:
     """List endpoints, including discovered endpoints.
 
@@ -153,7 +165,7 @@ def list_endpoints(
 
 @router.post("", status_code=201, operation_id="createEndpoint")
 def create_endpoint(access: Changes, body: EndpointInput) -> Endpoint:
-    """Approve a device, new or discovered."""
+    """Approve a new or discovered device."""
     with access.change() as change, body_references():
         row = endpoints.create_endpoint(
             change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()

@@ -35,28 +35,34 @@ router = NounRouter(
 SecretName = Annotated[str, Path(description="Id or name of the secret.", max_length=64)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
 Issues = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE, Effect.CREDENTIALS))]
-_LIFETIME_FIELD = Field(7 * 86_400, ge=1, le=365 * 86_400, description="Lifetime in seconds.")
+_LIFETIME_FIELD = Field(
+    7 * 86_400, ge=1, le=365 * 86_400, description="Time in seconds after which the enrolment secret or link expires."
+)
 
 
 class EnrolmentSecret(ObservedModel):
     """An enrolment secret or link, without the secret itself."""
 
-    id: str = Field(description="Permanent id.")
-    kind: EnrolmentKind = Field(description="Kind.")
-    name: str | None = Field(description="Name.")
-    status: Literal["open", "used", "expired", "revoked"] = Field(description="Status.")
-    profile: str = Field(description="Certificate profile.")
-    common_name: str | None = Field(description="Common name of the certificate; null if the device chooses the name.")
-    sans: list[str] = Field(
-        description="Alternative names of the certificate with their type, such as dns:laptop-1.acme.example."
+    id: str = Field(description="Permanent id of the enrolment secret or link.")
+    kind: EnrolmentKind = Field(description="Kind of the enrolment secret or link.")
+    name: str | None = Field(description="Name of the enrolment secret or link.")
+    status: Literal["open", "used", "expired", "revoked"] = Field(description="Status of the enrolment secret or link.")
+    profile: str = Field(description="Certificate profile of certificates that the enrolment secret or link issues.")
+    common_name: str | None = Field(
+        description="Common name of the certificate to issue; null if the device chooses the name."
     )
-    owner: str = Field(description='Owner, as text; "" if none.')
+    sans: list[str] = Field(
+        description="Alternative names of the certificate to issue with their type, such as dns:laptop-1.acme.example."
+    )
+    owner: str = Field(description='Owner of the enrolled devices, as text; "" if none.')
     ssid: str = Field(description='SSID of the Wi-Fi network to set up; "" for none.')
-    uses: int = Field(description="Number of uses.")
-    most_uses: int = Field(description="Maximum number of uses.")
-    expires_at: datetime = Field(description="Expiry time.")
-    last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
-    created_by: str = Field(description="Actor who created the secret or link.")
+    uses: int = Field(description="Number of times that the enrolment secret or link was used.")
+    most_uses: int = Field(description="Maximum number of times that the enrolment secret or link can be used.")
+    expires_at: datetime = Field(description="Time when the enrolment secret or link expires.")
+    last_used_at: datetime | None = Field(
+        description="Time when the enrolment secret or link was last used; null if never."
+    )
+    created_by: str = Field(description="Actor who created the enrolment secret or link.")
 
     def observed_fields(self) -> set[str]:
         used = {"uses", "last_used_at"}
@@ -71,27 +77,34 @@ class CreatedEnrolmentLink(EnrolmentSecret):
 
 
 class CreatedEnrolmentSecret(EnrolmentSecret):
-    url: str = Field(description="Enrolment URL for devices.")
+    url: str = Field(description="URL at which devices enrol.")
     user: str | None = Field(
-        description="User name of HTTP basic authentication (EST); null for SCEP, where the secret is the challenge."
+        description="User name for HTTP basic authentication with EST; null for SCEP, which uses only the secret."
     )
-    secret: str = Field(description="Secret, only in this response.")
+    secret: str = Field(description="Text of the enrolment secret, only in this response.")
 
 
 class _EnrolmentInput(Input):
-    profile: ClientProfile = Field("eap-client-device", description="Certificate profile.")
+    profile: ClientProfile = Field("eap-client-device", description="Certificate profile of the certificate to issue.")
     common_name: Text | None = Field(
-        None, examples=["laptop-1"], description="Common name; null for the name of the endpoint or user."
+        None,
+        examples=["laptop-1"],
+        description="Common name of the certificate to issue; null for the name of the endpoint or user.",
     )
     sans: Sans = Field(
         default=[],
-        description="Alternative names of the certificate with their type, such as dns:laptop-1.acme.example.",
+        description="Alternative names of the certificate to issue with their type, such as dns:laptop-1.acme.example.",
     )
     endpoint_mac: str | None = Field(
-        None, max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address of the device."
+        None,
+        max_length=40,
+        examples=["00:00:5e:00:53:01"],
+        description="MAC address of the device that gets the certificate.",
     )
-    user_name: str | None = Field(None, max_length=256, examples=["ann"], description="Name of the user.")
-    owner: Text = Field("", description='Owner, as text; "" if none.')
+    user_name: str | None = Field(
+        None, max_length=256, examples=["ann"], description="Name of the user who gets the certificate."
+    )
+    owner: Text = Field("", description='Owner of the enrolled devices, as text; "" if none.')
     life_seconds: int = _LIFETIME_FIELD
 
 
@@ -115,9 +128,13 @@ class EnrolmentSecretInput(_EnrolmentInput):
         ("scep", "SCEP, for many devices", {"kind": "scep", "owner": "Facilities", "uses": 20, "life_seconds": 86400}),
     )
 
-    kind: Literal["est", "scep"] = Field("est", description="Kind.")
-    name: Text | None = Field(None, description="User name for EST; null to generate a name.")
-    uses: int = Field(1, ge=1, le=enrolment.MAX_USES, description="Maximum number of uses.")
+    kind: Literal["est", "scep"] = Field("est", description="Kind of the enrolment secret: est or scep.")
+    name: Text | None = Field(
+        None, description="User name that a device sends with an EST secret; null to generate a name."
+    )
+    uses: int = Field(
+        1, ge=1, le=enrolment.MAX_USES, description="Maximum number of times that the enrolment secret can be used."
+    )
     any_name: bool = Field(
         False,
         description="Whether the device chooses the names in the certificate. A secret for one use requires "
@@ -130,14 +147,14 @@ class RenewalSettings(Input):
 
 
 class DeviceSetUpFile(BaseModel):
-    name: str = Field(description="Name.")
+    name: str = Field(description="Name of the file.")
     content: str = Field(examples=["SGVsbG8="], description="Content of the file, in base64.")
 
 
 class DeviceSetUp(BaseModel):
-    network: str = Field(examples=["Acme"], description='SSID of the network; "" for a wired network.')
+    network: str = Field(examples=["Acme"], description='SSID of the Wi-Fi network; "" for a wired network.')
     server_names: list[str] = Field(description="Names that devices check in the RADIUS server's certificate.")
-    files: list[DeviceSetUpFile] = Field(description="Files.")
+    files: list[DeviceSetUpFile] = Field(description="Files that set up the device.")
 
 
 @router.get("/enrolment-secrets", operation_id="listEnrolmentSecrets")
@@ -245,7 +262,9 @@ def get_set_up(
     ssid: Annotated[
         str, Query(max_length=32, description="SSID of the Wi-Fi network. Omit `ssid` for a wired network.")
     ] = "",
-    identity: Annotated[str, Query(max_length=200, description="Identity that devices send.")] = "device",
+    identity: Annotated[
+        str, Query(max_length=200, description="Identity that devices send to the RADIUS server.")
+    ] = "device",
     server_name: Annotated[
         list[Annotated[str, Field(max_length=253)]] | None,
         Query(
@@ -255,7 +274,7 @@ def get_set_up(
         ),
     ] = None,
     device_folder: Annotated[
-        str, Query(max_length=200, description="Folder for certificates on a Linux device.")
+        str, Query(max_length=200, description="Folder for the certificates on a Linux device.")
     ] = "/etc/admit",
 ) -> DeviceSetUp:
     """Get files that set up devices for EAP-TLS.

@@ -41,7 +41,9 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effe
 _File = Annotated[
     str,
     Path(
-        max_length=200, examples=["auth-2027-01-30.parquet"], description="Name of a file in `files`, or manifest.json."
+        max_length=200,
+        examples=["auth-2027-01-30.parquet"],
+        description="Name of a file in the field `files` of the export, or manifest.json.",
     ),
 ]
 _Export = Annotated[RowNumber, Path(description="Id of the export.")]
@@ -49,34 +51,38 @@ _Export = Annotated[RowNumber, Path(description="Id of the export.")]
 
 class ExportFile(BaseModel):
     file: str = Field(examples=["auth-2027-01-30.parquet"], description="Name of the file.")
-    since: datetime = Field(description="Start of the period.")
-    until: datetime = Field(description="End of the period, exclusive.")
-    rows: int = Field(description="Number of rows.")
-    bytes: int = Field(description="Size in bytes.")
-    sha256: str = Field(description="SHA-256, in hex.")
+    since: datetime = Field(description="Start of the period of the log rows in the file.")
+    until: datetime = Field(description="End of the period of the log rows in the file, exclusive.")
+    rows: int = Field(description="Number of rows in the file.")
+    bytes: int = Field(description="Size of the file in bytes.")
+    sha256: str = Field(description="SHA-256 of the file, in hex.")
 
 
 class Export(ObservedModel):
-    id: int = Field(description="Permanent id.")
-    log: str = Field(description="Name of the log.")
-    format: ExportFormat = Field(description="File format.")
-    since: datetime = Field(description="Start of the period.")
-    until: datetime = Field(description="End of the period, exclusive.")
-    state: ExportState = Field(description="State.")
-    percent: int = Field(description="Progress in percent, 0 to 100.")
-    rows: int = Field(description="Number of rows.")
-    bytes: int = Field(description="Size in bytes.")
-    files: list[ExportFile] = Field(description="Files.")
-    sha256: str = Field(description="SHA-256 of manifest.json in hex. The manifest contains the SHA-256 of each file.")
-    error: str = Field(description='Error; "" if none.')
-    failures: int = Field(description="Number of failed attempts.")
+    id: int = Field(description="Permanent id of the export.")
+    log: str = Field(description="Name of the exported log.")
+    format: ExportFormat = Field(description="File format of the export.")
+    since: datetime = Field(description="Start of the period of the exported log rows.")
+    until: datetime = Field(description="End of the period of the exported log rows, exclusive.")
+    state: ExportState = Field(description="State of the export.")
+    percent: int = Field(description="Progress of the export in percent, 0 to 100.")
+    rows: int = Field(description="Number of exported rows.")
+    bytes: int = Field(description="Size of all files of the export in bytes.")
+    files: list[ExportFile] = Field(description="Files of the export.")
+    sha256: str = Field(
+        description="SHA-256 of manifest.json in hex. The manifest contains the SHA-256 of each file of the export."
+    )
+    error: str = Field(description='Error of the export; "" if none.')
+    failures: int = Field(description="Number of failed attempts of the export.")
     before_deletion: bool = Field(description="Whether the export saves a day of a log before Admit deletes that day.")
     asked_by: str = Field(description="Actor who started the export, such as token:setup.")
-    asked_at: datetime = Field(description="Time of the request.")
-    started_at: datetime | None = Field(description="Start time; null while the export waits.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    asked_at: datetime = Field(description="Time when the export was requested.")
+    started_at: datetime | None = Field(description="Time when the export started; null while the export waits.")
+    ended_at: datetime | None = Field(description="Time when the export ended; null if the export has not ended.")
     rows_gone_at: datetime | None = Field(
-        description="For an export before deletion, time when Admit deleted the rows from the log; null before."
+        description=(
+            "For an export before a deletion, time when Admit deleted the exported rows from the log; null until then."
+        )
     )
 
     def observed_fields(self) -> set[str]:
@@ -90,17 +96,19 @@ class ExportInput(Input):
         {"log": "auth", "since": "2026-01-31T08:00:00Z", "until": "2026-02-01T08:00:00Z", "format": "csv"}
     )
 
-    log: Literal["auth", "accounting", "sessions", "usage"] = Field(description="Name of the log.")
-    since: PastMoment = Field(description="Start of the period.")
-    until: PastMoment | None = Field(None, description="End of the period, exclusive; null for now.")
-    format: ExportFormat = Field("csv", description="File format.")
+    log: Literal["auth", "accounting", "sessions", "usage"] = Field(description="Name of the log to export.")
+    since: PastMoment = Field(description="Start of the period of the log rows to export.")
+    until: PastMoment | None = Field(
+        None, description="End of the period of the log rows to export, exclusive; null for now."
+    )
+    format: ExportFormat = Field("csv", description="File format of the export.")
 
 
 @router.get("", operation_id="listExports")
 def list_exports(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    state: Annotated[list[ExportState] | None, Query(description="State.")] = None,
+    state: Annotated[list[ExportState] | None, Query(description="State of the exports to list.")] = None,
 ) -> Page[Export]:
     """List exports, including exports that Admit starts before a deletion."""
     with access.read() as session:
@@ -115,7 +123,7 @@ def list_exports(
 
 @router.post("", status_code=202, operation_id="startExport")
 def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
-    """Start an export.
+    """Start an export of a log.
 
     The worker writes the files. The field `percent` shows the progress.
     """
@@ -136,7 +144,7 @@ def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
 
 @router.get("/{export}", operation_id="getExport")
 def get_export(access: Reads, export: _Export) -> Export:
-    """Get an export, with its progress."""
+    """Get an export, with the progress of the export."""
     with access.read() as session:
         return access.shown(_build_export(exports.require_export(session, tenant_id=access.tenant_id, job_id=export)))
 
@@ -173,7 +181,7 @@ def cancel_export(access: Changes, export: _Export) -> Export:
 
 @router.post("/{export}/retry", status_code=202, operation_id="retryExport")
 def retry_export(access: Changes, export: _Export) -> Export:
-    """Retry a failed export now."""
+    """Retry a failed export immediately."""
     with access.change() as change:
         _require_match(change, access, export)
         job = exports.retry_export(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)

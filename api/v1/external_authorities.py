@@ -1,4 +1,4 @@
-"""External authorities of a tenant, which only this tenant trusts for certificates of devices."""
+"""External authorities of a tenant. Only this tenant trusts their certificates of devices."""
 
 import base64
 import binascii
@@ -33,16 +33,17 @@ Url = Annotated[str, Field(max_length=1_000, examples=["http://crl.acme.example/
 
 
 _ExternalId = Annotated[
-    str, Path(description="Id of the authority.", max_length=40, examples=["0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10"])
+    str,
+    Path(description="Id of the external authority.", max_length=40, examples=["0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10"]),
 ]
 
 
 class CertificateFile(Input):
-    name: str = Field("", max_length=200, examples=["root.pem"], description="File name for error messages.")
+    name: str = Field("", max_length=200, examples=["root.pem"], description="File name that error messages use.")
     content: str = Field(
         max_length=MAX_FILE_BYTES * 4 // 3 + 4,
         examples=["SGVsbG8="],
-        description="Content: PEM, or DER or PKCS#7 in base64.",
+        description="Content of the certificate file: PEM, or DER or PKCS#7 in base64.",
     )
 
     @property
@@ -85,7 +86,7 @@ class AuthorityUpload(Input):
 
 
 class UploadedAuthorities(BaseModel):
-    items: list[Authority] = Field(description="Items.")
+    items: list[Authority] = Field(description="Imported external authorities.")
     needs_exchange: bool = Field(
         description="Whether the new authorities take effect only after the cell has replaced its radiusd process, "
         "which takes seconds."
@@ -93,29 +94,35 @@ class UploadedAuthorities(BaseModel):
 
 
 class AuthoritySourcesUpdate(Input):
-    crl_url: Omittable[Url] = Field(None, description='URL; "" for the URL in each certificate. Unchanged if omitted.')
-    ocsp_url: Omittable[Url] = Field(None, description='URL; "" for the URL in each certificate. Unchanged if omitted.')
+    crl_url: Omittable[Url] = Field(
+        None, description='URL of the CRL; "" for the URL in each certificate. Unchanged if omitted.'
+    )
+    ocsp_url: Omittable[Url] = Field(
+        None, description='URL of the OCSP responder; "" for the URL in each certificate. Unchanged if omitted.'
+    )
 
 
 class AuthorityStatusRefresh(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    name: str = Field(description="Name of the authority.")
+    id: UUID = Field(description="Permanent id of the external authority.")
+    name: str = Field(description="Name of the external authority.")
     asked: list[Literal["crl", "ocsp"]] = Field(
-        description="Sources that the worker will query: crl and ocsp. Empty if no URL is known."
+        description="Sources of certificate status that the worker will query: crl and ocsp. Empty if no URL is known."
     )
 
 
 class AuthorityStatusRefreshes(BaseModel):
-    items: list[AuthorityStatusRefresh] = Field(description="Items.")
+    items: list[AuthorityStatusRefresh] = Field(
+        description="External authorities whose certificate status the worker will refresh."
+    )
 
 
 class RemovedAuthorities(BaseModel):
-    removed: list[UUID] = Field(description="Ids of the deleted authorities.")
+    removed: list[UUID] = Field(description="Ids of the deleted external authorities.")
 
 
 @router.post("", status_code=201, operation_id="importAuthorities")
 def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAuthorities:
-    """Trust external authorities for devices of the tenant.
+    """Trust the certificates that external authorities issue to devices of the tenant.
 
     If one authority is invalid, Admit trusts none of the authorities.
     """

@@ -28,7 +28,9 @@ from nac.models.feed import PERMISSION_BY_KIND
 from nac.tenancy.tenants import service as tenants
 
 router = NounRouter(
-    prefix="/tenants/{tenant}/feeds", tag="feeds", description="Delivery of events by syslog or webhook."
+    prefix="/tenants/{tenant}/feeds",
+    tag="feeds",
+    description="Feeds, which deliver events to syslog servers and webhooks.",
 )
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.FEED_READ))]
@@ -50,16 +52,18 @@ _CONFIGURED_FIELDS = {"name", "kind", "destination", "paused_because", "former_s
 
 
 class Feed(ObservedModel):
-    name: str = Field(description="Name.")
-    kind: Literal["syslog", "webhook"] = Field(description="Transport of events.")
-    destination: str = Field(description="Host and port, or the URL without the part after the host.")
-    state: Literal["ok", "behind", "failing", "paused"] = Field(
-        description="State. If `behind`, events wait for delivery. If `failing`, the last delivery failed."
+    name: str = Field(description="Name of the feed.")
+    kind: Literal["syslog", "webhook"] = Field(description="Kind of the feed: webhook or syslog.")
+    destination: str = Field(
+        description="Host and port of the syslog server, or URL of the webhook without the part after the host."
     )
-    behind_events: int = Field(description="Number of waiting events.")
-    behind_since: datetime | None = Field(description="Time when the oldest waiting event was logged.")
-    delivered: int = Field(description="Number of delivered events.")
-    lost: int = Field(description="Number of events that expired before delivery.")
+    state: Literal["ok", "behind", "failing", "paused"] = Field(
+        description="State of the feed. If `behind`, events wait for delivery. If `failing`, the last delivery failed."
+    )
+    behind_events: int = Field(description="Number of events that wait for delivery.")
+    behind_since: datetime | None = Field(description="Time when the oldest event that waits for delivery was logged.")
+    delivered: int = Field(description="Number of events that the feed has delivered.")
+    lost: int = Field(description="Number of events that expired before Admit delivered them.")
 
     def observed_fields(self) -> set[str]:
         # Only people pause a feed. Admit sets all other states.
@@ -68,16 +72,20 @@ class Feed(ObservedModel):
 
 
 class FeedDetail(Feed):
-    replays: bool = Field(description="Whether a replay of past events is running.")
-    paused_because: str = Field(description='Reason of the pause; "" if not paused.')
-    failing_since: datetime | None = Field(description="Time of the first failed delivery since the last success.")
-    failure: str = Field(description='Error of the last attempt; "" if the attempt succeeded.')
-    attempts: int = Field(description="Number of attempts since the last success.")
-    next_attempt_at: datetime | None = Field(description="Time of the next attempt; null if deliveries succeed.")
-    at_once: int | None = Field(
-        description="Maximum number of events per batch after the receiver timed out; null if not reduced."
+    replays: bool = Field(description="Whether the feed is sending logged events again.")
+    paused_because: str = Field(description='Reason why the feed is paused; "" if the feed is not paused.')
+    failing_since: datetime | None = Field(
+        description="Time of the first failed delivery since the last successful delivery."
     )
-    delivered_at: datetime | None = Field(description="Time of the last delivery.")
+    failure: str = Field(description='Error of the last delivery attempt; "" if the attempt succeeded.')
+    attempts: int = Field(description="Number of delivery attempts since the last successful delivery.")
+    next_attempt_at: datetime | None = Field(
+        description="Time of the next delivery attempt; null if deliveries succeed."
+    )
+    at_once: int | None = Field(
+        description="Reduced maximum number of events per message after the receiver timed out; null if not reduced."
+    )
+    delivered_at: datetime | None = Field(description="Time of the last successful delivery.")
     former_secret_until: datetime | None = Field(
         description="Time until which the previous secret also signs messages."
     )
@@ -105,9 +113,9 @@ class WebhookFeedInput(Input):
         )
     )
 
-    kind: Literal["webhook"] = Field(description="Kind.")
-    name: Slug = Field(examples=["siem"], description="Name.")
-    settings: WebhookFeedSettings = Field(description="Settings.")
+    kind: Literal["webhook"] = Field(description="Kind of the feed: webhook.")
+    name: Slug = Field(examples=["siem"], description="Name of the feed.")
+    settings: WebhookFeedSettings = Field(description="Settings of the webhook feed.")
 
 
 class SyslogFeedInput(Input):
@@ -123,9 +131,9 @@ class SyslogFeedInput(Input):
         )
     )
 
-    kind: Literal["syslog"] = Field(description="Kind.")
-    name: Slug = Field(examples=["siem"], description="Name.")
-    settings: SyslogFeedSettings = Field(description="Settings.")
+    kind: Literal["syslog"] = Field(description="Kind of the feed: syslog.")
+    name: Slug = Field(examples=["siem"], description="Name of the feed.")
+    settings: SyslogFeedSettings = Field(description="Settings of the syslog feed.")
     client_key: _Pem = Field(
         "",
         examples=["-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n"],
@@ -134,14 +142,16 @@ class SyslogFeedInput(Input):
 
 
 class FeedPause(Input):
-    because: str = Field("", max_length=1_000, description="Reason of the pause.")
+    because: str = Field("", max_length=1_000, description="Reason why you pause the feed.")
 
 
 class FeedReplay(Input):
     model_config = body_example({"since": "2026-11-01T08:00:00Z", "until": "2026-11-01T09:00:00Z"})
 
-    since: PastMoment = Field(description="Start of the period.")
-    until: PastMoment | None = Field(None, description="End of the period, exclusive; null for now.")
+    since: PastMoment = Field(description="Start of the period of the events to send again.")
+    until: PastMoment | None = Field(
+        None, description="End of the period of the events to send again, exclusive; null for now."
+    )
 
 
 class FeedSecretRotation(Input):
@@ -153,7 +163,7 @@ class FeedSecretRotation(Input):
     client_certificate: _Pem = Field(
         "",
         examples=["-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n"],
-        description="For syslog: new client certificate with chain (PEM).",
+        description="New client certificate of a syslog feed, with its chain (PEM).",
     )
     client_key: _Pem = Field(
         "",
@@ -167,17 +177,17 @@ class RotatedFeedSecret(BaseModel):
 
 
 class FeedTestResult(BaseModel):
-    delivered: bool = Field(description="Whether the receiver accepted the event.")
-    sent: str = Field(description='Id of the test event; "" if the event was not delivered.')
-    failure: str = Field(description='Error of the delivery; "" if the delivery succeeded.')
+    delivered: bool = Field(description="Whether the receiver accepted the test event.")
+    sent: str = Field(description='Id of the test event; "" if Admit did not deliver the event.')
+    failure: str = Field(description='Error of the test delivery; "" if the delivery succeeded.')
 
 
 @router.get("", operation_id="listFeeds")
 def list_feeds(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    kind: Annotated[Literal["syslog", "webhook"] | None, Query(description="Kind.")] = None,
+    text: Annotated[str, Query(max_length=200, description="Part of the name of the feeds to list.")] = "",
+    kind: Annotated[Literal["syslog", "webhook"] | None, Query(description="Kind of the feeds to list.")] = None,
 ) -> Page[Feed]:
     """List feeds with delivery state.
 
@@ -194,7 +204,7 @@ def create_feed(
     access: Redirects,
     body: Annotated[WebhookFeedInput | SyslogFeedInput, Field(discriminator="kind")],
 ) -> CreatedFeed:
-    """Create a feed, which sends events from now on.
+    """Create a feed. The feed sends events that occur from now on.
 
     Requires the permissions to read the events of the feed too.
     """
@@ -229,7 +239,7 @@ def get_feed(access: Reads, feed: _Name) -> FeedDetail:
 def update_feed(request: Request, access: Redirects, feed: _Name, body: FeedSettingsUpdate) -> FeedDetail:
     """Update a feed.
 
-    Omitted settings stay unchanged; null resets a setting to its default. Admit sends waiting events immediately with
+    Omitted settings stay unchanged; null resets a setting to the default. Admit sends waiting events immediately with
     the new settings.
 
     Changes other than the name require the permissions to read the events of the feed too.
@@ -271,7 +281,7 @@ def delete_feed(access: Changes, feed: _Name) -> None:
 
 @router.post("/{feed}/test", operation_id="testFeed")
 def test_feed(request: Request, access: Tests, feed: _Name) -> FeedTestResult:
-    """Send a test event now.
+    """Send a test event to the receiver of a feed now.
 
     You can also test a paused feed. A failed delivery is a result, not an error. Only a few tests can run at a time.
     Further tests fail with 429.
@@ -309,7 +319,7 @@ def pause_feed(access: Changes, feed: _Name, body: FeedPause) -> FeedDetail:
 
 @router.post("/{feed}/resume", operation_id="resumeFeed")
 def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
-    """Resume a feed from the last delivered event.
+    """Resume a paused feed after the last delivered event.
 
     If the feed was failing, Admit retries immediately.
     """

@@ -1,4 +1,4 @@
-"""Grants of the caller. A program can read the permissions of its token here."""
+"""Grants of the caller. With these routes, a program can read the permissions of its token."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -15,20 +15,24 @@ from nac.core.access.tenant_lookup import slugs_by_id
 from nac.kit.db import session_scope
 from nac.kit.permissions import PermissionLevel
 
-router = NounRouter(tag="grants", description="Permissions of the caller.")
+router = NounRouter(tag="grants", description="Grants of the caller: permissions at the platform, MSPs and tenants.")
 
 
 class Grant(BaseModel):
     on: Literal["platform", "msp", "tenant"] = Field(description="Level of the grant: platform, MSP or tenant.")
-    msp_id: UUID | None = Field(description="Id of the MSP.")
-    tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
-    msp: str | None = Field(examples=["acme"], description="Slug of the MSP.")
-    tenant: str | None = Field(description="Slug of the tenant.")
-    tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the grant covers; null for all.")
-    tenant_slugs: list[str] | None = Field(description="Slugs of the tenants that the grant covers; null for all.")
+    msp_id: UUID | None = Field(description="Id of the MSP of the grant.")
+    tenant_id: UUID | None = Field(description="Id of the tenant of the grant; null if the grant is not on a tenant.")
+    msp: str | None = Field(examples=["acme"], description="Slug of the MSP of the grant.")
+    tenant: str | None = Field(description="Slug of the tenant of the grant.")
+    tenants: list[UUID] | None = Field(
+        description="Ids of the MSP's tenants that the grant covers; null for all tenants of the MSP."
+    )
+    tenant_slugs: list[str] | None = Field(
+        description="Slugs of the MSP's tenants that the grant covers; null for all tenants of the MSP."
+    )
     permissions: list[str] = Field(
         examples=[["endpoint.read", "tenant.read"]],
-        description="Permissions, such as endpoint.read (docs/reference/permissions.md).",
+        description="Permissions of the grant, such as endpoint.read (docs/reference/permissions.md).",
     )
 
 
@@ -36,7 +40,7 @@ class GrantList(BaseModel):
     actor: str = Field(
         examples=["token:monitoring (admit_abcdefghijklmnop)"], description="Name of the caller in the audit log."
     )
-    grants: list[Grant] = Field(description="Grants.")
+    grants: list[Grant] = Field(description="Grants of the caller.")
 
 
 @router.get("/grants", operation_id="listMyGrants")

@@ -27,7 +27,7 @@ user_group_router = NounRouter(
     prefix="/tenants/{tenant}/user-groups", tag="user groups", description="Groups of users for policies."
 )
 
-_Key = Annotated[str, Path(max_length=200, description="Id or name.", examples=["printers"])]
+_Key = Annotated[str, Path(max_length=200, description="Id or name of the group.", examples=["printers"])]
 _Rule = dict[str, Any]
 ReadsEndpoints = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *ENDPOINT_EFFECTS))]
@@ -36,19 +36,21 @@ ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *
 
 
 class UserGroup(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    name: str = Field(description="Name.")
+    id: UUID = Field(description="Permanent id of the group.")
+    name: str = Field(description="Name of the group.")
 
 
 class EndpointGroup(UserGroup):
-    rule: _Rule | None = Field(description="Condition that selects the members; null if people choose the members.")
+    rule: _Rule | None = Field(
+        description="Condition that selects the members of the group; null if people choose the members."
+    )
     psk: bool = Field(
         description="Whether the members of the group share a passphrase. No response includes the passphrase."
     )
 
 
 class UserGroupInput(Input):
-    name: Name = Field(examples=["staff"], description="Name.")
+    name: Name = Field(examples=["staff"], description="Name of the group.")
 
 
 class EndpointGroupInput(Input):
@@ -61,24 +63,26 @@ class EndpointGroupInput(Input):
         ),
     )
 
-    name: Name = Field(examples=["printers"], description="Name.")
+    name: Name = Field(examples=["printers"], description="Name of the group.")
     rule: _Rule | None = Field(
-        None, description="Condition that selects the members; null if people choose the members."
+        None, description="Condition that selects the members of the group; null if people choose the members."
     )
 
 
 class UserGroupUpdate(Input):
-    name: Omittable[Name] = Field(None, examples=["teachers"], description="Name.")
+    name: Omittable[Name] = Field(None, examples=["teachers"], description="Name of the group.")
 
 
 class EndpointGroupUpdate(Input):
     model_config = body_example({"rule": {"attribute": "endpoint.vendor", "operator": "contains", "value": "HP"}})
 
-    name: Omittable[Name] = Field(None, examples=["cameras"], description="Name.")
+    name: Omittable[Name] = Field(None, examples=["cameras"], description="Name of the group.")
     rule: _Rule | None = Field(
         None,
-        description="Condition that selects the members. null removes the condition and the members, so that people "
-        "choose the members.",
+        description=(
+            "Condition that selects the members of the group. null removes the condition and the members; people "
+            "then choose the members."
+        ),
     )
 
 
@@ -86,7 +90,7 @@ class EndpointGroupUpdate(Input):
 def list_endpoint_groups(
     access: ReadsEndpoints,
     paging: Annotated[OrderedPaging, Depends(require_paging(ENDPOINT_GROUPS.orders))],
-    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name of the groups to list.")] = "",
 ) -> Page[EndpointGroup]:
     """List groups of endpoints, by name."""
     with access.read() as session:
@@ -96,7 +100,7 @@ def list_endpoint_groups(
 
 @endpoint_group_router.post("", status_code=201, operation_id="createEndpointGroup")
 def create_endpoint_group(access: ChangesEndpoints, body: EndpointGroupInput) -> EndpointGroup:
-    """Create a group of endpoints, whose members people or a rule choose."""
+    """Create a group of endpoints. People or a rule choose the members."""
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "name": body.name}
     with access.change() as change:
         row = ENDPOINT_GROUPS.create(change.session, **who)
@@ -145,7 +149,7 @@ def delete_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
 
 @endpoint_group_router.put("/{group}/passphrase", operation_id="updateEndpointGroupPassphrase")
 def update_passphrase(access: ChangesEndpoints, group: _Key, body: PassphraseInput) -> GeneratedPassphrase:
-    """Set the passphrase of a group.
+    """Set the passphrase of a group of endpoints.
 
     The members of the group share the passphrase. A device's own passphrase takes precedence.
     """
@@ -156,7 +160,7 @@ def update_passphrase(access: ChangesEndpoints, group: _Key, body: PassphraseInp
 
 @endpoint_group_router.delete("/{group}/passphrase", status_code=204, operation_id="deleteEndpointGroupPassphrase")
 def delete_passphrase(access: ChangesEndpoints, group: _Key) -> None:
-    """Delete the passphrase of a group."""
+    """Delete the passphrase of a group of endpoints."""
     with access.change() as change:
         _update_passphrase(change, access, group, None)
         change.set_empty_response()
@@ -166,7 +170,7 @@ def delete_passphrase(access: ChangesEndpoints, group: _Key) -> None:
 def list_user_groups(
     access: ReadsUsers,
     paging: Annotated[OrderedPaging, Depends(require_paging(USER_GROUPS.orders))],
-    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name of the groups to list.")] = "",
 ) -> Page[UserGroup]:
     """List groups of users, by name."""
     with access.read() as session:

@@ -24,7 +24,7 @@ from nac.models import IdentitySource as SourceRow
 router = NounRouter(
     prefix="/tenants/{tenant}/identity-sources",
     tag="identity sources",
-    description="External directories and providers of users and groups.",
+    description="Identity sources of a tenant: external directories and providers of users and groups.",
 )
 
 _Source = Annotated[str, Path(max_length=63, description="Name of the identity source.")]
@@ -38,15 +38,19 @@ Tests = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_MANAGE, Effect.C
 
 
 class IdentitySource(BaseModel):
-    name: str = Field(description="Name.")
-    kind: _Kind = Field(description="Kind.")
-    position: int = Field(description="Position in the query order. Equal positions are ordered by name.")
-    enabled: bool = Field(description="Whether Admit queries the source.")
+    name: str = Field(description="Name of the identity source.")
+    kind: _Kind = Field(description="Kind of the identity source.")
+    position: int = Field(
+        description="Position of the identity source in the query order. Equal positions are ordered by name."
+    )
+    enabled: bool = Field(description="Whether Admit queries the identity source.")
     secret: Literal["set", "none"] = Field(
         description="Whether a password of bind_dn or a client secret is set. No response includes the secret."
     )
     settings: dict[str, Any] = Field(
-        description="Settings that are set; see docs/how-to/identity-sources.md for all settings and defaults."
+        description=(
+            "Settings that the identity source has; see docs/how-to/identity-sources.md for all settings and defaults."
+        )
     )
 
 
@@ -78,58 +82,71 @@ class IdentitySourceInput(Input):
         ),
     )
 
-    name: Slug = Field(examples=["directory"], description="Name.")
-    kind: _Kind = Field(description="Kind.")
+    name: Slug = Field(examples=["directory"], description="Name of the identity source.")
+    kind: _Kind = Field(description="Kind of the identity source.")
     settings: dict[str, Any] = Field(
         max_length=50,
         examples=[_LDAP_EXAMPLE],
-        description="Settings; see docs/how-to/identity-sources.md for all settings and defaults.",
+        description="Settings of the source; see docs/how-to/identity-sources.md for all settings and defaults.",
     )
     secret: _Secret | None = Field(
         None, description="Password of bind_dn, or client secret; stored encrypted and never returned."
     )
-    position: _Position = Field(sources.DEFAULT_POSITION, description="Position in the query order, from 0.")
-    enabled: bool = Field(True, description="Whether Admit queries the source.")
+    position: _Position = Field(
+        sources.DEFAULT_POSITION, description="Position of the identity source in the query order, from 1 to 1000."
+    )
+    enabled: bool = Field(True, description="Whether Admit queries the identity source.")
 
 
 class IdentitySourceUpdate(Input):
     model_config = body_example({"position": 10, "enabled": True})
 
     settings: Omittable[dict[str, Any]] = Field(
-        None, max_length=50, description="Settings to change; null resets a setting to the default."
+        None,
+        max_length=50,
+        description="Settings of the identity source to change; null resets a setting to the default.",
     )
     secret: Omittable[_Secret] = Field(
         None,
         description="Password of bind_dn, or client secret. You must send the secret again if the change sends the "
         "secret to another server.",
     )
-    position: Omittable[_Position] = Field(None, description="Position in the query order, from 0.")
-    enabled: Omittable[bool] = Field(None, description="Whether Admit queries the source.")
+    position: Omittable[_Position] = Field(
+        None, description="Position of the identity source in the query order, from 1 to 1000."
+    )
+    enabled: Omittable[bool] = Field(None, description="Whether Admit queries the identity source.")
 
 
 class IdentitySourceTest(Input):
-    user: str = Field(max_length=253, examples=["ann"], description="User name to test.")
-    password: str = Field(max_length=128, description="Password of the user; not stored.")
+    user: str = Field(max_length=253, examples=["ann"], description="Name of the user to test.")
+    password: str = Field(max_length=128, description="Password of the user to test; not stored.")
 
 
 class IdentitySourceTestResult(BaseModel):
-    verified: bool = Field(description="Whether the password is correct.")
-    reason: str = Field(description='Reason code as in the authentication log; "" if the password is correct.')
-    detail: str = Field(description='Explanation in one sentence; "" if none.')
-    advice: str = Field(examples=["Check the password of the account."], description='What to do; "" if nothing.')
-    name: str = Field(description='Name as the source spells it; "" if the user is unknown.')
-    groups: list[str] = Field(description="Group names.")
+    verified: bool = Field(description="Whether the password of the user is correct.")
+    reason: str = Field(
+        description='Reason code of the failure, as in the authentication log; "" if the password is correct.'
+    )
+    detail: str = Field(description='Explanation of the result in one sentence; "" if none.')
+    advice: str = Field(
+        examples=["Check the password of the account."], description='What to do about the failure; "" if nothing.'
+    )
+    name: str = Field(description='User name as the source spells it; "" if the user is unknown.')
+    groups: list[str] = Field(description="Names of the groups of the user in the source.")
     attributes: dict[str, list[str]] = Field(description="Attributes of the user in the source.")
-    steps: list[str] = Field(description="Steps of the test.")
+    steps: list[str] = Field(description="Steps of the test, in order.")
 
 
 @router.get("", operation_id="listIdentitySources")
 def list_sources(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    kind: Annotated[_Kind | None, Query(description="Kind.")] = None,
-    enabled: Annotated[bool | None, Query(description="Whether Admit queries the source.")] = None,
+    text: Annotated[str, Query(max_length=200, description="Part of the name of the identity sources to list.")] = "",
+    kind: Annotated[_Kind | None, Query(description="Kind of the identity sources to list.")] = None,
+    enabled: Annotated[
+        bool | None,
+        Query(description="Whether to list only sources that Admit queries (true) or only other sources (false)."),
+    ] = None,
 ) -> Page[IdentitySource]:
     """List identity sources, in query order by default.
 
@@ -198,8 +215,8 @@ def delete_source(access: Changes, source: _Source) -> None:
 def test_source(access: Tests, source: _Source, body: IdentitySourceTest) -> IdentitySourceTestResult:
     """Test an identity source with a user, as in a login.
 
-    The API process runs the test. A cell can reach the source by another network route, with another result. The audit
-    log records the test without the password. Only a few tests can run at a time. Further tests fail with 429.
+    The API process runs the test. A cell can reach the source by another network route, and with another result. The
+    audit log records the test without the password. Only a few tests can run at a time. Further tests fail with 429.
     """
     with limit_server_tests(access.tenant_id):
         with access.noted() as session:

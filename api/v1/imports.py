@@ -42,38 +42,42 @@ _IMPORT_BODY = accept_body(most_bytes=16 * 1024 * 1024, media_type="application/
 
 
 class ImportedRow(BaseModel):
-    line: int = Field(description="Line number, from 1.")
-    noun: service.ImportNoun = Field(description="Kind of row.")
+    line: int = Field(description="Number of the row's line in the file, from 1.")
+    noun: service.ImportNoun = Field(description="Kind of item in the row.")
     name: str = Field(description="Name of the item in the row.")
     action: RowAction = Field(
-        description="Action. If `same`, the existing item is as in the file. If `keep`, the existing item stays "
-        "unchanged."
+        description=(
+            "Action of the import for the row. If `same`, the existing item is as in the file. If `keep`, the "
+            "existing item stays unchanged."
+        )
     )
 
 
 class ImportNote(BaseModel):
     """A note about skipped content or a manual step."""
 
-    line: int = Field(description="Line number, from 1.")
-    text: str = Field(description="Text.")
+    line: int = Field(description="Number of the line in the file, from 1.")
+    text: str = Field(description="Text of the note.")
 
 
 class ImportMistake(BaseModel):
-    line: int = Field(description="Line number, from 1.")
+    line: int = Field(description="Number of the line with the error, from 1.")
     field: str = Field(examples=["mac"], description='Name of the field with the error; "" for the whole row.')
-    detail: str = Field(description='Explanation in one sentence; "" if none.')
-    remedy: str = Field(description='What to do; "" if nothing.')
+    detail: str = Field(description='Explanation of the error in one sentence; "" if none.')
+    remedy: str = Field(description='What to do about the error; "" if nothing.')
 
 
 class ImportReport(BaseModel):
     stored: bool = Field(description="Whether the rows were stored; false for a dry run.")
     counts: dict[str, Any] = Field(description="Number of rows by kind of item and action, and names of new groups.")
-    rows: list[ImportedRow] = Field(description="First 1,000 rows.")
-    rows_in_all: int = Field(description="Total number of rows, including rows that are not listed.")
-    notes: list[ImportNote] = Field(description="Notes about skipped content.")
-    notes_in_all: int = Field(description="Total number of notes, including notes that are not listed.")
-    mistakes: list[ImportMistake] = Field(description="Errors to fix before anything is stored.")
-    mistakes_in_all: int = Field(description="Total number of errors, including errors that are not listed.")
+    rows: list[ImportedRow] = Field(description="First 1,000 rows of the file, with the action for each row.")
+    rows_in_all: int = Field(description="Total number of rows, including rows that `rows` omits.")
+    notes: list[ImportNote] = Field(description="Notes about content that the import skips.")
+    notes_in_all: int = Field(description="Total number of notes, including notes that `notes` omits.")
+    mistakes: list[ImportMistake] = Field(
+        description="Errors in the file. Correct these errors before you import the file."
+    )
+    mistakes_in_all: int = Field(description="Total number of errors, including errors that `mistakes` omits.")
 
 
 class ImportOptions:
@@ -81,8 +85,8 @@ class ImportOptions:
 
     def __init__(
         self,
-        existing: Annotated[OnExisting, Query(description="Handling of existing items.")] = "refuse",
-        make_groups: Annotated[bool, Query(description="Whether to create missing groups.")] = False,
+        existing: Annotated[OnExisting, Query(description="Handling of items that exist already.")] = "refuse",
+        make_groups: Annotated[bool, Query(description="Whether to create groups that do not exist.")] = False,
         allow_random: Annotated[bool, Query(description="Whether to approve random MAC addresses too.")] = False,
         chap: Annotated[bool, Query(description="Whether to store passwords for CHAP too.")] = False,
         mschap: Annotated[bool, Query(description="Whether to store passwords for MS-CHAP too.")] = False,
@@ -104,14 +108,14 @@ async def _read_body(request: Request) -> bytes:
 @router.post("/imports", operation_id="importFile", responses=_JOB_RESPONSE, openapi_extra=_IMPORT_BODY)
 def import_file(
     access: Imports,
-    format: Annotated[FormatName, Query(description="Format of the file.")],  # noqa: A002 -- a query name
+    format: Annotated[FormatName, Query(description="Format of the file to import.")],  # noqa: A002 -- a query name
     options: Annotated[ImportOptions, Depends()],
     content: Annotated[bytes, Depends(_read_body)],
     dry_run: Annotated[
         bool, Query(description="Whether to only report the result for each line, without changing anything.")
     ] = False,
 ) -> ImportReport | Job:
-    """Import a file.
+    """Import a file with endpoints, users or NASes.
 
     If a line is invalid, Admit stores nothing, unless `wrong` is `leave-out`.
 

@@ -36,20 +36,27 @@ class DiscoveredEndpoint(BaseModel):
     """A discovered endpoint with data for the classification."""
 
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    random: bool = Field(description="Whether the MAC address is random (IEEE 802c).")
-    vendor: str = Field(description='Vendor; "" if unknown.')
+    random: bool = Field(description="Whether the MAC address of the device is random (IEEE 802c).")
+    vendor: str = Field(description='Vendor of the device; "" if unknown.')
     profile: str = Field(description='Device profile, such as printer; "" if unknown.')
-    profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set the profile.")
-    site: str | None = Field(description='Slug of the site; null or "" if the site is unknown or deleted.')
-    port: str = Field(examples=["Acme-Guest"], description='SSID, or port of the NAS; "" if unknown.')
+    profile_confidence: int = Field(
+        description="Confidence in the device profile, 0 to 100; 100 if a person set the profile."
+    )
+    site: str | None = Field(
+        description="Slug of the site where Admit last saw the device; null if the site is unknown or deleted."
+    )
+    port: str = Field(
+        examples=["Acme-Guest"], description='SSID or NAS port where Admit last saw the device; "" if unknown.'
+    )
     method: str = Field(
-        examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
+        examples=["eap-tls"],
+        description='Authentication method that the device last used, such as eap-tls or mab; "" if unknown.',
     )
     permitted: bool | None = Field(
-        description="Whether the last request was admitted; null if only accounting reported the device."
+        description="Whether Admit admitted the last request; null if only accounting reported the device."
     )
     times: int = Field(description="Number of times that Admit saw the device.")
-    first_seen_at: datetime | None = Field(description="Time of the first sighting; null if never seen.")
+    first_seen_at: datetime | None = Field(description="Time when Admit first saw the device; null if never.")
     last_seen_at: datetime | None = Field(description="Time when Admit last saw the device; null if never.")
 
 
@@ -58,20 +65,26 @@ class Classification(Input):
 
     model_config = body_example({"action": "approve", "macs": ["00:00:5e:00:53:01"], "groups": ["printers"]})
 
-    action: inbox.InboxAction = Field(description="Action: approve, block or ignore.")
+    action: inbox.InboxAction = Field(description="Action for the selected devices: approve, block or ignore.")
     macs: list[Annotated[str, Field(max_length=40)]] = Field(
         default=[],
         max_length=inbox.MAX_CLASSIFIED,
-        description="MAC addresses; empty to select by the other fields.",
+        description="MAC addresses of the devices to select; empty to select by the other fields.",
     )
-    vendor: _Text = Field("", description="Part of the vendor name.")
-    profile: _Text = Field("", description="Device profile, such as printer.")
-    text: _Text = Field("", description="Part of the name or owner.")
-    site: Annotated[str, Field(max_length=63)] = Field("", description="Slug of the site of the last sighting.")
-    seen_since: PastMoment | None = Field(None, description="Start of the period in which the devices were seen.")
-    random: bool | None = Field(None, description="Whether the MAC address is random.")
-    groups: GroupNames = Field(default=[], description="Groups for approved devices.")
-    valid_until: Moment | None = Field(None, description="Time from which the device is rejected; null for no limit.")
+    vendor: _Text = Field("", description="Part of the vendor name of the devices to select.")
+    profile: _Text = Field("", description="Device profile of the devices to select, such as printer.")
+    text: _Text = Field("", description="Part of the name or owner of the devices to select.")
+    site: Annotated[str, Field(max_length=63)] = Field(
+        "", description="Slug of the site where Admit last saw the devices to select."
+    )
+    seen_since: PastMoment | None = Field(
+        None, description="Start of the period in which Admit saw the devices to select."
+    )
+    random: bool | None = Field(None, description="Whether the MAC address of the devices to select is random.")
+    groups: GroupNames = Field(default=[], description="Names of the groups for approved devices.")
+    valid_until: Moment | None = Field(
+        None, description="Time from which Admit rejects the approved devices; null for no limit."
+    )
     allow_random: bool = Field(
         False, description="Whether to accept random MAC addresses, which change with the network."
     )
@@ -90,8 +103,8 @@ class Classification(Input):
 
 
 class ClassificationResult(BaseModel):
-    count: int = Field(description="Number of devices.")
-    items: list[DiscoveredEndpoint] = Field(description="Items.")
+    count: int = Field(description="Number of classified devices.")
+    items: list[DiscoveredEndpoint] = Field(description="Devices that the request classified.")
 
 
 @router.get("/inbox", operation_id="listDiscoveredEndpoints")

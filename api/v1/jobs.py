@@ -40,23 +40,27 @@ class Job(ObservedModel):
     id: UUID = Field(description="Id of the job.")
     kind: str = Field(
         examples=["endpoints.import"],
-        description="Kind of job, such as imports.run, policies.replay, tenants.export or "
-        "templates.roll-out. New kinds can be added.",
+        description=(
+            "Kind of job, such as imports.run, policies.replay, tenants.export or templates.roll-out. Later "
+            "versions of Admit can add kinds."
+        ),
     )
-    title: str = Field(description="Title.")
-    state: State = Field(description="State.")
+    title: str = Field(description="Title of the job.")
+    state: State = Field(description="State of the job.")
     is_cancelled: bool = Field(description="Whether the job is cancelled. A running job stops at the next step.")
-    done: int = Field(description="Completed amount of work, out of `total`.")
-    total: int = Field(description="Total amount of work; 0 if unknown.")
-    result: dict[str, Any] | None = Field(description="Result; null until the job is done.")
+    done: int = Field(description="Amount of work that the job has completed, out of `total`.")
+    total: int = Field(description="Total amount of work of the job; 0 if unknown.")
+    result: dict[str, Any] | None = Field(description="Result of the job; null until the job is done.")
     problem: dict[str, Any] | None = Field(
-        description="Problem details (RFC 9457) of the failure; for a queued job, the reason of the retry."
+        description="Problem details (RFC 9457) of the job's failure; for a queued job, the reason of the retry."
     )
     asked_by: str = Field(description="Actor who started the job, such as token:setup.")
-    request_id: str | None = Field(examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request.")
-    created_at: datetime = Field(description="Creation time.")
-    started_at: datetime | None = Field(description="Start time; null while the job waits.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    request_id: str | None = Field(
+        examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request that started the job."
+    )
+    created_at: datetime = Field(description="Time when the job was created.")
+    started_at: datetime | None = Field(description="Time when the job started; null while the job waits.")
+    ended_at: datetime | None = Field(description="Time when the job ended; null if the job has not ended.")
 
     def observed_fields(self) -> set[str]:
         """Return the fields that the worker updates until the job ends."""
@@ -110,10 +114,10 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def list_jobs(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-        state: Annotated[list[State] | None, Query(description="State.")] = None,
-        kind: Annotated[JobKind | None, Query(description="Kind.")] = None,
+        state: Annotated[list[State] | None, Query(description="State of the jobs to list.")] = None,
+        kind: Annotated[JobKind | None, Query(description="Kind of the jobs to list.")] = None,
     ) -> Page[Job]:
-        """List jobs.
+        """List background jobs.
 
         Admit deletes a job 30 days after the job ends. The list contains the result of a job only if you have the
         permissions for this result.
@@ -124,7 +128,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")
     def get_job(access: Annotated[Access, read], job_id: _JobId) -> Job:
-        """Get a job, with progress and result.
+        """Get a background job, with progress and result.
 
         The result requires the permissions to start the job, or to read the same data.
         """
@@ -133,7 +137,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.post(f"{prefix}/jobs/{{job_id}}/cancel", operation_id=f"cancel{noun}Job")
     def cancel_job(access: Annotated[Access, manage], job_id: _JobId) -> Job:
-        """Cancel a job.
+        """Cancel a background job.
 
         A running job stops at the next step.
         """
@@ -144,7 +148,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
     def retry_job(access: Annotated[Access, manage], job_id: _JobId) -> Job:
-        """Retry a failed job from the step that failed.
+        """Retry a failed background job from the step that failed.
 
         Requires the permissions to start the job too.
         """

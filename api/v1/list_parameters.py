@@ -15,16 +15,16 @@ from nac.sessions.log_search import LogKey, LogSearchResult
 # Maximum of bigint.
 _MAX_BIGINT = 2**63 - 1
 RowNumber = Annotated[int, Field(ge=1, le=_MAX_BIGINT)]
-Mac = Annotated[str, Query(max_length=40, description="MAC address: 12 hex digits in any notation.")]
-User = Annotated[str, Query(max_length=253, description="User name; case is ignored.")]
+Mac = Annotated[str, Query(max_length=40, description="MAC address of the device: 12 hex digits in any notation.")]
+User = Annotated[str, Query(max_length=253, description="User name of the listed items; case is ignored.")]
 NasName = Annotated[
     str,
     Query(max_length=253, description="Name or NAS-Identifier of the NAS."),
 ]
-SiteSlug = Annotated[str, Query(max_length=63, description="Slug of the site.")]
+SiteSlug = Annotated[str, Query(max_length=63, description="Slug of the site of the listed items.")]
 Row = TypeVar("Row")
-Since = Annotated[PastMoment | None, Query(description="Start of the period (RFC 3339).")]
-Until = Annotated[PastMoment | None, Query(description="End of the period (RFC 3339, exclusive).")]
+Since = Annotated[PastMoment | None, Query(description="Start of the period of the listed items (RFC 3339).")]
+Until = Annotated[PastMoment | None, Query(description="End of the period of the listed items (RFC 3339, exclusive).")]
 
 
 def parse_number_key(text: str) -> int | None:
@@ -63,7 +63,7 @@ class LogPage(Page[Item]):
     """
 
     searched_to: datetime | None = Field(
-        description="Time back to which Admit searched the log; null if Admit searched the whole log."
+        description="Time back to which Admit searched the log for this page; null if Admit searched the whole log."
     )
 
 

@@ -24,15 +24,15 @@ _OwnAccount = Annotated[OwnAccount, Depends()]
 
 
 class MyAccount(BaseModel):
-    email: str = Field(description="E-mail address.")
-    name: str = Field(description="Name that other people see.")
+    email: str = Field(description="E-mail address of your account.")
+    name: str = Field(description="Your name, which other people see.")
     factors: list[str] = Field(description="Factors of this browser's sign-in, such as password, totp or passkey.")
-    has_two_factors: bool = Field(description="Whether two factors are registered.")
+    has_two_factors: bool = Field(description="Whether you have registered two factors.")
     methods: list[str] | None = Field(
-        description="Second factors after a password; null if a single sign-on provider identified the person."
+        description="Second factors that you can use after a password; null if a single sign-on provider signed you in."
     )
-    is_own: bool = Field(description="Whether the account has its own password or passkey.")
-    expires_at: datetime = Field(description="Expiry time.")
+    is_own: bool = Field(description="Whether your account has its own password or passkey.")
+    expires_at: datetime = Field(description="Time when this sign-in expires.")
     csrf_token: str = Field(
         examples=["q83vEjRWeJASNFZ4kBI0Vg"],
         description="CSRF token. Changes that use the sign-in cookie must send the token in the header Admit-CSRF.",
@@ -40,31 +40,31 @@ class MyAccount(BaseModel):
 
 
 class MyAccountUpdate(Input):
-    name: Name = Field(description="Name that other people see.")
+    name: Name = Field(description="Your name, which other people see.")
 
 
 class MySession(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    here: bool = Field(description="Whether this entry is the current sign-in.")
+    id: UUID = Field(description="Permanent id of the sign-in.")
+    here: bool = Field(description="Whether this entry is the sign-in that sent the request.")
     factors: list[str] = Field(description="Factors of the sign-in: password, totp, passkey, recovery-code, sign-on.")
-    from_address: str | None = Field(description="IP address of the browser.")
-    user_agent: str = Field(description="User-Agent of the browser.")
-    created_at: datetime = Field(description="Creation time.")
-    last_seen_at: datetime = Field(description="Time of the last request.")
+    from_address: str | None = Field(description="IP address of the browser that signed in.")
+    user_agent: str = Field(description="User-Agent of the browser that signed in.")
+    created_at: datetime = Field(description="Time when you signed in.")
+    last_seen_at: datetime = Field(description="Time of the last request of the sign-in.")
 
 
 class MyPlace(BaseModel):
-    kind: Literal["msp", "tenant"] = Field(description="Kind: MSP or tenant.")
-    id: UUID = Field(description="Permanent id.")
-    msp_id: UUID = Field(description="Id of the MSP.")
-    slug: str = Field(description="Slug: a DNS label.")
+    kind: Literal["msp", "tenant"] = Field(description="Kind of the entry: MSP or tenant.")
+    id: UUID = Field(description="Permanent id of the MSP or tenant.")
+    msp_id: UUID = Field(description="Id of the MSP, or of the MSP that the tenant belongs to.")
+    slug: str = Field(description="Slug of the MSP or tenant, which is a DNS label.")
     name: str = Field(description="Name of the MSP or tenant.")
-    status: str = Field(description="Status of a tenant; `active` for an MSP.")
+    status: str = Field(description="Status of the tenant; `active` for an MSP.")
     permissions: list[str] = Field(description="Your permissions at the MSP or tenant.")
 
 
 class PasswordUpdate(Input):
-    password: Password = Field(description="New password.")
+    password: Password = Field(description="New password of your account.")
 
 
 @router.get("/me", operation_id="getMe")
@@ -76,7 +76,7 @@ def get_me(me: _OwnAccount) -> MyAccount:
 
 @router.patch("/me", operation_id="updateMe")
 def update_me(me: _OwnAccount, body: MyAccountUpdate) -> MyAccount:
-    """Change the name that other people see."""
+    """Change your name, which other people see."""
     with me.account(confirmed=False) as (session, person):
         people.rename_person(session, actor=me.signed_in.actor, person_id=person.id, name=body.name)
         return _build_account(me, list_second_factors(session, person_id=person.id), person.name)
@@ -123,7 +123,7 @@ def end_my_other_sessions(me: _OwnAccount) -> None:
 def update_my_password(me: _OwnAccount, body: PasswordUpdate) -> None:
     """Change your password.
 
-    Other browsers are signed out.
+    Admit signs out your other browsers.
     """
     with me.account() as (session, person):
         people.set_password(session, actor=me.signed_in.actor, person_id=person.id, password=body.password)

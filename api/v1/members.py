@@ -25,15 +25,21 @@ _MemberId = Annotated[UUID, Path(description="Id of the member.")]
 
 
 class Member(ObservedModel):
-    id: UUID = Field(description="Permanent id.")
-    email: str = Field(description="E-mail address.")
-    name: str = Field(description="Name.")
-    status: str = Field(description="Status.", json_schema_extra={"enum": ["invited", "active", "disabled"]})
-    role: str = Field(examples=["tenant-admin"], description="Slug of the role.")
-    permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
-    tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the role covers; null for all.")
+    id: UUID = Field(description="Permanent id of the member.")
+    email: str = Field(description="E-mail address of the member.")
+    name: str = Field(description="Name of the member.")
+    status: str = Field(
+        description="Status of the member's account.", json_schema_extra={"enum": ["invited", "active", "disabled"]}
+    )
+    role: str = Field(examples=["tenant-admin"], description="Slug of the member's role.")
+    permissions: list[str] = Field(
+        description="Permissions of the member, such as endpoint.read (docs/reference/permissions.md)."
+    )
+    tenants: list[UUID] | None = Field(
+        description="Ids of the MSP's tenants that the role covers; null for all tenants of the MSP."
+    )
     created_by: str = Field(description="Actor who added the member.")
-    created_at: datetime = Field(description="Creation time.")
+    created_at: datetime = Field(description="Time when the member was created.")
 
     def observed_fields(self) -> set[str]:
         """Return the fields that Admit updates. A person sets the status `disabled`. Admit sets all other statuses."""
@@ -43,22 +49,24 @@ class Member(ObservedModel):
 class MemberUpdate(Input):
     model_config = body_example({"role": "auditor"})
 
-    role: Slug = Field(examples=["msp-technician"], description="Slug of the role.")
+    role: Slug = Field(examples=["msp-technician"], description="Slug of the member's role.")
     tenants: list[Slug] | None = Field(
         None,
         max_length=1_000,
-        description="Slugs of the MSP's tenants that the role covers; null for all, including future tenants.",
+        description="Slugs of the MSP's tenants that the role covers; null for all tenants, including future tenants.",
     )
 
 
 class MemberInput(MemberUpdate):
     model_config = body_example({"email": "ann@example.com", "role": "auditor", "invite": True})
 
-    email: str = Field(max_length=255, examples=["ann@example.com"], description="E-mail address.")
+    email: str = Field(max_length=255, examples=["ann@example.com"], description="E-mail address of the new member.")
     invite: bool = Field(
         True,
-        description="Whether to mail the address of the sign-in page. A new account gets a link to set a password "
-        "instead.",
+        description=(
+            "Whether to mail the member the address of the sign-in page. A new account gets a link to set a "
+            "password instead."
+        ),
     )
 
 
@@ -71,8 +79,10 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def list_members(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-        text: Annotated[str, Query(max_length=255, description="Part of the e-mail address.")] = "",
-        role: Annotated[str, Query(max_length=63, description="Slug of the role.")] = "",
+        text: Annotated[
+            str, Query(max_length=255, description="Part of the e-mail address of the members to list.")
+        ] = "",
+        role: Annotated[str, Query(max_length=63, description="Slug of the role of the members to list.")] = "",
     ) -> Page[Member]:
         with access.read() as session:
             rows = members.list_members(session, owner=access.owner, span=paging.span, text=text, role=role)
@@ -89,7 +99,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.post(f"{prefix}/members", status_code=201, operation_id=f"create{noun}Member")
     def add_member(access: Annotated[Access, manage], body: MemberInput) -> Member:
-        """Add a member.
+        """Add a member to a tenant, an MSP or the platform.
 
         You must have each permission of the role. The response does not reveal whether the address has an account.
         """
@@ -108,7 +118,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.post(f"{prefix}/members/{{member_id}}/invitation", status_code=204, operation_id=f"invite{noun}Member")
     def invite_member(access: Annotated[Access, manage], member_id: _MemberId) -> None:
-        """Send the invitation again.
+        """Send the invitation of a member again.
 
         The mail has a new link if the person has no password yet.
         """
@@ -142,7 +152,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
 
     @router.delete(f"{prefix}/members/{{member_id}}", status_code=204, operation_id=f"delete{noun}Member")
     def remove_member(access: Annotated[Access, manage], member_id: _MemberId) -> None:
-        """Remove a member.
+        """Remove a member from a tenant, an MSP or the platform.
 
         Admit does not delete the person's account and other memberships.
         """

@@ -43,8 +43,8 @@ class MovePlace(BaseModel):
     address: str = Field(
         description="Address of the cell, or of the platform if the cell has no address.", examples=["radius.example"]
     )
-    auth_port: int = Field(description="UDP port for authentication.")
-    acct_port: int = Field(description="UDP port for accounting.")
+    auth_port: int = Field(description="UDP port of the tenant for authentication.")
+    acct_port: int = Field(description="UDP port of the tenant for accounting.")
 
 
 class TenantMove(BaseModel):
@@ -54,20 +54,20 @@ class TenantMove(BaseModel):
     """
 
     state: str = Field(
-        description="State. `prepared`: only the old cell responds. `switched`: only the new cell responds.",
+        description="State of the move. If `prepared`, only the old cell responds. If `switched`, only the new cell.",
         json_schema_extra={"enum": list(get_args(MoveState))},
     )
-    before: MovePlace | None = Field(description="Old address and ports; null if the move is over.")
-    after: MovePlace | None = Field(description="New address and ports; null if the move is over.")
-    told: str = Field(description="What to change in the configuration of NASes now.")
-    created_at: datetime = Field(description="Creation time.")
-    switched_at: datetime | None = Field(description="Time of the switch to the new cell.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    before: MovePlace | None = Field(description="Old address and ports of the tenant; null if the move is over.")
+    after: MovePlace | None = Field(description="New address and ports of the tenant; null if the move is over.")
+    told: str = Field(description="Changes to make in the configuration of NASes now.")
+    created_at: datetime = Field(description="Time when the move was created.")
+    switched_at: datetime | None = Field(description="Time when the tenant switched to the new cell.")
+    ended_at: datetime | None = Field(description="Time when the move ended; null if the move has not ended.")
 
 
 class Move(TenantMove, ObservedModel):
-    from_cell: str = Field(examples=["cell-1"], description="Name of the old cell.")
-    to_cell: str = Field(examples=["cell-2"], description="Name of the new cell.")
+    from_cell: str = Field(examples=["cell-1"], description="Name of the cell from which the tenant moves.")
+    to_cell: str = Field(examples=["cell-2"], description="Name of the cell to which the tenant moves.")
     ready: bool = Field(description="Whether you can switch or finish the move now.")
 
     def observed_fields(self) -> set[str]:
@@ -75,12 +75,12 @@ class Move(TenantMove, ObservedModel):
 
 
 class MoveInput(Input):
-    cell: str = Field(max_length=200, examples=["cell-2"], description="Name of the new cell.")
+    cell: str = Field(max_length=200, examples=["cell-2"], description="Name of the cell to which the tenant moves.")
 
 
 @router.get("/tenants/{tenant}/move", operation_id="getTenantMove")
 def get_own_move(access: ReadsOwn) -> TenantMove:
-    """Get the last move of a tenant between cells, and what to change at NASes."""
+    """Get the last move of a tenant between cells, and the changes to make at NASes."""
     with access.read() as session:
         # Both cells must be visible.
         enter_platform(session, tenant_id=access.tenant_id)
@@ -98,7 +98,7 @@ def get_move(access: Reads, tenant: _Tenant) -> Move:
 
 @router.post(_MOVE_PATH, status_code=201, operation_id="prepareMove")
 def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: MoveInput) -> Move:
-    """Prepare a move, which reserves and configures a free port pair (slot) of the new cell.
+    """Prepare a move: reserve and configure a free port pair (slot) of the new cell.
 
     The port pair gets the tenant's RADIUS secret. Nothing changes for the tenant's NASes yet.
     """

@@ -32,35 +32,37 @@ Manages = Annotated[Access, Depends(ChangesMsp(Permission.MSP_MANAGE, Effect.PLA
 
 
 class Msp(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    slug: str = Field(description="Slug, which is a DNS label.")
-    name: str = Field(description="Name.")
-    status: _Status = Field(description="Status.")
-    deletion_days: int = Field(description="Days within which a deleted tenant can be restored.")
-    created_at: datetime = Field(description="Creation time.")
+    id: UUID = Field(description="Permanent id of the MSP.")
+    slug: str = Field(description="Slug of the MSP, which is a DNS label.")
+    name: str = Field(description="Name of the MSP.")
+    status: _Status = Field(description="Status of the MSP.")
+    deletion_days: int = Field(description="Days within which you can restore a deleted tenant of the MSP.")
+    created_at: datetime = Field(description="Time when the MSP was created.")
 
 
 class MspInput(Input):
-    slug: Slug = Field(examples=["acme"], description="Slug, which is a DNS label.")
-    name: Name = Field("", examples=["Acme Networks"], description="Name.")
+    slug: Slug = Field(examples=["acme"], description="Slug of the MSP, which is a DNS label.")
+    name: Name = Field("", examples=["Acme Networks"], description="Name of the MSP.")
 
 
 class MspUpdate(Input):
-    name: Omittable[Name] = Field(None, description="Name.")
+    name: Omittable[Name] = Field(None, description="Name of the MSP.")
     deletion_days: Omittable[int] = Field(
         None,
         ge=msps.DELETION_DAYS[0],
         le=msps.DELETION_DAYS[1],
         examples=[30],
-        description="Days within which a deleted tenant can be restored.",
+        description="Days within which you can restore a deleted tenant of the MSP.",
     )
 
 
 class MspSuspension(Input):
     with_tenants: bool = Field(
         False,
-        description="Whether to suspend active tenants of the MSP too. Suspended tenants admit no device until the "
-        "MSP is resumed.",
+        description=(
+            "Whether to suspend active tenants of the MSP too. Suspended tenants admit no device until you resume "
+            "the MSP."
+        ),
     )
 
 
@@ -68,8 +70,8 @@ class MspSuspension(Input):
 def list_msps(
     asked: Annotated[Caller, Depends(RequiresSelf())],
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
-    status: Annotated[list[_Status] | None, Query(description="Status.")] = None,
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name of the MSPs to list.")] = "",
+    status: Annotated[list[_Status] | None, Query(description="Status of the MSPs to list.")] = None,
 ) -> Page[Msp]:
     """List MSPs that you can read.
 

@@ -31,26 +31,30 @@ class PasswordConfirmation(Input):
 
 
 class TotpSecret(BaseModel):
-    secret: str = Field(description="Secret in base32 for manual entry, only in this response.")
-    uri: str = Field(description="otpauth:// URI for a QR code, only in this response.")
+    secret: str = Field(
+        description="Secret of the authenticator app in base32 for manual entry, only in this response."
+    )
+    uri: str = Field(description="otpauth:// URI of the authenticator app for a QR code, only in this response.")
 
 
 class TotpCode(Input):
-    code: Code = Field(description="Current six-digit code.")
+    code: Code = Field(description="Current six-digit code of the authenticator app.")
 
 
 class Passkey(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    name: str = Field(description="Name.")
-    backed_up: bool = Field(description="Whether the passkey has a backup, and so survives the loss of the device.")
-    created_at: datetime = Field(description="Creation time.")
-    last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
+    id: UUID = Field(description="Permanent id of the passkey.")
+    name: str = Field(description="Name of the passkey.")
+    backed_up: bool = Field(
+        description="Whether the passkey has a backup. With a backup, the passkey survives the loss of the device."
+    )
+    created_at: datetime = Field(description="Time when the passkey was created.")
+    last_used_at: datetime | None = Field(description="Time of the last sign-in with the passkey; null if never used.")
 
 
 class PasskeyInput(Input):
     challenge: Challenge = Field(description="Challenge from the previous response, valid for five minutes.")
-    credential: Credential = Field(description="Response of navigator.credentials, from toJSON().")
-    name: Name = Field(description="Name.")
+    credential: Credential = Field(description="Response of navigator.credentials in the browser, from toJSON().")
+    name: Name = Field(description="Name of the passkey.")
 
 
 class RecoveryCodes(BaseModel):
@@ -61,7 +65,7 @@ class RecoveryCodes(BaseModel):
 
 @router.post("/me/confirmation", status_code=204, operation_id="confirmByPassword")
 def confirm_by_password(me: _OwnAccount, desk: _SignInFlow, body: PasswordConfirmation) -> None:
-    """Confirm your identity with your password, for ten minutes."""
+    """Confirm your identity with your password. The confirmation is valid for ten minutes."""
     desk.confirm_by_password(me.signed_in, body.password)
 
 
@@ -94,7 +98,7 @@ def begin_my_totp(me: _OwnAccount, desk: _SignInFlow) -> TotpSecret:
 def confirm_my_totp(me: _OwnAccount, desk: _SignInFlow, body: TotpCode) -> None:
     """Confirm the first code of an authenticator app.
 
-    From now on, a sign-in with a password also needs a second factor. Other browsers are signed out.
+    From now on, a sign-in with a password also needs a second factor. Admit signs out your other browsers.
     """
     desk.count_confirmation(me.signed_in)
     with me.account() as (session, person):
@@ -135,7 +139,7 @@ def offer_my_passkey(me: _OwnAccount, desk: _SignInFlow) -> PasskeyOptions:
 
 @router.post("/me/passkeys", status_code=201, operation_id="createMyPasskey")
 def create_my_passkey(me: _OwnAccount, desk: _SignInFlow, body: PasskeyInput) -> Passkey:
-    """Add a passkey.
+    """Add a passkey to your account.
 
     If the passkey is your only second factor, Admit signs out your other browsers.
     """

@@ -17,18 +17,19 @@ router = NounRouter(tag="my-sign-ins", description="Your sign-ins and failed att
 
 class SignInAttempt(BaseModel):
     at: datetime = Field(description="Time of the sign-in, or of the last failed attempt in the group.")
-    outcome: Literal["signed-in", "failed"] = Field(description="Outcome.")
+    outcome: Literal["signed-in", "failed"] = Field(description="Outcome of the attempt: signed-in or failed.")
     attempts: int = Field(
-        description="Number of attempts. Failed attempts are grouped by hour, reason and source.", examples=[3]
+        description="Number of attempts in the group. Failed attempts are grouped by hour, reason and source.",
+        examples=[3],
     )
-    since: datetime = Field(description="Time of the first attempt.")
-    reason: str | None = Field(examples=["wrong-password"], description="Reason code.")
+    since: datetime = Field(description="Time of the first attempt in the group.")
+    reason: str | None = Field(examples=["wrong-password"], description="Reason code of the failure.")
     factors: list[str] = Field(
         examples=[["password", "totp"]],
         description="Factors of the sign-in: password, totp, passkey, recovery-code, sign-on.",
     )
-    from_address: str | None = Field(description="IP address of the browser.")
-    user_agent: str = Field(description="User-Agent of the browser.")
+    from_address: str | None = Field(description="IP address of the browser that sent the attempt.")
+    user_agent: str = Field(description="User-Agent of the browser that sent the attempt.")
 
 
 @router.get("/me/sign-ins", operation_id="listMySignIns")

@@ -33,7 +33,9 @@ router = NounRouter(
     description="Network access servers: switches, access points and controllers that send RADIUS requests.",
 )
 
-_Key = Annotated[str, Path(max_length=253, examples=["sw-2og-1"], description="Id, identifier, address or name.")]
+_Key = Annotated[
+    str, Path(max_length=253, examples=["sw-2og-1"], description="Id, identifier, address or name of the NAS.")
+]
 _Identifier = Annotated[str, Field(max_length=253, examples=["sw-north-1"])]
 _Address = Annotated[str, Field(max_length=45, examples=["192.0.2.7"])]
 _Vendor = Annotated[str, Field(max_length=200, examples=["cisco-ios"])]
@@ -45,32 +47,37 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *NAS_EF
 
 class NasSigning(BaseModel):
     last_unsigned_at: datetime | None = Field(
-        description="Time of the last request without Message-Authenticator; null if none."
+        description="Time of the last request of the NAS without Message-Authenticator; null if none."
     )
     signs_since: datetime | None = Field(
-        description="Time since which every request had Message-Authenticator; null if the last request had no "
-        "Message-Authenticator."
+        description=(
+            "Time since which every request of the NAS had Message-Authenticator; null if the last request had none."
+        )
     )
     last_signed_at: datetime | None = Field(
-        description="Time of the last request with Message-Authenticator; null if none."
+        description="Time of the last request of the NAS with Message-Authenticator; null if none."
     )
     safe_to_enforce: bool = Field(
-        description="Whether the NAS signed every request for a week, so that you can enable "
-        "`require_message_authenticator`."
+        description=(
+            "Whether every request of the NAS had Message-Authenticator for a week. You can then enable "
+            "`require_message_authenticator`."
+        )
     )
 
 
 class Nas(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    name: str = Field(description="Name.")
-    site: str = Field(description="Slug of the site.")
+    id: UUID = Field(description="Permanent id of the NAS.")
+    name: str = Field(description="Name of the NAS.")
+    site: str = Field(description="Slug of the site of the NAS.")
     identifier: str | None = Field(
         description="NAS-Identifier in requests of the NAS; null to identify the NAS only by source address."
     )
     address: str | None = Field(
         description="Source IP address of requests of the NAS; null to identify the NAS only by NAS-Identifier."
     )
-    vendor: str = Field(description='Vendor, which determines the RADIUS attributes of results; "" for the default.')
+    vendor: str = Field(
+        description='Vendor of the NAS, which determines the RADIUS attributes of results; "" for the default.'
+    )
     own_secret: bool = Field(description="Whether the NAS has its own secret. No response includes the secret.")
     require_message_authenticator: bool = Field(
         description="Whether to drop requests without Message-Authenticator. If false, Admit answers these requests, "
@@ -80,7 +87,7 @@ class Nas(BaseModel):
         description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS."
     )
     signs_coa_answers: bool = Field(
-        description="Whether responses of the NAS to CoA requests have a Message-Authenticator."
+        description="Whether the NAS sends a Message-Authenticator in responses to CoA requests."
     )
     mab_password: MabPassword = Field(
         description="Password in MAB requests of the NAS: the MAC address (mac), a fixed text (fixed), the "
@@ -91,14 +98,17 @@ class Nas(BaseModel):
         "and Service-Type. This is safe only if users cannot type a name."
     )
     signing: NasSigning | None = Field(
-        description="Use of Message-Authenticator; null if the NAS must always send Message-Authenticator, or sent "
-        "no request. Only "
-        "requests without EAP count."
+        description=(
+            "Use of Message-Authenticator by the NAS; null if the NAS must always send Message-Authenticator, or "
+            "sent no request. Only requests without EAP count."
+        )
     )
 
 
 class NasDetail(Nas, ObservedModel):
-    notes: list[str] = Field(description="Notes, such as results in the site's policy that the NAS does not support.")
+    notes: list[str] = Field(
+        description="Notes about the NAS, such as results in the site's policy that the NAS does not support."
+    )
 
     def observed_fields(self) -> set[str]:
         """Return the fields that Admit computes from the site's policy and from requests of the NAS."""
@@ -116,8 +126,8 @@ class NasInput(Input):
         }
     )
 
-    name: Name = Field(examples=["Switch North 1"], description="Name.")
-    site: Slug | None = Field(None, description="Slug of the site; null for the default site.")
+    name: Name = Field(examples=["Switch North 1"], description="Name of the NAS.")
+    site: Slug | None = Field(None, description="Slug of the site of the NAS; null for the default site.")
     identifier: _Identifier | None = Field(
         None, description="NAS-Identifier in requests of the NAS; null to identify the NAS only by source address."
     )
@@ -125,10 +135,13 @@ class NasInput(Input):
         None, description="Source IP address of requests of the NAS; null to identify the NAS only by NAS-Identifier."
     )
     vendor: _Vendor = Field(
-        "", description='Vendor, which determines the RADIUS attributes of results; "" for the default.'
+        "", description='Vendor of the NAS, which determines the RADIUS attributes of results; "" for the default.'
     )
     secret: _Secret | None = Field(
-        None, description="Own secret, 16 to 128 characters; requires `address`. null for the tenant's secret."
+        None,
+        description=(
+            "RADIUS secret of only this NAS, 16 to 128 characters; requires `address`. null for the tenant's secret."
+        ),
     )
     require_message_authenticator: bool = Field(
         True,
@@ -140,7 +153,7 @@ class NasInput(Input):
         description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS.",
     )
     signs_coa_answers: bool = Field(
-        False, description="Whether responses of the NAS to CoA requests have a Message-Authenticator."
+        False, description="Whether the NAS sends a Message-Authenticator in responses to CoA requests."
     )
     mab_password: MabPassword = Field(
         "mac",
@@ -160,14 +173,18 @@ class NasInput(Input):
 class NasUpdate(Input):
     model_config = body_example({"name": "Switch North 1", "address": "192.0.2.7", "secret": "k3m9pq7r2xw4a1b2abcd"})
 
-    name: Omittable[Name] = Field(None, description="Name.")
-    site: Omittable[Slug] = Field(None, description="Slug of the site.")
-    identifier: _Identifier | None = Field(None, description="NAS-Identifier; null removes the identifier.")
+    name: Omittable[Name] = Field(None, description="Name of the NAS.")
+    site: Omittable[Slug] = Field(None, description="Slug of the site of the NAS.")
+    identifier: _Identifier | None = Field(
+        None, description="NAS-Identifier in requests of the NAS; null removes the identifier."
+    )
     address: _Address | None = Field(
         None, description="Source IP address of requests of the NAS; null removes the address."
     )
-    vendor: Omittable[_Vendor] = Field(None, description='Vendor; "" for the default.')
-    secret: _Secret | None = Field(None, description="Own secret, 16 to 128 characters; null for the tenant's secret.")
+    vendor: Omittable[_Vendor] = Field(None, description='Vendor of the NAS; "" for the default.')
+    secret: _Secret | None = Field(
+        None, description="RADIUS secret of only this NAS, 16 to 128 characters; null for the tenant's secret."
+    )
     require_message_authenticator: Omittable[bool] = Field(
         None,
         description="Whether to drop requests without Message-Authenticator. If false, Admit answers these requests, "
@@ -178,7 +195,7 @@ class NasUpdate(Input):
         description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS.",
     )
     signs_coa_answers: Omittable[bool] = Field(
-        None, description="Whether responses of the NAS to CoA requests have a Message-Authenticator."
+        None, description="Whether the NAS sends a Message-Authenticator in responses to CoA requests."
     )
     mab_password: Omittable[MabPassword] = Field(
         None,
@@ -197,14 +214,16 @@ class NasUpdate(Input):
 
 class Vendor(BaseModel):
     name: str = Field(description="Name of the vendor.")
-    title: str = Field(description="Title.")
-    aliases: list[str] = Field(description="Other names that `vendor` accepts for this vendor.")
+    title: str = Field(description="Title of the vendor.")
+    aliases: list[str] = Field(description="Other names of the vendor that the field `vendor` of a NAS accepts.")
     sends: dict[str, list[str]] = Field(description="RADIUS attributes that Admit sends for each result of a policy.")
-    cannot: dict[str, str] = Field(description="Results that the vendor does not support, by name, with the reason.")
+    cannot: dict[str, str] = Field(
+        description="Results that NASes of the vendor do not support, by name, with the reason."
+    )
 
 
 class VendorList(BaseModel):
-    items: list[Vendor] = Field(description="Items.")
+    items: list[Vendor] = Field(description="Known vendors of NASes.")
 
 
 _CLEARABLE_FIELDS = ("identifier", "address", "secret")
@@ -214,10 +233,14 @@ _CLEARABLE_FIELDS = ("identifier", "address", "secret")
 def list_nases(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    site: Annotated[str, Query(max_length=63, description="Slug of the site.")] = "",
-    vendor: Annotated[str, Query(max_length=200, description="Name of the vendor.")] = "",
-    address: Annotated[str, Query(max_length=45, description="IP address, or the beginning of an address.")] = "",
-    text: Annotated[str, Query(max_length=200, description="Part of the name or identifier.")] = "",
+    site: Annotated[str, Query(max_length=63, description="Slug of the site of the NASes to list.")] = "",
+    vendor: Annotated[str, Query(max_length=200, description="Name of the vendor of the NASes to list.")] = "",
+    address: Annotated[
+        str, Query(max_length=45, description="IP address of the NASes to list, or the beginning of the address.")
+    ] = "",
+    text: Annotated[
+        str, Query(max_length=200, description="Part of the name or identifier of the NASes to list.")
+    ] = "",
 ) -> Page[Nas]:
     """List registered NASes."""
     nas_filter = nases.parse_filter(site=site, vendor=vendor, text=text, address=address)

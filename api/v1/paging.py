@@ -29,13 +29,13 @@ _JSON_CONFIG: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
-_Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Maximum number of items.")]
-_After = Annotated[str, Query(max_length=_MAX_CURSOR_LENGTH, description="`next` of the previous page.")]
+_Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Maximum number of items in the page.")]
+_After = Annotated[str, Query(max_length=_MAX_CURSOR_LENGTH, description="Value of `next` from the previous page.")]
 
 
 class Page(BaseModel, Generic[Item]):
-    items: list[Item] = Field(description="Items.")
-    next: str | None = Field(description="Cursor for `after` to get the next page; null on the last page.")
+    items: list[Item] = Field(description="Items of the page.")
+    next: str | None = Field(description="Cursor of the next page, to send in `after`; null on the last page.")
 
 
 class Paging:

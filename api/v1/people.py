@@ -47,16 +47,16 @@ Manages = Annotated[Access, Depends(_require_confirmed)]
 
 
 class Person(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    email: str = Field(examples=["ann@example.com"], description="E-mail address.")
-    name: str = Field(description="Name.")
-    status: Status = Field(description="Status.")
+    id: UUID = Field(description="Permanent id of the person.")
+    email: str = Field(examples=["ann@example.com"], description="E-mail address of the person.")
+    name: str = Field(description="Name of the person.")
+    status: Status = Field(description="Status of the person.")
     has_password: bool = Field(description="Whether the person has a password.")
-    created_at: datetime = Field(description="Creation time.")
+    created_at: datetime = Field(description="Time when the person was created.")
 
 
 class PersonSession(BaseModel):
-    id: UUID = Field(description="Permanent id.")
+    id: UUID = Field(description="Permanent id of the sign-in.")
     factors: list[str] = Field(
         examples=[["password", "totp"]],
         description="Factors of the sign-in: password, totp, passkey, recovery-code, sign-on.",
@@ -64,27 +64,27 @@ class PersonSession(BaseModel):
     by_provider: bool = Field(
         description="Whether the person signed in with the single sign-on provider of an MSP or tenant."
     )
-    from_address: str | None = Field(description="IP address of the browser.")
-    user_agent: str = Field(description="User-Agent of the browser.")
-    created_at: datetime = Field(description="Creation time.")
-    last_seen_at: datetime = Field(description="Time of the last request.")
+    from_address: str | None = Field(description="IP address of the browser that signed in.")
+    user_agent: str = Field(description="User-Agent of the browser that signed in.")
+    created_at: datetime = Field(description="Time when the person signed in.")
+    last_seen_at: datetime = Field(description="Time of the last request of the sign-in.")
 
 
 class PersonMembership(BaseModel):
     """A membership of a person in a tenant or MSP. Without tenant and MSP, the membership belongs to the platform."""
 
-    id: UUID = Field(description="Permanent id.")
-    msp_id: UUID | None = Field(description="Id of the MSP.")
-    tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
+    id: UUID = Field(description="Permanent id of the membership.")
+    msp_id: UUID | None = Field(description="Id of the MSP of the membership.")
+    tenant_id: UUID | None = Field(description="Id of the tenant of the membership; null if none.")
     role: str | None = Field(
-        examples=["tenant-admin"], description="Role; null for a custom role of the MSP or tenant."
+        examples=["tenant-admin"], description="Role of the person; null for a custom role of the MSP or tenant."
     )
 
 
 class PersonDetail(Person, ObservedModel):
-    methods: list[str] = Field(description="Second factors.", examples=[["totp", "recovery-code"]])
-    sessions: list[PersonSession] = Field(description="Sign-ins, newest first, 200 at most.")
-    memberships: list[PersonMembership] = Field(description="Memberships, with roles.")
+    methods: list[str] = Field(description="Second factors of the person.", examples=[["totp", "recovery-code"]])
+    sessions: list[PersonSession] = Field(description="Sign-ins of the person, newest first, 200 at most.")
+    memberships: list[PersonMembership] = Field(description="Memberships of the person, with roles.")
 
     def observed_fields(self) -> set[str]:
         """Return `sessions`, because sign-ins change without an action by an operator."""
@@ -92,32 +92,36 @@ class PersonDetail(Person, ObservedModel):
 
 
 class PersonInput(Input):
-    email: Email = Field(description="E-mail address.")
-    name: str = Field("", max_length=200, examples=["Ann"], description="Name.")
+    email: Email = Field(description="E-mail address of the person.")
+    name: str = Field("", max_length=200, examples=["Ann"], description="Name of the person.")
 
 
 class PersonUpdate(Input):
-    status: Status = Field(description="Status.")
+    status: Status = Field(description="Status of the person.")
 
 
 class PasswordLinkInput(Input):
-    mail: bool = Field(True, description="Whether to mail the link; false to return the link in this response.")
+    mail: bool = Field(
+        True, description="Whether to mail the link to the person; false to return the link in this response."
+    )
 
 
 class PasswordLink(BaseModel):
-    expires_at: datetime = Field(description="Expiry time.")
-    url: str | None = Field(description="Link; null if Admit mailed the link.")
-    token: str | None = Field(description="Token for POST /v1/sign-in/new-password.")
+    expires_at: datetime = Field(description="Time when the link expires.")
+    url: str | None = Field(description="Link to set the password; null if Admit mailed the link.")
+    token: str | None = Field(description="Token of the link, for POST /v1/sign-in/new-password.")
 
 
 @router.get("", operation_id="listPeople")
 def list_people(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the e-mail address or name.")] = "",
-    status: Annotated[Status | None, Query(description="Status.")] = None,
+    text: Annotated[
+        str, Query(max_length=200, description="Part of the e-mail address or name of the people to list.")
+    ] = "",
+    status: Annotated[Status | None, Query(description="Status of the people to list.")] = None,
 ) -> Page[Person]:
-    """List accounts of people."""
+    """List the accounts of all people."""
     with access.read() as session:
         rows = people.list_people(session, span=paging.span, text=text, status=status or "")
         return paging.ordered(rows, _build_person)
@@ -125,9 +129,9 @@ def list_people(
 
 @router.post("", status_code=201, operation_id="createPerson")
 def create_person(access: Manages, body: PersonInput) -> Person:
-    """Create an account, or return the existing account of this address.
+    """Create a person's account, or return the account that already has this e-mail address.
 
-    Afterwards, create a password link to set the password, and a membership to give permissions.
+    Then create a password link, which sets the password, and a membership, which gives permissions.
     """
     with access.change() as change:
         row = people.create_person(change.session, actor=access.actor, email=body.email, name=body.name)
@@ -147,9 +151,9 @@ def get_person(access: Reads, person_id: _PersonId) -> PersonDetail:
 
 @router.patch("/{person_id}", operation_id="updatePerson")
 def update_person(access: Manages, person_id: _PersonId, body: PersonUpdate) -> PersonDetail:
-    """Disable or enable an account.
+    """Disable or enable a person's account.
 
-    A disabled person is signed out and cannot sign in. You cannot disable the last operator.
+    Admit signs the person of a disabled account out, and rejects new sign-ins. You cannot disable the last operator.
     """
     with access.change() as change:
         _require_match(change, person_id)
@@ -180,7 +184,7 @@ def reset_person_factors(access: Manages, person_id: _PersonId) -> None:
 
 @router.post("/{person_id}/password-link", status_code=201, operation_id="createPasswordLink")
 def create_password_link(access: Manages, person_id: _PersonId, body: PasswordLinkInput) -> PasswordLink:
-    """Create a link to set a person's password, which works once.
+    """Create a link that sets a person's password. The link works once.
 
     Earlier links stop working. You need every permission that the person has at any tenant, MSP or the platform.
     """

@@ -23,38 +23,39 @@ Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 
 
 class Alarm(BaseModel):
-    code: str = Field(description="Stable code for programs.")
-    detail: str = Field(description='Explanation in one sentence; "" if none.')
-    since: datetime | None = Field(description="Time when the alarm was raised.")
+    code: str = Field(description="Stable code of the alarm, for programs.")
+    detail: str = Field(description='Explanation of the alarm in one sentence; "" if none.')
+    since: datetime | None = Field(description="Time when the alarm began.")
     cell: str | None = Field(
         examples=["cell-1"], description="Name of the cell that raised the alarm; null for the platform."
     )
 
 
 class PlatformCell(BaseModel):
-    name: str = Field(description="Name.")
+    name: str = Field(description="Name of the cell.")
     host: str = Field(
-        examples=["cell-1.example.net"], description='Host on which the agent runs; "" if the agent was stopped.'
+        examples=["cell-1.example.net"],
+        description='Host on which the cell\'s agent runs; "" if the agent was stopped.',
     )
     status: str = Field(
-        description="Status. A `draining` cell takes no new tenants.",
+        description="Status of the cell. A `draining` cell takes no new tenants.",
         json_schema_extra={"enum": [*get_args(CellStatus), "retired"]},
     )
-    silent: bool = Field(description="Whether the cell's agent has not reported for a minute.")
-    heard_at: datetime | None = Field(description="Time of the last report.")
+    silent: bool = Field(description="Whether the cell's agent has sent no report for a minute.")
+    heard_at: datetime | None = Field(description="Time of the last report of the cell's agent.")
     current_at: datetime | None = Field(description="Time up to which all changes are in force in the cell.")
     shipped_until: datetime | None = Field(
         description="Time up to which the cell's journal records are in the database."
     )
-    radiusd_started_at: datetime | None = Field(description="Start time of radiusd.")
+    radiusd_started_at: datetime | None = Field(description="Time when the cell's radiusd started.")
     counters: dict[str, int] = Field(
-        description="Counters of radiusd and the agent since the start of the process, by name."
+        description="Counters of the cell's radiusd and agent, by name, from the start of each process."
     )
 
 
 class PlatformStatus(BaseModel):
-    alarms: list[Alarm] = Field(description="Current alarms.")
-    cells: list[PlatformCell] = Field(description="Cells.")
+    alarms: list[Alarm] = Field(description="Current alarms of the platform and its cells.")
+    cells: list[PlatformCell] = Field(description="Cells of the platform.")
 
 
 @router.get("/status", operation_id="getPlatformStatus")

@@ -63,12 +63,14 @@ _DOCUMENT_BODY = {
 
 
 class Policy(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    slug: str = Field(description="Slug, which is a DNS label.")
-    name: str = Field(description="Name.")
+    id: UUID = Field(description="Permanent id of the policy.")
+    slug: str = Field(description="Slug of the policy, which is a DNS label.")
+    name: str = Field(description="Name of the policy.")
     published_version: int | None = Field(
-        description="Number of the published version; null if the policy denies everything because no version is "
-        "published."
+        description=(
+            "Number of the published policy version; null if no version is published. The policy then denies "
+            "everything."
+        )
     )
     sites: list[str] = Field(
         examples=[["main"]],
@@ -77,52 +79,64 @@ class Policy(BaseModel):
 
 
 class PolicyVersionSummary(BaseModel):
-    version: int = Field(description="Number of the version.")
+    version: int = Field(description="Number of the policy version.")
     status: Literal["draft", "published", "superseded"] = Field(
-        description="Status. A `draft` is not in force. `superseded` means a former draft or published version."
+        description=(
+            "Status of the policy version. A `draft` is not in force. `superseded` means a former draft or "
+            "published version."
+        )
     )
-    comment: str = Field(description='Comment; "" if none.')
-    created_at: datetime = Field(description="Creation time.")
-    published_at: datetime | None = Field(description="Time of the last publication; null if never published.")
+    comment: str = Field(description='Comment on the policy version; "" if none.')
+    created_at: datetime = Field(description="Time when the policy version was created.")
+    published_at: datetime | None = Field(
+        description="Time when the policy version was last published; null if never published."
+    )
 
 
 class PolicyVersion(PolicyVersionSummary):
-    document: dict[str, Any] = Field(description="Policy document (docs/reference/policy.schema.json).")
-    written: str | None = Field(description="Original text, if the client sent the document as text.")
+    document: dict[str, Any] = Field(description="Policy document of the version (docs/reference/policy.schema.json).")
+    written: str | None = Field(
+        description="Original text of the policy document, if the client sent the document as text."
+    )
     replayed: dict[str, Any] | None = Field(
-        description="Result of the replay before publication, and the actor who accepted the result; null without a "
-        "replay."
+        description=(
+            "Result of the replay before the publication, and the actor who accepted the result; null without a replay."
+        )
     )
 
 
 class RuleHits(BaseModel):
-    rule: str = Field(description='Id of the rule; "" for the fallback.')
-    name: str = Field(description="Name.")
+    rule: str = Field(description='Id of the rule; "" for the fallback of the policy.')
+    name: str = Field(description="Name of the rule.")
     kind: Literal["pinned-deny", "rule", "fallback"] = Field(
-        description="Part of the document that the hits belong to."
+        description="Part of the policy document that the hits belong to."
     )
-    hits_1d: int = Field(description="Number of hits in the last day (UTC).")
-    hits_7d: int = Field(description="Number of hits in the last 7 days (UTC).")
-    hits_30d: int = Field(description="Number of hits in the last 30 days (UTC).")
-    last_hit: datetime | None = Field(description="Time of the last hit.")
+    hits_1d: int = Field(description="Number of hits of the rule in the last day (UTC).")
+    hits_7d: int = Field(description="Number of hits of the rule in the last 7 days (UTC).")
+    hits_30d: int = Field(description="Number of hits of the rule in the last 30 days (UTC).")
+    last_hit: datetime | None = Field(description="Time of the last hit of the rule.")
     never_hit: bool = Field(description="Whether the rule never had a hit.")
-    last_hit_before: datetime | None = Field(description="Time of the last hit in an earlier version.")
+    last_hit_before: datetime | None = Field(
+        description="Time of the last hit of the rule in an earlier policy version."
+    )
 
 
 class PolicyHits(BaseModel):
-    slug: str = Field(description="Slug, which is a DNS label.")
-    version: int = Field(description="Number of the published version.")
-    published_at: datetime | None = Field(description="Time of the last publication; null if never published.")
-    rules: list[RuleHits] = Field(description="Rules.")
+    slug: str = Field(description="Slug of the policy, which is a DNS label.")
+    version: int = Field(description="Number of the published policy version.")
+    published_at: datetime | None = Field(
+        description="Time when the policy version was last published; null if never published."
+    )
+    rules: list[RuleHits] = Field(description="Rules of the policy version, with their hits.")
 
 
 class PolicyInput(Input):
-    slug: Slug = Field(examples=["office"], description="Slug, which is a DNS label.")
-    name: Name = Field("", description="Name.")
+    slug: Slug = Field(examples=["office"], description="Slug of the policy, which is a DNS label.")
+    name: Name = Field("", description="Name of the policy.")
 
 
 class PolicyUpdate(Input):
-    name: Name = Field(examples=["Office, 2nd floor"], description="Name.")
+    name: Name = Field(examples=["Office, 2nd floor"], description="Name of the policy.")
 
 
 class PublicationInput(Input):
@@ -131,8 +145,10 @@ class PublicationInput(Input):
     version: VersionNumber | None = Field(
         None,
         examples=[3],
-        description="Version of the draft that you reviewed. Publication fails if the draft has another "
-        "version; null for any draft.",
+        description=(
+            "Version number of the draft that you reviewed. Publication fails if the draft has another number; "
+            "null for any draft."
+        ),
     )
     acknowledge: str = Field(
         "",
@@ -146,8 +162,8 @@ class PublicationInput(Input):
 class PolicyRollback(Input):
     model_config = body_example({"version": 1, "comment": "Restore the guest rules"})
 
-    version: VersionNumber = Field(examples=[2], description="Number of an earlier published version.")
-    comment: Comment = Field("", description='Comment; "" if none.')
+    version: VersionNumber = Field(examples=[2], description="Number of an earlier published policy version.")
+    comment: Comment = Field("", description='Comment on the new policy version; "" if none.')
 
 
 async def require_document_text(request: Request) -> bytes:
@@ -170,10 +186,12 @@ _DocumentText = Annotated[bytes, Depends(require_document_text)]
 def list_policies(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
-    published: Annotated[bool | None, Query(description="Whether a version is published.")] = None,
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name of the policies to list.")] = "",
+    published: Annotated[
+        bool | None, Query(description="Whether the policies to list have a published version.")
+    ] = None,
 ) -> Page[Policy]:
-    """List policies, with the sites of each policy."""
+    """List policies, with the sites that use each policy."""
     with access.read() as session:
         rows = policies.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text, published=published)
         sites = policies.sites_by_policy(session, tenant_id=access.tenant_id, policies=rows)
@@ -184,7 +202,7 @@ def list_policies(
 def create_policy(access: Changes, body: PolicyInput) -> Policy:
     """Create a policy without versions.
 
-    Sites with this policy deny everything until you publish a version.
+    Sites with this policy deny everything until you publish a version of the policy.
     """
     with access.change() as change:
         row = policies.create_policy(
@@ -240,9 +258,9 @@ def list_versions(
 def get_version(
     access: Reads,
     policy: PolicySlug,
-    version: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version.")],
+    version: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the policy version.")],
 ) -> PolicyVersion:
-    """Get one version, with the document."""
+    """Get one version of a policy, with the document."""
     with access.read() as session:
         row = policies.require_version(session, tenant_id=access.tenant_id, slug=policy, number=version)
         return access.shown(build_version(row))
@@ -250,7 +268,7 @@ def get_version(
 
 @router.get("/{policy}/draft", operation_id="getPolicyDraft")
 def get_draft(access: Reads, policy: PolicySlug) -> PolicyVersion:
-    """Get the draft, which is the version to publish."""
+    """Get the draft of a policy, which is the version to publish."""
     with access.read() as session:
         row = policies.get_draft(session, tenant_id=access.tenant_id, slug=policy)
         if row is None:
@@ -265,7 +283,7 @@ def save_draft(
     text: _DocumentText,
     comment: Annotated[Comment, Query(description="Comment on the draft, such as what changed, and why.")] = "",
 ) -> PolicyVersion:
-    """Save a draft.
+    """Save a draft of a policy.
 
     The body is the document. The draft becomes the newest version and takes effect when you publish the draft.
 
@@ -349,7 +367,7 @@ def publish_policy(
 
 @router.post("/{policy}/roll-back", operation_id="rollBackPolicy")
 def roll_back(access: Publishes, policy: PolicySlug, body: PolicyRollback) -> PolicyVersion:
-    """Publish an earlier version again, as a new version.
+    """Publish an earlier version of a policy again, as a new version.
 
     The tests of the version must pass. No replay is required.
     """

@@ -44,7 +44,7 @@ Document = Annotated[dict[str, Any], Field(examples=[POLICY_EXAMPLE])]
 
 
 class PolicyCheckInput(Input):
-    document: Document = Field(description="Policy document (docs/reference/policy.schema.json).")
+    document: Document = Field(description="Policy document to check (docs/reference/policy.schema.json).")
 
 
 class PolicyTestInput(Input):
@@ -52,11 +52,15 @@ class PolicyTestInput(Input):
 
     model_config = body_examples(("version", "A version of a policy", {"policy": "office", "version": 2}))
 
-    document: Document | None = Field(None, description="Policy document (docs/reference/policy.schema.json).")
+    document: Document | None = Field(
+        None, description="Policy document to test (docs/reference/policy.schema.json); null for a stored version."
+    )
     policy: Slug | None = Field(
         None, examples=["office"], description="Slug of the policy; null for the tenant's only policy."
     )
-    version: VersionNumber | None = Field(None, description="Number of the version; null for the newest.")
+    version: VersionNumber | None = Field(
+        None, description="Number of the policy version; null for the newest version."
+    )
 
     def find(self, session: Session, tenant_id: TenantId) -> object:
         if self.document is not None:
@@ -85,37 +89,50 @@ class PolicySimulationInput(Input):
     request: dict[str, Any] | None = Field(
         None,
         examples=[{"method": "mab", "mac": "00:00:5e:00:53:01", "nas.identifier": "switch-1"}],
-        description="Values by attribute. Attributes have the same names as in conditions; attributes of the packet "
-        "can also have RADIUS names.",
+        description=(
+            "Values of the request by attribute. Attributes have the same names as in conditions; attributes of "
+            "the packet can also have RADIUS names."
+        ),
     )
     decision: str | None = Field(
-        None, max_length=100, description="Id of a logged decision whose request is used instead of `request`."
+        None,
+        max_length=100,
+        description="Id of a logged decision. Admit then simulates the request of this decision instead of `request`.",
     )
     document: Document | None = Field(
-        None, description="Policy document; null for the published document of the policy or site."
+        None, description="Policy document to simulate; null for the published document of the policy or site."
     )
     policy: Slug | None = Field(
         None, description="Slug of the policy; null for the tenant's only policy, or the policy of the site."
     )
-    site: Slug | None = Field(None, description="Slug of the site; null for the site of the NAS.")
+    site: Slug | None = Field(None, description="Slug of the site for the simulation; null for the site of the NAS.")
     at: str | None = Field(
         None,
         max_length=40,
         examples=["2026-01-05T09:00:00Z"],
-        description="Time of the decision (RFC 3339); null for now, or the recorded time.",
+        description=(
+            "Time of the simulated decision (RFC 3339); null for the current time, or for the time of the logged "
+            "decision."
+        ),
     )
-    as_given: bool = Field(False, description="Whether to use only the attributes in the request.")
+    as_given: bool = Field(
+        False, description="Whether to use only the attributes in `request`, without attributes that Admit adds."
+    )
 
 
 class PolicyReplayInput(PolicyTestInput):
     model_config = body_example({"policy": "office", "site": "main", "days": 7, "against": "recorded"})
 
-    days: int = Field(ge=1, le=MAX_DAYS, examples=[7], description="Number of past days to replay.")
-    site: Slug | None = Field(None, description="Slug of the site; null for all sites that use the policy.")
+    days: int = Field(ge=1, le=MAX_DAYS, examples=[7], description="Number of past days whose requests to replay.")
+    site: Slug | None = Field(
+        None, description="Slug of the site whose requests to replay; null for all sites that use the policy."
+    )
     against: Literal["recorded", "published"] = Field(
         "recorded",
-        description="Baseline of the comparison, either recorded results (recorded) or results of the published "
-        "policy (published).",
+        description=(
+            "Results with which Admit compares the draft: recorded results (recorded) or results of the published "
+            "policy (published)."
+        ),
     )
 
     def asked(self) -> ReplayOptions:
@@ -124,21 +141,23 @@ class PolicyReplayInput(PolicyTestInput):
 
 
 class PolicyAttribute(BaseModel):
-    attribute: str = Field(description="Name of the attribute.")
-    kind: str = Field(description="Kind.")
+    attribute: str = Field(description="Name of the attribute in conditions.")
+    kind: str = Field(description="Kind of the attribute's values.")
     many: bool = Field(description="Whether the attribute can have several values in a request.")
-    choices: list[str] = Field(description="Possible values; empty if the attribute has too many values to list.")
-    operators: list[str] = Field(description="Operators for conditions.")
-    meaning: str = Field(description="Meaning.")
+    choices: list[str] = Field(
+        description="Possible values of the attribute; empty if the attribute has too many values to list."
+    )
+    operators: list[str] = Field(description="Operators that conditions can use with the attribute.")
+    meaning: str = Field(description="Meaning of the attribute.")
 
 
 class PolicyAttributes(BaseModel):
-    items: list[PolicyAttribute] = Field(description="Items.")
+    items: list[PolicyAttribute] = Field(description="Attributes for conditions.")
 
 
 @router.get("/policy-attributes", operation_id="listPolicyAttributes")
 def list_attributes(access: Reads) -> PolicyAttributes:
-    """List attributes for conditions."""
+    """List the attributes that conditions of policies can use."""
     return PolicyAttributes(
         items=[
             PolicyAttribute(
@@ -158,7 +177,7 @@ def list_attributes(access: Reads) -> PolicyAttributes:
 def get_schema(access: Reads) -> dict[str, Any]:
     """Get the JSON Schema of policy documents.
 
-    Use the schema in an editor, or to check documents before you send the documents.
+    Use the schema in an editor, or to check documents before you send them.
     """
     return policy_schema()
 
@@ -196,11 +215,11 @@ def test_policy(access: Reads, body: PolicyTestInput) -> PolicyTestResult:
 
 @router.post("/policy-simulations", operation_id="simulatePolicy")
 def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySimulation:
-    """Simulate one request and explain the result.
+    """Simulate the decision of a policy about one request, and explain the decision.
 
     Nothing is stored and no device is admitted.
 
-    Admit adds attributes that it derives from the attributes of the packet. Admit also adds stored data of the NAS, the
+    Admit adds attributes that follow from the attributes of the packet. Admit also adds stored data of the NAS, the
     endpoint (`mac`) and the user (`user.name`). Values in `request` take precedence over values that Admit adds.
     """
     if (body.request is None) == (body.decision is None):
@@ -239,7 +258,7 @@ def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySim
     },
 )
 def replay(access: Replays, response: Response, body: PolicyReplayInput) -> PolicyReplay | Job:
-    """Replay recorded requests with a draft, and group the differences.
+    """Replay recorded requests with the draft of a policy, and group the differences in the results.
 
     Requests without a policy decision, such as wrong passwords, are counted but not replayed. A replay of many requests
     becomes a job (202).

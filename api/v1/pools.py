@@ -26,7 +26,7 @@ router = NounRouter(
     description="Pools of addresses and prefixes that policies assign to devices.",
 )
 
-_Pool = Annotated[str, Path(max_length=63, description="Name of the pool.")]
+_Pool = Annotated[str, Path(max_length=63, description="Name of the address pool.")]
 _Site = Annotated[
     str,
     Query(
@@ -41,14 +41,14 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.POOL_MANAGE, Effect
 
 
 class Pool(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    name: str = Field(description="Name.")
-    site: str | None = Field(description="Slug of the site; null for the whole tenant.")
-    kind: PoolKind = Field(description="Kind of pool.")
-    attribute: str = Field(description="RADIUS attribute with the address.")
-    ranges: list[str] = Field(description="Ranges of addresses, as CIDR or first-last.")
-    exclusions: list[str] = Field(description="Excluded addresses or ranges.")
-    prefix_length: int = Field(description="Prefix length per device, in bits.")
+    id: UUID = Field(description="Permanent id of the pool.")
+    name: str = Field(description="Name of the pool.")
+    site: str | None = Field(description="Slug of the site that owns the pool; null for a pool of the whole tenant.")
+    kind: PoolKind = Field(description="Kind of addresses in the pool.")
+    attribute: str = Field(description="RADIUS attribute that contains the assigned address.")
+    ranges: list[str] = Field(description="Ranges of addresses in the pool, as CIDR or first-last.")
+    exclusions: list[str] = Field(description="Addresses or ranges that the pool does not assign.")
+    prefix_length: int = Field(description="Length of the prefix that a device gets, in bits.")
     when_empty: _WhenEmpty = Field(
         description="Action if no address is free: reject the device (deny), or admit the device without an address "
         "(without)."
@@ -61,20 +61,22 @@ class Pool(BaseModel):
     quarantine_seconds: int = Field(
         description="Seconds of quarantine before another device can get a returned address."
     )
-    size: int = Field(description="Number of addresses.")
-    used: int = Field(description="Number of addresses in use.")
-    free: int = Field(description="Number of free addresses.")
-    ready: int = Field(description="Number of addresses that cells have reserved in advance.")
-    quarantined: int = Field(description="Number of quarantined addresses.")
+    size: int = Field(description="Number of addresses in the pool.")
+    used: int = Field(description="Number of addresses of the pool that devices use.")
+    free: int = Field(description="Number of free addresses in the pool.")
+    ready: int = Field(description="Number of addresses that cells have reserved in advance for new devices.")
+    quarantined: int = Field(description="Number of addresses in quarantine.")
     reserved: int = Field(description="Number of addresses that are reserved for a MAC address.")
-    leaving: int = Field(description="Number of removed addresses that are still in use.")
+    leaving: int = Field(
+        description="Number of addresses that devices still use after you removed the addresses from the pool."
+    )
     removing: bool = Field(
         description="Whether the pool is being deleted. Admit deletes the pool when the last lease of the pool ends."
     )
 
 
 class PoolDetail(Pool, ObservedModel):
-    cells: dict[str, dict[str, int]] = Field(description="Number of addresses for each cell, by state.")
+    cells: dict[str, dict[str, int]] = Field(description="Number of addresses of the pool for each cell, by state.")
 
     def observed_fields(self) -> set[str]:
         """Return the fields that change when devices get or return addresses."""
@@ -119,11 +121,15 @@ class PoolInput(PoolOptions):
         ),
     )
 
-    name: Slug = Field(examples=["devices"], description="Name.")
-    site: Slug | None = Field(None, description="Slug of the site; null for the whole tenant.")
-    kind: PoolKind = Field("ipv4", description="Kind of pool.")
-    ranges: _Ranges = Field(examples=[["10.1.0.0/24"]], description="Ranges of addresses, as CIDR or first-last.")
-    exclusions: _Ranges = Field(default=[], description="Excluded addresses or ranges.")
+    name: Slug = Field(examples=["devices"], description="Name of the pool.")
+    site: Slug | None = Field(
+        None, description="Slug of the site that owns the pool; null for a pool of the whole tenant."
+    )
+    kind: PoolKind = Field("ipv4", description="Kind of addresses in the pool.")
+    ranges: _Ranges = Field(
+        examples=[["10.1.0.0/24"]], description="Ranges of addresses in the pool, as CIDR or first-last."
+    )
+    exclusions: _Ranges = Field(default=[], description="Addresses or ranges that the pool does not assign.")
     prefix_length: int | None = Field(
         None, ge=0, le=128, description="Prefix length of an IPv6 pool; null for 64, or 56 for delegated prefixes."
     )
@@ -134,10 +140,12 @@ class PoolUpdate(PoolOptions):
 
     name: Omittable[Slug] = Field(
         None,
-        description="New name, also in the path. Fails with 409 if a policy or fallback uses the pool.",
+        description="New name of the pool, also in the path. Fails with 409 if a policy or fallback uses the pool.",
     )
-    ranges: Omittable[_Ranges] = Field(None, description="Ranges that replace the existing ranges.")
-    exclusions: Omittable[_Ranges] = Field(None, description="Excluded addresses or ranges.")
+    ranges: Omittable[_Ranges] = Field(
+        None, description="Ranges of addresses that replace the existing ranges of the pool."
+    )
+    exclusions: Omittable[_Ranges] = Field(None, description="Addresses or ranges that the pool does not assign.")
     reserved: dict[str, Annotated[str, Field(max_length=100)] | None] = Field(
         default={},
         max_length=_MAX_RESERVED,
@@ -147,30 +155,30 @@ class PoolUpdate(PoolOptions):
 
 class PoolLease(BaseModel):
     pool: str | None = Field(description="Name of the pool; null if the pool is being deleted.")
-    address: str = Field(description="IP address.")
-    mac: str | None = Field(description="MAC address of the device; null if the address was released.")
-    state: str = Field(description="State.", json_schema_extra={"enum": ["leased", "quarantined"]})
-    given_at: datetime | None = Field(description="Time of assignment.")
-    until: datetime | None = Field(
-        description="End of the quarantine, or time at which a lease without a session ends."
+    address: str = Field(description="Leased or quarantined IP address.")
+    mac: str | None = Field(
+        description="MAC address of the device that has or had the address; null if the address was released."
     )
+    state: str = Field(description="State of the address.", json_schema_extra={"enum": ["leased", "quarantined"]})
+    given_at: datetime | None = Field(description="Time when the device got the address.")
+    until: datetime | None = Field(description="Time when the quarantine ends, or when a lease without a session ends.")
     reserved: bool = Field(description="Whether the address is reserved for the device.")
-    leaving: bool = Field(description="Whether the address was removed from the pool while in use.")
+    leaving: bool = Field(description="Whether you removed the address from the pool while a device uses the address.")
 
 
 class LeaseRelease(Input):
-    address: str = Field(max_length=100, examples=["10.1.0.17"], description="Address to release.")
+    address: str = Field(max_length=100, examples=["10.1.0.17"], description="IP address to release.")
 
 
 @router.get("", operation_id="listPools")
 def list_pools(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(POOL_ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    kind: Annotated[PoolKind | None, Query(description="Kind.")] = None,
-    site: Annotated[str, Query(max_length=63, description="Slug of the site that owns the pools.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name of the pools to list.")] = "",
+    kind: Annotated[PoolKind | None, Query(description="Kind of addresses in the pools to list.")] = None,
+    site: Annotated[str, Query(max_length=63, description="Slug of the site that owns the pools to list.")] = "",
 ) -> Page[Pool]:
-    """List pools, with the address counts of each pool.
+    """List address pools, with the number of addresses in each state.
 
     A tenant can have 200 pools.
     """
@@ -182,7 +190,7 @@ def list_pools(
 
 @router.post("", status_code=201, operation_id="createPool")
 def create_pool(access: Changes, body: PoolInput) -> PoolDetail:
-    """Create a pool.
+    """Create an address pool.
 
     A range is a network (CIDR), one address, or the first and last address with a dash. The network and broadcast
     addresses of a network are excluded.
@@ -205,12 +213,16 @@ def create_pool(access: Changes, body: PoolInput) -> PoolDetail:
 def list_leases(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(LEASE_ORDERS))],
-    pool: Annotated[str, Query(max_length=63, description="Name of the pool.")] = "",
+    pool: Annotated[str, Query(max_length=63, description="Name of the pool of the leases.")] = "",
     site: _Site = "",
-    mac: Annotated[str, Query(max_length=40, description="MAC address, in any notation.")] = "",
-    address: Annotated[str, Query(max_length=100, description="IP address, or the beginning of an IP address.")] = "",
+    mac: Annotated[
+        str, Query(max_length=40, description="MAC address of the device with the lease, in any notation.")
+    ] = "",
+    address: Annotated[
+        str, Query(max_length=100, description="Leased IP address, or the beginning of the address.")
+    ] = "",
 ) -> Page[PoolLease]:
-    """List leases, and quarantined addresses with the last device of each address."""
+    """List leased and quarantined addresses, with the last device of each address."""
     with access.read() as session:
         names = pools.pool_names_by_id(session, tenant_id=access.tenant_id)
         rows = pools.list_leases(
@@ -241,16 +253,16 @@ def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
 
 @router.get("/{pool}", operation_id="getPool")
 def get_pool(access: Reads, pool: _Pool, site: _Site = "") -> PoolDetail:
-    """Get a pool, with address counts."""
+    """Get an address pool, with the number of addresses in each state."""
     with access.read() as session:
         return access.shown(_build_detail(session, access, pool, site))
 
 
 @router.patch("/{pool}", operation_id="updatePool")
 def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = "") -> PoolDetail:
-    """Update a pool.
+    """Update an address pool.
 
-    Omitted fields stay unchanged. If you remove an address from the pool, a device that uses the address keeps it until
+    Omitted fields stay unchanged. If you remove an address that a device uses, the device keeps the address until
     the lease ends.
     """
     with access.change() as change:
@@ -272,9 +284,9 @@ def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = ""
 
 @router.delete("/{pool}", status_code=204, operation_id="deletePool")
 def delete_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
-    """Delete a pool.
+    """Delete an address pool.
 
-    A pool in a policy cannot be deleted. Admit deletes the pool when the last lease of the pool ends.
+    You cannot delete a pool that a policy uses. Admit deletes the pool when the last lease of the pool ends.
     """
     with access.change() as change:
         _require_match(change, access, pool, site)

@@ -26,23 +26,27 @@ class RadiusSecretRequest(Input):
         "",
         max_length=63,
         examples=["cisco-iosxe-ibns2"],
-        description='Id of a configuration snippet to return with the secret; "" for none.',
+        description='Id of a configuration snippet to return with the secret; "" for no snippet.',
     )
-    site: str = Field("", max_length=63, description='Slug of the site for the configuration; "" for the default site.')
+    site: str = Field(
+        "",
+        max_length=63,
+        description='Slug of the site that the configuration snippet is for; "" for the default site.',
+    )
     next: bool = Field(
         False,
-        description="Whether to return the new secret of a running rotation (true) or the current secret (false).",
+        description="Whether to return the new secret of a secret rotation (true) or the current secret (false).",
     )
 
 
 class RadiusServer(BaseModel):
     """RADIUS address, ports and secret of a tenant."""
 
-    address: str = Field(description="IP address.")
-    auth_port: int = Field(description="UDP port for authentication.")
-    acct_port: int = Field(description="UDP port for accounting.")
-    secret: str = Field(description="Shared secret.")
-    text: str = Field(description='Configuration with the secret; "" if no snippet was requested.')
+    address: str = Field(description="IP address of the RADIUS server.")
+    auth_port: int = Field(description="UDP port of the RADIUS server for authentication.")
+    acct_port: int = Field(description="UDP port of the RADIUS server for accounting.")
+    secret: str = Field(description="RADIUS shared secret.")
+    text: str = Field(description='Configuration snippet with the secret; "" if you requested no snippet.')
 
 
 @router.post("/radius-secret/reveal", operation_id="revealRadiusSecret")

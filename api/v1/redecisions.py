@@ -35,35 +35,47 @@ _Redecision = Annotated[RowNumber, Path(description="Id of the re-decision.")]
 
 
 class Redecision(ObservedModel):
-    id: int = Field(description="Permanent id.")
-    began_at: datetime = Field(description="Start time.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
-    cause: str = Field(description="Change that caused the re-decision, and the actor who made the change.")
+    id: int = Field(description="Permanent id of the re-decision.")
+    began_at: datetime = Field(description="Time when the re-decision started.")
+    ended_at: datetime | None = Field(
+        description="Time when the re-decision ended; null if the re-decision has not ended."
+    )
+    cause: str = Field(description="Change that caused the re-decision, and the actor who made that change.")
     asked_by: str = Field(description="Actor who started the re-decision, such as token:setup.")
     scope: str = Field(
         description=(
-            "Scope: `all` for all live sessions of the tenant, or `some` for only the sessions that a change affects."
+            "Scope of the re-decision: `all` for all live sessions of the tenant, or `some` for only the sessions "
+            "that a change affects."
         )
     )
     state: RedecisionState = Field(
-        description="State: deciding, waiting (for approval), sending (requests to NASes), done, stopped, "
-        "or superseded by a later re-decision."
+        description=(
+            "State of the re-decision: deciding, waiting (for approval), sending (requests to NASes), done, "
+            "stopped, or superseded by a later re-decision."
+        )
     )
     waits_for: str | None = Field(
         description=(
-            "Reason why the re-decision waits for approval: the mode `preview`, or the ceiling of disconnects "
-            "(`ceiling`)."
+            "Reason why the re-decision waits for approval: the mode `preview`, or more disconnects than the "
+            "ceiling permits (`ceiling`)."
         )
     )
     sessions: int = Field(description="Number of sessions that Admit has checked so far.")
-    unchanged: int = Field(description="Number of sessions whose result would not change.")
-    disconnects: int = Field(description="Number of sessions to disconnect.")
-    reauthentications: int = Field(description="Number of sessions to reauthenticate.")
-    may_disconnect: int = Field(
-        description="Number of sessions whose request may disconnect the device, including all disconnect requests."
+    unchanged: int = Field(description="Number of sessions for which a new decision has the same result.")
+    disconnects: int = Field(description="Number of sessions for which the re-decision requires a disconnect.")
+    reauthentications: int = Field(
+        description="Number of sessions for which the re-decision requires a reauthentication."
     )
-    cannot_be_redecided: dict[str, int] = Field(description="Number of sessions that cannot be re-decided, by reason.")
-    detail: str = Field(description='Explanation in one sentence; "" if none.')
+    may_disconnect: int = Field(
+        description=(
+            "Number of sessions for which the request to the NAS may disconnect the device. This number includes "
+            "all disconnect requests."
+        )
+    )
+    cannot_be_redecided: dict[str, int] = Field(
+        description="Number of sessions about which Admit cannot decide again, by reason."
+    )
+    detail: str = Field(description='Explanation of the state in one sentence; "" if none.')
 
     def observed_fields(self) -> set[str]:
         """Return the fields that the worker updates. The results change even after Admit has decided all sessions."""
@@ -78,65 +90,70 @@ _RESULT_FIELDS = {
 
 
 class ActionCounts(BaseModel):
-    disconnect: int = Field(description="Number of sessions to disconnect.")
-    reauthenticate: int = Field(description="Number of sessions to reauthenticate.")
+    disconnect: int = Field(description="Number of sessions for which the re-decision requires a disconnect.")
+    reauthenticate: int = Field(description="Number of sessions for which the re-decision requires a reauthentication.")
 
 
 class NasActionCounts(ActionCounts):
-    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    nas: str = Field(description="Name of the NAS of the sessions; NAS-Identifier or address of an unregistered NAS.")
 
 
 class SiteActionCounts(ActionCounts):
-    site: str = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    site: str = Field(
+        description='Slug of the site of the sessions; "" if the sessions have no site, or the site was deleted.'
+    )
 
 
 class RedecisionOutcome(BaseModel):
     verdict: str = Field(
-        description=(
-            'Verdict of the policy. In monitor mode, Admit does not enforce the verdict. "" if no policy decided.'
-        )
+        description=('Verdict of the policy; "" if no policy decided. Monitor mode does not enforce the verdict.')
     )
-    rule: str = Field(description='Name of the rule; "" for the fallback.')
-    vlan: str = Field(description='VLAN of the device; "" if none.')
-    text: str = Field(description="Verdict, rule and VLAN in one text.")
-    reason: str | None = Field(None, description="Reason code.")
+    rule: str = Field(description='Name of the rule that decided; "" if no rule decided.')
+    vlan: str = Field(description='VLAN that the decision assigns to the device; "" if none.')
+    text: str = Field(description="Verdict, rule and VLAN of the decision in one text.")
+    reason: str | None = Field(None, description="Reason code of the decision.")
 
 
 class RedecisionExample(BaseModel):
     session: int = Field(description="Id of the session.")
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    identity: str = Field(description="Identity that the device or user sent.")
-    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    identity: str = Field(description="Identity that the device or user of the session sent.")
+    nas: str = Field(description="Name of the NAS of the session; NAS-Identifier or address of an unregistered NAS.")
 
 
 class RedecisionDifference(BaseModel):
-    action: str = Field(description="Action: disconnect or reauthenticate.")
-    sessions: int = Field(description="Number of sessions.")
-    before: RedecisionOutcome = Field(description="Result before the change.")
-    after: RedecisionOutcome = Field(description="Result after the change.")
-    examples: list[RedecisionExample] = Field(description="Examples.")
+    action: str = Field(description="Action for the sessions: disconnect or reauthenticate.")
+    sessions: int = Field(description="Number of sessions with this difference.")
+    before: RedecisionOutcome = Field(description="Result of the decision before the change.")
+    after: RedecisionOutcome = Field(description="Result of the decision after the change.")
+    examples: list[RedecisionExample] = Field(description="Examples of sessions with this difference.")
 
 
 class RedecisionSummary(BaseModel):
     """Number of affected sessions by NAS, by site and by change, largest number first."""
 
-    nases: list[NasActionCounts] = Field(description="Number of sessions by NAS.")
-    sites: list[SiteActionCounts] = Field(description="Number of sessions by site.")
-    changes: list[RedecisionDifference] = Field(description="Number of sessions by change of the result.")
+    nases: list[NasActionCounts] = Field(description="Number of affected sessions by NAS.")
+    sites: list[SiteActionCounts] = Field(description="Number of affected sessions by site.")
+    changes: list[RedecisionDifference] = Field(
+        description="Number of affected sessions by change of the decision's result."
+    )
 
 
 class RedecisionDetail(Redecision, RedecisionSummary):
     items: dict[str, int] = Field(
         description=(
-            "Number of sessions with differences, by state: found (no request yet), asked (request queued), "
-            "settled (no request needed any more), withdrawn (request cancelled)."
+            "Number of sessions whose new decision differs from the current decision, by state: found (no CoA "
+            "request yet), asked (CoA request queued), settled (no CoA request needed any more), withdrawn (CoA "
+            "request cancelled)."
         )
     )
-    requests: dict[str, int] = Field(description="Number of requests to NASes by state; listed under coa-requests.")
+    requests: dict[str, int] = Field(
+        description="Number of CoA requests of the re-decision, by state. `listCoaRequests` lists the requests."
+    )
 
 
 class CancelledRedecision(Redecision):
-    withdrawn: int = Field(description="Number of cancelled requests.")
+    withdrawn: int = Field(description="Number of CoA requests that Admit cancelled.")
 
 
 class RedecisionPreviewInput(Input):
@@ -145,8 +162,10 @@ class RedecisionPreviewInput(Input):
     model_config = body_example({"policy": "office", "version": 2})
 
     policy: Slug | None = Field(None, description="Slug of the policy; null for the tenant's only policy.")
-    version: RowNumber | None = Field(None, description="Number of the version; null for the newest.")
-    draft: dict[str, Any] | None = Field(None, description="Policy document; null for a stored version.")
+    version: RowNumber | None = Field(None, description="Number of the policy version; null for the newest version.")
+    draft: dict[str, Any] | None = Field(
+        None, description="Policy document to preview; null for a stored policy version."
+    )
     in_force: bool = Field(
         False, description="Whether to preview a re-decision with the policies that are in force now."
     )
@@ -154,27 +173,35 @@ class RedecisionPreviewInput(Input):
 
 class RedecisionPreview(RedecisionSummary):
     sessions: int = Field(description="Number of live sessions that Admit checked.")
-    unchanged: int = Field(description="Number of sessions whose result would not change.")
-    asked_already: int = Field(
-        description="Number of sessions with an open request to the NAS, or with a request that has just ended."
-    )
-    disconnects: int = Field(description="Number of sessions to disconnect.")
-    reauthentications: int = Field(description="Number of sessions to reauthenticate.")
+    unchanged: int = Field(description="Number of sessions for which a new decision has the same result.")
+    asked_already: int = Field(description="Number of sessions for which a CoA request is pending or has just ended.")
+    disconnects: int = Field(description="Number of sessions that Admit would disconnect.")
+    reauthentications: int = Field(description="Number of sessions that Admit would reauthenticate.")
     may_disconnect: int = Field(
-        description="Number of sessions whose request may disconnect the device, including all disconnect requests."
+        description=(
+            "Number of sessions for which the request to the NAS may disconnect the device. This number includes "
+            "all disconnect requests."
+        )
     )
-    cannot_be_redecided: dict[str, int] = Field(description="Number of sessions that cannot be re-decided, by reason.")
-    over_ceiling: bool = Field(description="Whether the re-decision would wait for approval.")
+    cannot_be_redecided: dict[str, int] = Field(
+        description="Number of sessions about which Admit cannot decide again, by reason."
+    )
+    over_ceiling: bool = Field(
+        description=(
+            "Whether the re-decision would wait for approval, because it disconnects more sessions than the ceiling "
+            "permits."
+        )
+    )
     mode: RedecisionMode = Field(
-        description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
+        description="Mode of re-decisions: no re-decision (off), only a preview (preview), or CoA requests (send)."
     )
 
 
 class RedecisionSettings(BaseModel):
     mode: RedecisionMode = Field(
-        description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
+        description="Mode of re-decisions: no re-decision (off), only a preview (preview), or CoA requests (send)."
     )
-    per_second: int = Field(description="Maximum number of requests to the tenant's NASes per second.")
+    per_second: int = Field(description="Maximum number of CoA requests per second to the tenant's NASes.")
     ceiling_percent: int = Field(
         description="Largest percentage of live sessions that Admit disconnects without approval."
     )
@@ -183,7 +210,8 @@ class RedecisionSettings(BaseModel):
     )
     every_minutes: int = Field(
         description=(
-            "Interval in minutes (5 to 1440, or 0 for never) at which Admit re-decides all sessions without a change."
+            "Interval in minutes at which Admit decides again about all sessions even without a change (5 to "
+            "1440; 0 for never)."
         )
     )
 
@@ -192,10 +220,11 @@ class RedecisionSettingsUpdate(Input):
     model_config = body_example({"mode": "preview", "per_second": 20, "ceiling_percent": 10, "every_minutes": 60})
 
     mode: Omittable[RedecisionMode] = Field(
-        None, description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
+        None,
+        description="Mode of re-decisions: no re-decision (off), only a preview (preview), or CoA requests (send).",
     )
     per_second: Omittable[int] = Field(
-        None, ge=1, le=500, description="Maximum number of requests to the tenant's NASes per second."
+        None, ge=1, le=500, description="Maximum number of CoA requests per second to the tenant's NASes."
     )
     ceiling_percent: Omittable[int] = Field(
         None,
@@ -214,7 +243,8 @@ class RedecisionSettingsUpdate(Input):
         ge=0,
         le=1_440,
         description=(
-            "Interval in minutes (5 to 1440, or 0 for never) at which Admit re-decides all sessions without a change."
+            "Interval in minutes at which Admit decides again about all sessions even without a change (5 to "
+            "1440; 0 for never)."
         ),
     )
 
@@ -223,7 +253,7 @@ class RedecisionSettingsUpdate(Input):
 def list_redecisions(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    state: Annotated[list[RedecisionState] | None, Query(description="State.")] = None,
+    state: Annotated[list[RedecisionState] | None, Query(description="State of the re-decisions to list.")] = None,
 ) -> Page[Redecision]:
     """List re-decisions, running and finished."""
     with access.read() as session:
@@ -233,7 +263,7 @@ def list_redecisions(
 
 @router.post("", status_code=202, operation_id="startRedecision")
 def start_redecision(access: Changes) -> Redecision:
-    """Start a re-decision of all live sessions.
+    """Start a re-decision, which decides again about all live sessions.
 
     Admit sends requests to NASes about sessions whose result changes. If a re-decision would disconnect more sessions
     than the ceiling, the re-decision waits for approval.
@@ -247,7 +277,7 @@ def start_redecision(access: Changes) -> Redecision:
 
 @router.post("/preview", operation_id="previewRedecision")
 def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> RedecisionPreview:
-    """Preview the requests that a policy would cause.
+    """Preview the CoA requests that a re-decision with a policy would send.
 
     Nothing is sent or stored.
     """
@@ -305,7 +335,7 @@ def get_redecision(access: Reads, redecision: _Redecision) -> RedecisionDetail:
 
 @router.post("/{redecision}/approve", status_code=202, operation_id="approveRedecision")
 def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
-    """Approve a re-decision that waits because of a preview or the ceiling.
+    """Approve a re-decision that waits because of the mode `preview` or the ceiling of disconnects.
 
     Admit then sends the requests to NASes.
     """
@@ -319,7 +349,7 @@ def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
 
 @router.post("/{redecision}/cancel", operation_id="cancelRedecision")
 def stop_redecision(access: Changes, redecision: _Redecision) -> CancelledRedecision:
-    """Stop a re-decision and cancel the queued requests of the re-decision.
+    """Stop a re-decision and cancel the queued CoA requests of the re-decision.
 
     Completed requests are not reverted.
     """

@@ -22,7 +22,7 @@ from nac.models import RetentionHold as RetentionHoldRow
 from nac.models import RetentionNotice as RetentionNoticeRow
 from nac.models.export import ExportFormat
 
-router = NounRouter(tag="retention", description="Retention of logs, and holds.")
+router = NounRouter(tag="retention", description="Retention of logs, and holds that prevent the deletion of logs.")
 
 _TENANT_PATH = "/tenants/{tenant}/retention"
 _PLATFORM_PATH = "/platform/retention"
@@ -39,39 +39,48 @@ _Log = Annotated[LogName, Path(description="Name of the log.")]
 
 
 class RetentionNotice(BaseModel):
-    """Warning about early deletion, or deletion without export."""
+    """Warning about the deletion of rows of a log: early, after a change, or delayed by a missing export."""
 
-    log: str = Field(description="Name of the log.")
-    kind: str = Field(description="Reason of the warning: budget, change or export.")
+    log: str = Field(description="Name of the log that the warning is about.")
+    kind: str = Field(
+        description=(
+            "Reason of the warning: size of the log (budget), pending change of the retention (change), or "
+            "missing export, which delays the deletion (export)."
+        )
+    )
     since: datetime = Field(description="Time when the reason of the warning began.")
-    expected_on: date | None = Field(description="Day on which Admit is expected to delete rows.")
-    detail: str = Field(description='Explanation in one sentence; "" if none.')
+    expected_on: date | None = Field(description="Day on which Admit will probably delete rows of the log.")
+    detail: str = Field(description='Explanation of the warning in one sentence; "" if none.')
 
 
 class Retention(ObservedModel):
     log: LogName = Field(description="Name of the log.")
-    days: int = Field(description="Days of retention.")
-    days_chosen: bool = Field(description="Whether the tenant set the days; otherwise the platform's default applies.")
-    floor_days: int = Field(description="Minimum days of retention.")
-    ceiling_days: int = Field(description="Maximum days of retention.")
-    bytes: int | None = Field(description="Budget in bytes; null for no budget.")
-    used_bytes: int = Field(description="Estimated size in bytes.")
-    used_rows: int = Field(description="Estimated number of rows.")
-    oldest_day: date | None = Field(description="Oldest day with rows.")
-    kept_from: date = Field(description="Oldest day that Admit does not delete.")
+    days: int = Field(description="Number of days for which Admit keeps rows of the log.")
+    days_chosen: bool = Field(description="Whether the tenant set `days`; otherwise the platform's default applies.")
+    floor_days: int = Field(description="Minimum of `days`, which the platform sets.")
+    ceiling_days: int = Field(description="Maximum of `days`, which the platform sets.")
+    bytes: int | None = Field(description="Maximum size of the log in bytes (budget); null for no budget.")
+    used_bytes: int = Field(description="Estimated size of the log in bytes.")
+    used_rows: int = Field(description="Estimated number of rows in the log.")
+    oldest_day: date | None = Field(description="Oldest day of which the log has rows.")
+    kept_from: date = Field(description="Oldest day of the log that Admit does not delete.")
     kept_from_later: date = Field(
-        description="Oldest day that Admit does not delete after pending changes take effect."
+        description="Oldest day of the log that Admit does not delete after pending changes take effect."
     )
-    export: ExportFormat | None = Field(description="File format of the export before deletion; null for no export.")
-    held: bool = Field(description="Whether a hold prevents deletion.")
-    notices: list[RetentionNotice] = Field(description="Warnings about early deletion, or deletion without export.")
+    export: ExportFormat | None = Field(
+        description="File format of the export before Admit deletes rows; null for no export."
+    )
+    held: bool = Field(description="Whether a hold prevents the deletion of rows.")
+    notices: list[RetentionNotice] = Field(
+        description="Warnings about the deletion of rows: early, after a change, or delayed by a missing export."
+    )
 
     def observed_fields(self) -> set[str]:
         return {"used_bytes", "used_rows", "oldest_day", "kept_from", "kept_from_later", "notices"}
 
 
 class RetentionList(BaseModel):
-    items: list[Retention] = Field(description="Items.")
+    items: list[Retention] = Field(description="Retention of each log.")
 
 
 class RetentionPreview(Retention):
@@ -89,14 +98,21 @@ class RetentionUpdate(Input):
     model_config = body_example({"days": 90, "export": "csv"})
 
     days: Omittable[_Days | Literal["default"]] = Field(
-        None, description='Days of retention; "default" for the platform\'s value. Unchanged if omitted.'
+        None,
+        description=(
+            'Number of days for which Admit keeps rows of the log; "default" for the platform\'s value. Unchanged '
+            "if omitted."
+        ),
     )
     bytes: _Bytes | Literal["default"] | None = Field(
-        None, description='Budget in bytes; null or "default" for no budget. Unchanged if omitted.'
+        None,
+        description='Maximum size of the log in bytes (budget); null or "default" for no budget. Unchanged if omitted.',
     )
     export: ExportFormat | Literal["none"] | None = Field(
         None,
-        description='File format of the export before deletion; null or "none" for no export. Unchanged if omitted.',
+        description=(
+            'File format of the export before Admit deletes rows; null or "none" for no export. Unchanged if omitted.'
+        ),
     )
 
 
@@ -106,13 +122,13 @@ class RetentionHold(BaseModel):
     For `since` and `until`, null means no bound. For `log`, null means all logs.
     """
 
-    id: int = Field(description="Permanent id.")
-    log: LogName | None = Field(description="Log on hold; null for all logs.")
-    since: date | None = Field(description="First day on hold; null for no bound.")
-    until: date | None = Field(description="Last day on hold; null for no bound.")
-    reason: str = Field(description="Reason.")
+    id: int = Field(description="Permanent id of the hold.")
+    log: LogName | None = Field(description="Name of the log on hold; null for all logs.")
+    since: date | None = Field(description="First day of the hold; null for no bound.")
+    until: date | None = Field(description="Last day of the hold; null for no bound.")
+    reason: str = Field(description="Reason of the hold.")
     set_by: str = Field(description="Actor who created the hold.")
-    set_at: datetime = Field(description="Creation time.")
+    set_at: datetime = Field(description="Time when the hold was created.")
     cleared_at: datetime | None = Field(description="Time when the hold was cleared; null while the hold is in force.")
     cleared_by: str = Field(description='Actor who cleared the hold; "" while the hold is in force.')
 
@@ -120,31 +136,33 @@ class RetentionHold(BaseModel):
 class RetentionHoldInput(Input):
     model_config = body_example({"reason": "Case 2026-17", "log": "auth", "since": "2026-01-05", "until": "2026-01-31"})
 
-    reason: str = Field(max_length=200, examples=["Case 2026-17"], description="Reason.")
-    log: LogName | None = Field(None, description="Log on hold; null for all logs.")
-    since: date | None = Field(None, description="First day on hold; null for no bound.")
-    until: date | None = Field(None, description="Last day on hold; null for no bound.")
+    reason: str = Field(max_length=200, examples=["Case 2026-17"], description="Reason of the hold.")
+    log: LogName | None = Field(None, description="Name of the log on hold; null for all logs.")
+    since: date | None = Field(None, description="First day of the hold; null for no bound.")
+    until: date | None = Field(None, description="Last day of the hold; null for no bound.")
 
 
 class RetentionLimits(BaseModel):
     log: LogName = Field(description="Name of the log.")
-    floor_days: int = Field(description="Minimum days of retention.")
-    default_days: int = Field(examples=[90], description="Default days of retention.")
-    ceiling_days: int = Field(description="Maximum days of retention.")
-    ceiling_bytes: int | None = Field(description="Maximum bytes of a tenant's log; null for no limit.")
+    floor_days: int = Field(description="Minimum number of days that a tenant can set.")
+    default_days: int = Field(examples=[90], description="Number of days for tenants that set no number.")
+    ceiling_days: int = Field(description="Maximum number of days that a tenant can set.")
+    ceiling_bytes: int | None = Field(description="Maximum size of a tenant's log in bytes; null for no limit.")
 
 
 class RetentionLimitsList(BaseModel):
-    items: list[RetentionLimits] = Field(description="Items.")
+    items: list[RetentionLimits] = Field(description="Limits of the retention of each log.")
 
 
 class RetentionLimitsInput(Input):
     model_config = body_example({"floor_days": 7, "default_days": 90, "ceiling_days": 730})
 
-    floor_days: _Days = Field(description="Minimum days of retention.")
-    default_days: _Days = Field(examples=[90], description="Default days of retention.")
-    ceiling_days: _Days = Field(description="Maximum days of retention.")
-    ceiling_bytes: _Bytes | None = Field(None, description="Maximum bytes of a tenant's log; null for no limit.")
+    floor_days: _Days = Field(description="Minimum number of days that a tenant can set.")
+    default_days: _Days = Field(examples=[90], description="Number of days for tenants that set no number.")
+    ceiling_days: _Days = Field(description="Maximum number of days that a tenant can set.")
+    ceiling_bytes: _Bytes | None = Field(
+        None, description="Maximum size of a tenant's log in bytes; null for no limit."
+    )
 
 
 @router.get(_TENANT_PATH, operation_id="listRetention")
@@ -163,7 +181,7 @@ def list_holds(
         bool | None, Query(description="Whether to list only holds in force (true) or only cleared holds (false).")
     ] = None,
 ) -> Page[RetentionHold]:
-    """List holds, oldest first, including cleared holds."""
+    """List holds on logs, oldest first, including cleared holds."""
     with access.read() as session:
         rows = holds.list_holds(session, tenant_id=access.tenant_id, span=paging.span, in_force=in_force)
         return paging.ordered(rows, _build_hold)
@@ -171,7 +189,7 @@ def list_holds(
 
 @router.post(f"{_TENANT_PATH}/holds", status_code=201, operation_id="createRetentionHold")
 def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
-    """Create a hold, which keeps days of logs until you clear the hold."""
+    """Create a hold on logs. Admit keeps these days of the logs until you clear the hold."""
     with access.change() as change:
         row = holds.create_hold(
             change.session,
@@ -188,14 +206,14 @@ def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
 
 @router.get(f"{_TENANT_PATH}/holds/{{hold}}", operation_id="getRetentionHold")
 def get_hold(access: Reads, hold: _Hold) -> RetentionHold:
-    """Get a hold."""
+    """Get a hold on logs."""
     with access.read() as session:
         return access.shown(_build_hold(holds.require_hold(session, tenant_id=access.tenant_id, hold_id=hold)))
 
 
 @router.post(f"{_TENANT_PATH}/holds/{{hold}}/clear", operation_id="deleteRetentionHold")
 def clear_hold(access: Changes, hold: _Hold) -> RetentionHold:
-    """Clear a hold.
+    """Clear a hold on logs.
 
     Admit deletes the expired days of the hold a week later at the earliest.
     """
@@ -233,7 +251,7 @@ def update_retention(access: Changes, log: _Log, body: RetentionUpdate) -> Reten
 
 @router.post(f"{_TENANT_PATH}/{{log}}/preview", operation_id="previewRetention")
 def preview_retention(access: Reads, log: _Log, body: RetentionUpdate) -> RetentionPreview:
-    """Preview what a change would delete."""
+    """Preview which days of a log a change of the retention would delete."""
     with access.read() as session:
         would_be = service.preview_change(session, tenant_id=access.tenant_id, change=_build_change(log, body))
     return RetentionPreview(
@@ -245,7 +263,7 @@ def preview_retention(access: Reads, log: _Log, body: RetentionUpdate) -> Retent
 
 @router.get(f"{_PLATFORM_PATH}/limits", operation_id="listRetentionLimits")
 def list_limits(access: ReadsLimits) -> RetentionLimitsList:
-    """List the limits and default of each log's retention."""
+    """List the limits and the default of the retention of each log."""
     with access.read() as session:
         return RetentionLimitsList(
             items=[_build_limits(log, each) for log, each in service.get_limits(session).items()]

@@ -18,31 +18,33 @@ from nac.accounts.members import service as members
 from nac.kit.permissions import Effect, Permission
 from nac.models import CustomRole
 
-router = NounRouter(tag="roles", description="Sets of permissions.")
+router = NounRouter(tag="roles", description="Roles of an MSP or tenant, which are sets of permissions.")
 
-_Slug = Annotated[str, Path(max_length=63, description="Slug.")]
+_Slug = Annotated[str, Path(max_length=63, description="Slug of the role.")]
 
 
 class Role(BaseModel):
-    slug: str = Field(description="Slug: a DNS label.")
-    name: str = Field(description="Name.")
-    permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
-    own: bool = Field(description="Whether the role is custom. Built-in roles cannot change.")
+    slug: str = Field(description="Slug of the role, which is a DNS label.")
+    name: str = Field(description="Name of the role.")
+    permissions: list[str] = Field(
+        description="Permissions of the role, such as endpoint.read (docs/reference/permissions.md)."
+    )
+    own: bool = Field(description="Whether the role is a custom role. You cannot change built-in roles.")
 
 
 class RoleInput(Input):
-    slug: Slug = Field(examples=["kicker"], description="Slug: a DNS label.")
-    name: Name = Field(examples=["Takes devices off the network"], description="Name.")
+    slug: Slug = Field(examples=["kicker"], description="Slug of the role, which is a DNS label.")
+    name: Name = Field(examples=["Takes devices off the network"], description="Name of the role.")
     permissions: PermissionNames = Field(
         examples=[["session.read", "session.disconnect"]],
-        description="Permissions, such as endpoint.read (docs/reference/permissions.md).",
+        description="Permissions of the role, such as endpoint.read (docs/reference/permissions.md).",
     )
 
 
 class RoleUpdate(Input):
-    name: Omittable[Name] = Field(None, description="Name.")
+    name: Omittable[Name] = Field(None, description="Name of the role.")
     permissions: Omittable[PermissionNames] = Field(
-        None, description="Permissions, such as endpoint.read (docs/reference/permissions.md)."
+        None, description="Permissions of the role, such as endpoint.read (docs/reference/permissions.md)."
     )
 
 
@@ -53,12 +55,12 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def list_roles(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(custom_roles.ORDERS))],
-        text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
+        text: Annotated[str, Query(max_length=200, description="Part of the slug or name of the roles to list.")] = "",
         own: Annotated[
             bool | None, Query(description="Whether to list only custom roles (true) or only built-in roles (false).")
         ] = None,
     ) -> Page[Role]:
-        """List roles for members.
+        """List the roles that members can have.
 
         An MSP or tenant can have 100 custom roles.
         """

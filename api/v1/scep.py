@@ -39,13 +39,15 @@ class ScepSettings(BaseModel):
     One-time challenges are enrolment secrets of the kind `scep`.
     """
 
-    url: str = Field(description="Enrolment URL for devices.")
+    url: str = Field(description="SCEP URL at which devices enrol.")
     ra_serial: str = Field(
         description="Serial number in hex of the registration authority, which decrypts requests and signs responses."
     )
-    ra_not_after: datetime = Field(description="End of validity of the registration authority's certificate.")
+    ra_not_after: datetime = Field(description="End of the validity of the registration authority's certificate.")
     ra_sha256: str = Field(description="SHA-256 of the registration authority's certificate, in hex.")
-    webhook: str | None = Field(description="URL that checks challenges from other systems; null if none.")
+    webhook: str | None = Field(
+        description="URL of the webhook that checks challenges from other systems; null if none."
+    )
 
 
 class ScepWebhookInput(Input):
@@ -58,14 +60,21 @@ class ScepWebhookInput(Input):
         }
     )
 
-    url: str = Field(max_length=1_000, examples=["https://mdm.acme.example/scep"], description="URL.")
-    profile: ClientProfile = Field("eap-client-device", description="Certificate profile.")
-    timeout_seconds: float = Field(5.0, ge=0.5, le=10.0, description="Timeout in seconds.")
+    url: str = Field(
+        max_length=1_000,
+        examples=["https://mdm.acme.example/scep"],
+        description="URL of the webhook that checks challenges.",
+    )
+    profile: ClientProfile = Field(
+        "eap-client-device", description="Certificate profile of certificates that the webhook permits."
+    )
+    timeout_seconds: float = Field(5.0, ge=0.5, le=10.0, description="Timeout of a request to the webhook, in seconds.")
     networks: list[_Network] = Field(
         default=[],
         max_length=50,
         description=(
-            "Networks (CIDR) allowed for the host's address; empty for all networks that the installation allows."
+            "Networks (CIDR) in which the webhook's address must be; empty for all networks that the installation "
+            "allows."
         ),
     )
     ca_certificate: str = Field(
@@ -76,13 +85,13 @@ class ScepWebhookInput(Input):
 
 
 class ScepWebhook(BaseModel):
-    url: str = Field(description="URL.")
-    profile: str = Field(description="Certificate profile.")
-    timeout_seconds: float = Field(description="Timeout in seconds.")
+    url: str = Field(description="URL of the webhook that checks challenges.")
+    profile: str = Field(description="Certificate profile of certificates that the webhook permits.")
+    timeout_seconds: float = Field(description="Timeout of a request to the webhook, in seconds.")
     networks: list[str] = Field(
         description=(
-            "Networks (CIDR) allowed for the receiver's address; empty or null for all networks that the installation"
-            " allows."
+            "Networks (CIDR) in which the webhook's address must be; empty for all networks that the installation "
+            "allows."
         )
     )
     ca_certificate: str = Field(
@@ -122,14 +131,14 @@ def get_scep(access: Reads) -> ScepSettings:
 
 @router.get("/webhook", operation_id="getScepWebhook")
 def get_webhook(access: Reads) -> ScepWebhook:
-    """Get the webhook that checks challenges from other systems."""
+    """Get the webhook that checks SCEP challenges from other systems."""
     with access.read() as session:
         return access.shown(_build_webhook(webhook_config.require_webhook(session, tenant_id=access.tenant_id)))
 
 
 @router.put("/webhook", operation_id="updateScepWebhook")
 def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebhook:
-    """Set the webhook that checks challenges from other systems."""
+    """Set the webhook that checks SCEP challenges from other systems."""
     wanted = WebhookSettings(**body.model_dump(exclude={"networks"}), networks=tuple(body.networks))
     with access.change() as change:
         before = webhook_config.find_webhook_row(change.session, tenant_id=access.tenant_id, lock=True)
@@ -149,7 +158,7 @@ def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebho
 
 @router.delete("/webhook", status_code=204, operation_id="deleteScepWebhook")
 def delete_webhook(access: Connects) -> None:
-    """Delete the webhook.
+    """Delete the webhook that checks SCEP challenges.
 
     Admit then rejects challenges from other systems.
     """

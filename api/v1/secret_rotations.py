@@ -1,4 +1,4 @@
-"""Rotation of RADIUS secrets, with a time in which the old and the new secret work."""
+"""Rotation of RADIUS secrets. During a rotation, the old and the new secret work."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -21,13 +21,13 @@ from nac.tenancy.secret_rotations.service import RotationStage, RotationStatus
 router = NounRouter(
     prefix="/tenants/{tenant}/radius-secret/rotation",
     tag="secret rotation",
-    description="Rotation of a RADIUS secret, with a time in which the old and the new secret work.",
+    description="Rotation of a RADIUS secret. During a rotation, the old and the new secret work.",
 )
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 Rotates = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_ROTATE, Effect.TRUST))]
 _Nas = Annotated[
-    str, Query(max_length=253, description="NAS that has its own secret. Omit `nas` for the tenant's secret.")
+    str, Query(max_length=253, description="Name of a NAS that has its own secret. Omit `nas` for the tenant's secret.")
 ]
 NasState = Literal["unseen", "old", "new", "back"]
 
@@ -35,16 +35,18 @@ NasState = Literal["unseen", "old", "new", "back"]
 class SecretRotationInput(Input):
     model_config = body_example({"hours": 168, "at_end": "finish"})
 
-    nas: str = Field("", max_length=253, description='NAS that has its own secret; "" for the tenant\'s secret.')
+    nas: str = Field(
+        "", max_length=253, description='Name of the NAS whose own secret to rotate; "" for the tenant\'s secret.'
+    )
     secret: str | None = Field(None, max_length=128, description="New secret; null to generate a secret.")
     hours: int = Field(
-        168, ge=1, le=720, examples=[168], description="Hours for which the old and the new secret work."
+        168, ge=1, le=720, examples=[168], description="Number of hours for which the old and the new secret work."
     )
     at_end: Literal["finish", "wait"] = Field(
         "finish",
         description=(
-            "Action at the end of the window: reject the old secret (finish), or accept both secrets "
-            "until you end the rotation (wait)."
+            "Action after `hours`: reject the old secret (finish), or accept both secrets until you end the "
+            "rotation (wait)."
         ),
     )
 
@@ -52,7 +54,9 @@ class SecretRotationInput(Input):
 class SecretRotationEnd(Input):
     model_config = body_example({"leave_behind": False})
 
-    nas: str = Field("", max_length=253, description='NAS that has its own secret; "" for the tenant\'s secret.')
+    nas: str = Field(
+        "", max_length=253, description='Name of the NAS whose own secret rotates; "" for the tenant\'s secret.'
+    )
     leave_behind: bool = Field(
         False,
         description=(
@@ -75,19 +79,21 @@ class SecretRotationCounts(BaseModel):
 
 
 class SecretRotation(ObservedModel):
-    nas: str | None = Field(description="NAS that has its own secret; null for the tenant's secret.")
-    state: RotationStage = Field(description="State.")
+    nas: str | None = Field(description="Name of the NAS whose own secret rotates; null for the tenant's secret.")
+    state: RotationStage = Field(description="State of the rotation. If `open`, the old and the new secret work.")
     at_end: Literal["finish", "wait"] = Field(
-        description="Action at the end of the window for NASes with the old secret."
+        description=(
+            "Action at the end of the rotation period: reject the old secret (finish), or accept both secrets (wait)."
+        )
     )
-    created_at: datetime = Field(description="Creation time.")
+    created_at: datetime = Field(description="Time when the rotation was created.")
     opened_at: datetime | None = Field(
-        description="Time since when the old and the new secret work; null while cells prepare."
+        description="Time since when the old and the new secret work; null while cells prepare the rotation."
     )
-    ends_at: datetime = Field(description="End of the window in which the old and the new secret work.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    ends_at: datetime = Field(description="End of the period in which the old and the new secret work.")
+    ended_at: datetime | None = Field(description="Time when the rotation ended; null if the rotation has not ended.")
     nases: SecretRotationCounts = Field(description="Number of NASes by the secret that each NAS uses.")
-    plan: list[str] = Field(description="Next steps.")
+    plan: list[str] = Field(description="Next steps of the rotation.")
 
     def observed_fields(self) -> set[str]:
         """Return the fields that change without a request of the user. Only the user decides about the end."""
@@ -96,15 +102,15 @@ class SecretRotation(ObservedModel):
 
 class SecretRotationNas(BaseModel):
     key: str = Field(description="Unique key of the NAS in this list.")
-    name: str = Field(description="Name.")
-    state: NasState = Field(description="State.")
-    new_since: datetime | None = Field(description="Time of the first request with the new secret.")
-    last_seen: datetime | None = Field(description="Time of the last request.")
+    name: str = Field(description="Name of the NAS.")
+    state: NasState = Field(description="State of the NAS in the rotation, by the secret that the NAS uses.")
+    new_since: datetime | None = Field(description="Time of the first request of the NAS with the new secret.")
+    last_seen: datetime | None = Field(description="Time of the last request of the NAS.")
     source: str | None = Field(description="Source address of requests of the NAS.")
     way: ChangeWay = Field(
         description=(
-            "How to change the secret on the NAS: `alone` (at any time), `together` (with all NASes that share its "
-            "source address), or `watched` (check the log, because Admit cannot always detect the secret)."
+            "How to change the secret on the NAS: `alone` (at any time), `together` (with all NASes that have the "
+            "same source address), or `watched` (check the log, because Admit cannot always detect the secret)."
         )
     )
     plan: str = Field(description="Instructions for changing the secret on the NAS.")
@@ -112,7 +118,7 @@ class SecretRotationNas(BaseModel):
 
 @router.post("", status_code=201, operation_id="startSecretRotation")
 def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation:
-    """Start a rotation of a secret.
+    """Start a rotation of a RADIUS secret.
 
     When the rotation is `open`, each NAS can use the old or the new secret. Use `revealRadiusSecret` with `next` to get
     the new secret.
@@ -132,7 +138,7 @@ def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation
 
 @router.get("", operation_id="getSecretRotation")
 def get_rotation(access: Reads, nas: _Nas = "") -> SecretRotation:
-    """Get the last rotation of the secret, with the next steps."""
+    """Get the last rotation of a RADIUS secret, with the next steps."""
     with access.read() as session:
         return access.shown(_build_rotation(rotations.require_status(session, tenant_id=access.tenant_id, nas=nas)))
 
@@ -142,9 +148,9 @@ def list_nases(
     access: Reads,
     paging: Annotated[Paging, Depends()],
     nas: _Nas = "",
-    state: Annotated[NasState | None, Query(description="State.")] = None,
+    state: Annotated[NasState | None, Query(description="State of the NASes to list.")] = None,
 ) -> Page[SecretRotationNas]:
-    """List NASes of the last rotation, with the secret that each NAS uses and the steps to change the secret."""
+    """List NASes of the last rotation, with the secret that each NAS uses and the next steps."""
     with access.read() as session:
         rows = rotations.list_page(
             session,
@@ -159,7 +165,7 @@ def list_nases(
 
 @router.post("/finish", operation_id="finishSecretRotation")
 def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
-    """Finish a rotation, so that only the new secret works."""
+    """Finish a rotation of a RADIUS secret, so that only the new secret works."""
     with access.change() as change:
         _require_match(change, access, body.nas)
         status = rotations.finish_rotation(
@@ -174,7 +180,7 @@ def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
 
 @router.post("/cancel", operation_id="cancelSecretRotation")
 def cancel_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
-    """Cancel a rotation, so that only the old secret works."""
+    """Cancel a rotation of a RADIUS secret, so that only the old secret works."""
     with access.change() as change:
         _require_match(change, access, body.nas)
         status = rotations.cancel_rotation(

@@ -28,30 +28,32 @@ Starts = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH, Effe
 
 
 class SelfTestCheck(BaseModel):
-    name: str = Field(examples=["MAB"], description="Name.")
-    sent: str = Field(examples=["unknown device"], description="Sent request.")
-    expected: str = Field(examples=["permit VLAN 20"], description="Expected result.")
-    got: str = Field(examples=["permit VLAN 20"], description="Actual result.")
-    because: str = Field(description="Explanation why Admit expects this result.")
+    name: str = Field(examples=["MAB"], description="Name of the check.")
+    sent: str = Field(examples=["unknown device"], description="Request that the check sent.")
+    expected: str = Field(examples=["permit VLAN 20"], description="Result that the check expects.")
+    got: str = Field(examples=["permit VLAN 20"], description="Result that the check received.")
+    because: str = Field(description="Explanation why the check expects this result.")
     reason: str = Field(
-        examples=["rule-permitted"], description='Reason code of the cell; "" if the cell did not decide.'
+        examples=["rule-permitted"], description='Reason code that the cell logged; "" if the cell did not decide.'
     )
-    why: str = Field(description="Explanation of the actual result in one sentence.")
-    rule: str = Field(description='Name of the rule; "" for the fallback.')
-    milliseconds: int = Field(description="Duration in milliseconds.")
-    ok: bool = Field(description="Whether the result is as expected.")
+    why: str = Field(description="Explanation of the received result in one sentence.")
+    rule: str = Field(description='Name of the rule that decided; "" if no rule decided.')
+    milliseconds: int = Field(description="Duration of the check in milliseconds.")
+    ok: bool = Field(description="Whether the result of the check is as expected.")
 
 
 class SelfTest(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    state: SelfTestState = Field(description="State.")
-    passed: bool | None = Field(description="Whether all results are as expected; null until the self-test is done.")
+    id: UUID = Field(description="Permanent id of the self-test.")
+    state: SelfTestState = Field(description="State of the self-test.")
+    passed: bool | None = Field(
+        description="Whether the results of all checks are as expected; null until the self-test is done."
+    )
     asked_by: str = Field(description="Actor who started the self-test, such as token:setup.")
-    created_at: datetime = Field(description="Creation time.")
-    started_at: datetime | None = Field(description="Start time; null while the self-test waits.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    created_at: datetime = Field(description="Time when the self-test was created.")
+    started_at: datetime | None = Field(description="Time when the self-test started; null while the self-test waits.")
+    ended_at: datetime | None = Field(description="Time when the self-test ended; null if the self-test has not ended.")
     error: str = Field(description='Error that prevented the self-test; "" if no error occurred.')
-    checks: list[SelfTestCheck] = Field(description="Checks, in order.")
+    checks: list[SelfTestCheck] = Field(description="Checks of the self-test, in order.")
 
 
 @router.get("", operation_id="listSelfTests")

@@ -35,42 +35,46 @@ _Session = Annotated[RowNumber, Path(description="Id of the session.")]
 
 
 class Session(BaseModel):
-    """A session with times and octets from accounting."""
+    """A session of a device. Times and octets come from accounting records."""
 
-    id: int = Field(description="Permanent id.")
+    id: int = Field(description="Permanent id of the session.")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    user: str = Field(description='User name; null or "" if unknown.')
-    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
-    nas_id: UUID | None = Field(description="Id of the NAS; null for an unregistered NAS.")
+    user: str = Field(description='User name of the session; "" if unknown.')
+    nas: str = Field(description="Name of the NAS of the session; NAS-Identifier or address of an unregistered NAS.")
+    nas_id: UUID | None = Field(description="Id of the NAS of the session; null for an unregistered NAS.")
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
-    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    site: str | None = Field(
+        description="Slug of the site of the session; null if the session has no site, or the site was deleted."
+    )
     address: str | None = Field(description="IPv4 address of the device.")
     ipv6_address: str | None = Field(examples=["2001:db8::10"], description="IPv6 address of the device.")
     ipv6_prefix: str | None = Field(
         examples=["2001:db8::/64"], description="IPv6 prefix of the device's network, as CIDR."
     )
     delegated_prefix: str | None = Field(description="IPv6 prefix that was delegated to the device, as CIDR.")
-    session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
-    chargeable_user: str = Field(description='Chargeable-User-Identity (RFC 4372); "" if absent.')
-    started_at: datetime = Field(description="Start time.")
-    stopped_at: datetime | None = Field(description="End time; null while the session is live.")
-    heard_at: datetime = Field(description="Time of the last accounting report.")
-    seconds: int = Field(description="Duration in seconds.")
-    input_octets: int | None = Field(description="Octets received from the device.")
-    output_octets: int | None = Field(description="Octets sent to the device.")
-    cause: str = Field(description='Acct-Terminate-Cause; "" if absent.')
+    session_id: str = Field(description="Acct-Session-Id of the session (RFC 2866 5.5).")
+    chargeable_user: str = Field(description='Chargeable-User-Identity of the session (RFC 4372); "" if absent.')
+    started_at: datetime = Field(description="Time when the session started.")
+    stopped_at: datetime | None = Field(description="Time when the session ended; null while the session is live.")
+    heard_at: datetime = Field(description="Time of the last accounting report about the session.")
+    seconds: int = Field(description="Duration of the session in seconds.")
+    input_octets: int | None = Field(description="Number of octets that the NAS received from the device.")
+    output_octets: int | None = Field(description="Number of octets that the NAS sent to the device.")
+    cause: str = Field(description='Acct-Terminate-Cause of the session; "" if absent.')
     flags: list[str] = Field(
-        description="Flags. `stale`: Admit regards the session as ended, because the accounting reports stopped."
+        description=(
+            "Flags of the session. `stale`: Admit regards the session as ended, because the accounting reports stopped."
+        )
     )
 
 
 class SessionDetail(Session):
-    decision: str | None = Field(None, description="Id of the decision in the authentication log.")
-    rule: str | None = Field(None, description='Name of the rule; "" for the fallback.')
+    decision: str | None = Field(None, description="Id of the decision about the session in the authentication log.")
+    rule: str | None = Field(None, description='Name of the rule that decided; "" if no rule decided.')
     policy_version: int | None = Field(
-        None, description="Number of the policy version that decided; 0 or null if none did."
+        None, description="Number of the policy version that decided; 0 or null if no version decided."
     )
-    vlan: str | None = Field(None, description='VLAN of the device; "" if none.')
+    vlan: str | None = Field(None, description='VLAN that the decision assigned to the device; "" if none.')
     decided_as: str | None = Field(None, description="Verdict of the decision that applies to the session.")
 
 
@@ -85,9 +89,11 @@ def list_sessions(
     ] = "",
     nas: NasName = "",
     site: SiteSlug = "",
-    session_id: Annotated[str, Query(max_length=253, description="Acct-Session-Id.")] = "",
-    chargeable_user: Annotated[str, Query(max_length=253, description="Chargeable-User-Identity (RFC 4372).")] = "",
-    ended: Annotated[bool, Query(description="Whether to include ended sessions.")] = False,
+    session_id: Annotated[str, Query(max_length=253, description="Acct-Session-Id of the sessions to list.")] = "",
+    chargeable_user: Annotated[
+        str, Query(max_length=253, description="Chargeable-User-Identity of the sessions to list (RFC 4372).")
+    ] = "",
+    ended: Annotated[bool, Query(description="Whether to include ended sessions in the list.")] = False,
     since: Annotated[PastMoment | None, Query(description="Time after which the listed sessions were live.")] = None,
     until: Annotated[PastMoment | None, Query(description="Time before which the listed sessions started.")] = None,
 ) -> Page[Session]:

@@ -37,13 +37,13 @@ _SignInFlow = Annotated[SignInFlow, Depends(open_sign_in_flow)]
 
 
 class SignInByPassword(Input):
-    email: Email = Field(description="E-mail address.")
+    email: Email = Field(description="E-mail address of the person.")
     password: Password = Field(description="Password of the person.")
 
 
 class SignInByCode(Input):
     challenge: Challenge = Field(description="Challenge of the previous response; valid for five minutes.")
-    code: Code = Field(description="One-time code or recovery code.")
+    code: Code = Field(description="One-time code or recovery code of the person.")
 
 
 class PasskeyChallengeInput(Input):
@@ -58,31 +58,33 @@ class PasskeyChallengeInput(Input):
 
 class SignInByPasskey(Input):
     challenge: Challenge = Field(description="Challenge of the previous response; valid for five minutes.")
-    credential: Credential = Field(description="Response of navigator.credentials, from toJSON().")
+    credential: Credential = Field(description="Response of navigator.credentials in the browser, from toJSON().")
 
 
 class PasswordReset(Input):
-    token: str = Field(max_length=100, description="Token of the mailed link.")
-    password: Password = Field(description="New password.")
+    token: str = Field(max_length=100, description="Token of the mailed password link.")
+    password: Password = Field(description="New password of the person.")
 
 
 class PasswordLinkRequest(Input):
-    email: Email = Field(description="E-mail address.")
+    email: Email = Field(description="E-mail address of the person.")
 
 
 class PasswordLinkResponse(BaseModel):
-    message: str = Field(description="Message in one sentence.")
+    message: str = Field(description="Message to the person in one sentence.")
 
 
 class SignedIn(BaseModel):
-    state: Literal["signed-in"] = Field(default="signed-in", description="State.")
+    state: Literal["signed-in"] = Field(default="signed-in", description="State of the sign-in: signed-in.")
     csrf_token: str = Field(
         examples=["q83vEjRWeJASNFZ4kBI0Vg"], description="Token for the header Admit-CSRF of changes by cookie."
     )
 
 
 class SecondFactorRequired(BaseModel):
-    state: Literal["factors-needed"] = Field(default="factors-needed", description="State.")
+    state: Literal["factors-needed"] = Field(
+        default="factors-needed", description="State of the sign-in: factors-needed."
+    )
     methods: list[str] = Field(
         description="Possible second factors, of which one is enough: totp, passkey, recovery-code."
     )

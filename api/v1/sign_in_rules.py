@@ -15,7 +15,7 @@ from nac.accounts.sign_in import rules
 from nac.kit.permissions import Effect, Permission
 from nac.models import SignInRule
 
-router = NounRouter(tag="sign-in rules", description="Required strength of sign-ins.")
+router = NounRouter(tag="sign-in rules", description="Sign-in rules, which define the required strength of sign-ins.")
 
 
 class SignInRules(BaseModel):
@@ -26,8 +26,8 @@ class SignInRules(BaseModel):
     sign_on_only: bool = Field(description="Whether members can sign in only by single sign-on.")
     local_account: str | None = Field(
         description=(
-            "E-mail address of the only member who can sign in without the provider (with two factors); null if no "
-            "member can."
+            "E-mail address of the only member who can sign in with two factors instead of the provider; null if "
+            "no member can."
         )
     )
 
@@ -69,7 +69,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def change_rules(access: Annotated[Access, manage], body: SignInRulesUpdate) -> SignInRules:
         """Update the sign-in rules.
 
-        From then on, Admit rejects sign-ins that do not meet the rules. API tokens are not affected.
+        After the change, Admit rejects sign-ins that do not meet the rules. API tokens are not affected.
 
         The rules apply to all members, so you need every permission that a member can have. To set `sign_on_only`, you
         need `member.manage`. A member with `member.manage` must also have signed in by the provider since the last

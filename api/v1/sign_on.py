@@ -41,11 +41,13 @@ _SignOnId = Annotated[UUID, Path(description="Id of the single sign-on settings.
 class SignOnRule(Input):
     """Rule by which a person of the provider becomes a member, depending on e-mail domain and group."""
 
-    role: Slug = Field(examples=["help-desk"], description="Slug of the role.")
+    role: Slug = Field(examples=["help-desk"], description="Slug of the role of the new member.")
     domain: str = Field(
-        "", max_length=253, examples=["acme.example"], description='Domain of e-mail addresses; "" for any.'
+        "", max_length=253, examples=["acme.example"], description='Domain of the person\'s e-mail address; "" for any.'
     )
-    group: str = Field("", max_length=300, examples=["printers"], description='Value of the groups claim; "" for any.')
+    group: str = Field(
+        "", max_length=300, examples=["printers"], description='Value of the person\'s groups claim; "" for any.'
+    )
     tenants: list[Slug] | None = Field(
         None, max_length=1_000, description="Slugs of the MSP's tenants that the role covers; null for all."
     )
@@ -60,7 +62,11 @@ class SignOnSettings(Input):
     client_id: str = Field(
         max_length=200, examples=["admit"], description="Client id of this installation at the provider."
     )
-    scope: str = Field("openid email profile", max_length=300, description="Requested scopes, separated by spaces.")
+    scope: str = Field(
+        "openid email profile",
+        max_length=300,
+        description="Scopes that Admit requests from the provider, separated by spaces.",
+    )
     ca_certificate: str = Field(
         "",
         max_length=50_000,
@@ -105,25 +111,25 @@ class SignOnUpdate(SignOnSettings):
 
 
 class SignOn(SignOnSettings):
-    id: UUID = Field(description="Permanent id.")
+    id: UUID = Field(description="Permanent id of the single sign-on settings.")
     begin_url: str = Field(
         examples=["https://admit.example.com/v1/sign-on/0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10?next=/"],
-        description="URL that starts a sign-in; `?next=/...` sets the page afterwards.",
+        description="URL that starts a sign-in. `?next=/...` sets the page that opens after the sign-in.",
     )
     callback_url: str = Field(
         examples=["https://admit.example.com/v1/sign-on/0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10/callback"],
-        description="Redirect URI for the provider's settings.",
+        description="Redirect URI to enter in the provider's settings.",
     )
 
 
 class SignOnSession(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    email: str | None = Field(description="E-mail address.")
+    id: UUID = Field(description="Permanent id of the sign-in.")
+    email: str | None = Field(description="E-mail address of the person who signed in.")
     factors: list[str] = Field(description="Factors of the sign-in: password, totp, passkey, recovery-code, sign-on.")
-    from_address: str | None = Field(description="IP address of the browser.")
-    user_agent: str = Field(description="User-Agent of the browser.")
-    created_at: datetime = Field(description="Creation time.")
-    last_seen_at: datetime = Field(description="Time of the last request; null if never.")
+    from_address: str | None = Field(description="IP address of the browser that signed in.")
+    user_agent: str = Field(description="User-Agent of the browser that signed in.")
+    created_at: datetime = Field(description="Time when the person signed in.")
+    last_seen_at: datetime = Field(description="Time of the last request of the sign-in.")
 
 
 def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
@@ -180,7 +186,9 @@ def _add_session_routes(prefix: str, noun: str, reads: RequiresPermission, manag
     def list_sign_on_sessions(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-        text: Annotated[str, Query(max_length=255, description="Part of the e-mail address.")] = "",
+        text: Annotated[
+            str, Query(max_length=255, description="Part of the e-mail address of the people who signed in.")
+        ] = "",
     ) -> Page[SignOnSession]:
         """List sign-ins by the provider, newest first by default."""
         with access.read() as session:
@@ -241,7 +249,7 @@ def begin_sign_on(
         Query(
             max_length=500,
             pattern=rf"{_LOCAL_PATH}|^$",
-            description="Path to open after a failure, with the error code. Begins with `/`.",
+            description="Path to open after a failed sign-in, with the error code. Begins with `/`.",
         ),
     ] = "",
 ) -> Response:
@@ -265,8 +273,10 @@ def finish_sign_on(
     desk: _SignInFlow,
     sign_on_id: _SignOnId,
     state: Annotated[str, Query(max_length=200, description="State that startSignOn sent to the provider.")] = "",
-    code: Annotated[str, Query(max_length=4_000, description="Authorization code of the provider.")] = "",
-    iss: Annotated[str | None, Query(max_length=1_000, description="Issuer of the response (RFC 9207).")] = None,
+    code: Annotated[str, Query(max_length=4_000, description="Authorization code that the provider issued.")] = "",
+    iss: Annotated[
+        str | None, Query(max_length=1_000, description="Issuer of the provider's response (RFC 9207).")
+    ] = None,
     error: Annotated[
         str,
         Query(max_length=200, pattern=r"^[\x20-\x7e]*$", description="Error code of the provider (RFC 6749 4.1.2.1)."),

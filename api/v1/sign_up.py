@@ -20,20 +20,25 @@ LINK_SENT_SENTENCE = "If this address can sign up, a mail with a link is on its 
 
 
 class SignUpInput(Input):
-    email: str = Field(max_length=254, examples=["ann@hill-school.example"], description="E-mail address.")
+    email: str = Field(
+        max_length=254, examples=["ann@hill-school.example"], description="E-mail address of the person who signs up."
+    )
     organisation: str = Field(
-        min_length=1, max_length=200, examples=["Hill School"], description="Name of the organisation."
+        min_length=1,
+        max_length=200,
+        examples=["Hill School"],
+        description="Name of the organisation of the new tenant.",
     )
 
 
 class SignUpResponse(BaseModel):
-    message: str = Field(description="Next step.")
+    message: str = Field(description="Next step of the sign-up.")
 
 
 class SignUpConfirmation(Input):
-    token: str = Field(max_length=100, description="Token of the mailed link.")
+    token: str = Field(max_length=100, description="Token of the mailed sign-up link.")
     password: str = Field(max_length=200, examples=["four words of mine"], description="Password of the new account.")
-    name: str = Field("", max_length=200, examples=["Ann Hill"], description="Name of the person.")
+    name: str = Field("", max_length=200, examples=["Ann Hill"], description="Name of the person who signs up.")
 
 
 class ConfirmedSignUp(BaseModel):

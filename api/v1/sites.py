@@ -40,25 +40,29 @@ _POLICY_FIELDS = {"policy", "monitor", "fallback", "default"}
 
 
 class Site(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    slug: str = Field(description="Slug: a DNS label.")
-    name: str = Field(description="Name.")
-    time_zone: str = Field(examples=["Europe/Berlin"], description="IANA time zone, in which policies evaluate times.")
-    policy: str | None = Field(description="Slug of the policy; null to deny everything.")
-    default: bool = Field(description="Whether unregistered NASes belong to the site.")
+    id: UUID = Field(description="Permanent id of the site.")
+    slug: str = Field(description="Slug of the site, which is a DNS label.")
+    name: str = Field(description="Name of the site.")
+    time_zone: str = Field(
+        examples=["Europe/Berlin"], description="IANA time zone of the site, in which policies evaluate times."
+    )
+    policy: str | None = Field(description="Slug of the site's policy; null to deny everything.")
+    default: bool = Field(description="Whether NASes that are not registered belong to the site.")
     monitor: bool = Field(
-        description="Whether monitor mode is on: verdicts are logged but not enforced, and devices are "
-        "admitted with the fallback."
+        description=(
+            "Whether the site is in monitor mode: Admit logs verdicts without enforcing them, and admits devices "
+            "with the fallback."
+        )
     )
     fallback: dict[str, Any] | None = Field(
-        description="Outcome that replaces the policy's fallback; null to use the policy's fallback."
+        description="Outcome of the site that replaces the policy's fallback; null to use the policy's fallback."
     )
 
 
 class SiteInput(Input):
-    slug: Slug = Field(examples=["branch-north"], description="Slug: a DNS label.")
-    name: Name = Field("", description="Name.")
-    time_zone: _TimeZone = Field("UTC", description="IANA time zone, in which policies evaluate times.")
+    slug: Slug = Field(examples=["branch-north"], description="Slug of the site, which is a DNS label.")
+    name: Name = Field("", description="Name of the site.")
+    time_zone: _TimeZone = Field("UTC", description="IANA time zone of the site, in which policies evaluate times.")
 
 
 class SiteUpdate(Input):
@@ -66,17 +70,21 @@ class SiteUpdate(Input):
         {"name": "Main site", "time_zone": "Europe/Berlin", "policy": "office", "monitor": False}
     )
 
-    name: Omittable[Name] = Field(None, description="Name.")
-    time_zone: Omittable[_TimeZone] = Field(None, description="IANA time zone, in which policies evaluate times.")
+    name: Omittable[Name] = Field(None, description="Name of the site.")
+    time_zone: Omittable[_TimeZone] = Field(
+        None, description="IANA time zone of the site, in which policies evaluate times."
+    )
     monitor: Omittable[bool] = Field(
         None,
-        description="Whether monitor mode is on: verdicts are logged but not enforced, and devices are "
-        "admitted with the fallback.",
+        description=(
+            "Whether the site is in monitor mode: Admit logs verdicts without enforcing them, and admits devices "
+            "with the fallback."
+        ),
     )
     fallback: dict[str, Any] | None = Field(
-        None, description="Outcome that replaces the policy's fallback; null to use the policy's fallback."
+        None, description="Outcome of the site that replaces the policy's fallback; null to use the policy's fallback."
     )
-    policy: Slug | None = Field(None, description="Slug of the policy; null to deny everything.")
+    policy: Slug | None = Field(None, description="Slug of the site's policy; null to deny everything.")
     default: Omittable[bool] = Field(
         None,
         description=(
@@ -90,8 +98,8 @@ class SiteUpdate(Input):
 def list_sites(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(sites.ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
-    policy: Annotated[str, Query(max_length=63, description="Slug of the policy.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name of the sites to list.")] = "",
+    policy: Annotated[str, Query(max_length=63, description="Slug of the policy of the sites to list.")] = "",
 ) -> Page[Site]:
     """List sites, by slug."""
     who: dict[str, Any] = {"tenant_id": access.tenant_id}
@@ -125,7 +133,7 @@ def get_site(access: Reads, site: _Slug) -> Site:
 
 @router.patch("/{site}", operation_id="updateSite")
 def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
-    """Update a site: all changes or none.
+    """Update a site. Admit makes all changes or none.
 
     Omitted fields stay unchanged. `policy`, `monitor`, `fallback` and `default` require `policy.publish` too, because
     these fields determine the rules in force.
@@ -158,7 +166,7 @@ def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
 def delete_site(access: Creates, site: _Slug) -> None:
     """Delete a site.
 
-    The default site and sites with NASes cannot be deleted.
+    You cannot delete the default site, or a site with NASes.
     """
     with access.change() as change:
         _require_match(change, access, site, renames=True)

@@ -17,28 +17,30 @@ router = NounRouter(
 )
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
-_Id = Annotated[str, Path(max_length=63, examples=["cisco-iosxe-ibns2"], description="Id of the snippet.")]
+_Id = Annotated[
+    str, Path(max_length=63, examples=["cisco-iosxe-ibns2"], description="Id of the configuration snippet.")
+]
 
 
 class Snippet(BaseModel):
-    id: str = Field(description="Permanent id.")
-    title: str = Field(description="Title.")
+    id: str = Field(description="Permanent id of the configuration snippet.")
+    title: str = Field(description="Title of the configuration snippet.")
     vendor: str = Field(
         description="Vendor of the NAS, whose recipe determines how Admit ends sessions (docs/reference/vendors.md)."
     )
     access: AccessKind = Field(description="Kind of access that the snippet configures.")
-    kind: SnippetKind = Field(description="Form: commands to paste, a file, or manual steps.")
-    versions: str = Field(description="Supported software versions.")
+    kind: SnippetKind = Field(description="Form of the snippet: commands to paste, a file, or manual steps.")
+    versions: str = Field(description="Software versions of the NAS that the snippet supports.")
     features: list[Feature] = Field(description="Features that the snippet configures.")
     message_authenticator: str = Field(description="How the snippet handles Message-Authenticator (RFC 3579 3.2).")
 
 
 class SnippetText(Snippet):
-    text: str = Field(description="Text.")
+    text: str = Field(description="Text of the configuration snippet.")
 
 
 class SnippetList(BaseModel):
-    items: list[Snippet] = Field(description="Items.")
+    items: list[Snippet] = Field(description="All configuration snippets.")
 
 
 @router.get("/snippets", operation_id="listSnippets")
@@ -52,12 +54,12 @@ def get_snippet(
     request: Request,
     access: Reads,
     snippet: _Id,
-    site: Annotated[str, Query(max_length=63, description="Slug of the site.")] = "",
+    site: Annotated[str, Query(max_length=63, description="Slug of the site of the NAS.")] = "",
     nas: Annotated[str, Query(max_length=253, description="Name, address or identifier of the NAS.")] = "",
 ) -> SnippetText:
     """Get a configuration snippet with the tenant's address and ports.
 
-    A placeholder replaces the secret.
+    The configuration has a placeholder instead of the secret.
     """
     with access.read() as session:
         text = snippets.render_snippet(

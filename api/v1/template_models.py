@@ -20,55 +20,59 @@ _TEMPLATE_EXAMPLE = {
 
 
 class Template(BaseModel):
-    slug: str = Field(description="Slug: a DNS label.")
-    name: str = Field(description="Name.")
-    newest: int = Field(description="Number of the newest version; 0 if the template has no version.")
-    created_at: datetime = Field(description="Creation time.")
-    updated_at: datetime = Field(description="Time of the last change.")
+    slug: str = Field(description="Slug of the template, which is a DNS label.")
+    name: str = Field(description="Name of the template.")
+    newest: int = Field(description="Number of the newest template version; 0 if the template has no version.")
+    created_at: datetime = Field(description="Time when the template was created.")
+    updated_at: datetime = Field(description="Time of the last change of the template.")
 
 
 class TemplateInput(Input):
-    slug: Slug = Field(examples=["school"], description="Slug: a DNS label.")
-    name: Name = Field("", description="Name.")
+    slug: Slug = Field(examples=["school"], description="Slug of the template, which is a DNS label.")
+    name: Name = Field("", description="Name of the template.")
 
 
 class TemplateUpdate(Input):
-    name: Name = Field(examples=["Schools"], description="Name.")
+    name: Name = Field(examples=["Schools"], description="Name of the template.")
 
 
 class TemplateVersion(BaseModel):
-    number: int = Field(description="Number of the version, from 1.")
-    comment: str = Field(description='Comment; "" if none.')
-    created_by: str = Field(description="Actor who created the version.")
-    created_at: datetime = Field(description="Creation time.")
+    number: int = Field(description="Number of the template version, from 1.")
+    comment: str = Field(description='Comment on the template version; "" if none.')
+    created_by: str = Field(description="Actor who created the template version.")
+    created_at: datetime = Field(description="Time when the template version was created.")
 
 
 class TemplateVersionDetail(TemplateVersion):
-    document: dict[str, Any] = Field(description="Template document (docs/how-to/templates.md).")
+    document: dict[str, Any] = Field(description="Template document of the version (docs/how-to/templates.md).")
 
 
 class TemplateVersionInput(Input):
     document: dict[str, Any] = Field(
-        examples=[_TEMPLATE_EXAMPLE], description="Template document (docs/how-to/templates.md)."
+        examples=[_TEMPLATE_EXAMPLE], description="Template document of the new version (docs/how-to/templates.md)."
     )
-    comment: str = Field("", max_length=1_000, description='Comment; "" if none.')
+    comment: str = Field("", max_length=1_000, description='Comment on the new version; "" if none.')
 
 
 class TemplateDifference(BaseModel):
-    part: str = Field(examples=["site:main.time_zone"], description="Path of the part in the template.")
-    wanted: Any = Field(description="Value in the template; null if the template has no value.")
-    found: Any = Field(description="Value at the tenant; null if the tenant has no value.")
+    part: str = Field(examples=["site:main.time_zone"], description="Path of the different part in the template.")
+    wanted: Any = Field(description="Value of the part in the template; null if the template has no value.")
+    found: Any = Field(description="Value of the part at the tenant; null if the tenant has no value.")
 
 
 class TemplateFollower(BaseModel):
-    tenant: str = Field(description="Slug of the tenant.")
-    version: int | None = Field(description="Number of the last applied version; null before the first roll-out.")
-    applied_at: datetime | None = Field(description="Time when Admit last applied a version to the tenant.")
+    tenant: str = Field(description="Slug of the tenant that follows the template.")
+    version: int | None = Field(
+        description="Number of the template version last applied to the tenant; null before the first roll-out."
+    )
+    applied_at: datetime | None = Field(description="Time when Admit last applied a template version to the tenant.")
     overrides: list[str] = Field(
         description=("Parts that the template does not change at this tenant. A part is a complete site or one object.")
     )
     drift: list[TemplateDifference] | None = Field(
-        description="Differences between the tenant and the applied version; null without `drift` in the request."
+        description=(
+            "Differences between the tenant and the applied template version; null without `drift` in the request."
+        )
     )
 
 
@@ -88,10 +92,12 @@ class StageInput(Input):
     """
 
     tenants: list[Slug] | None = Field(
-        None, max_length=10_000, description="Slugs of tenants that follow the template; null if `share` is set."
+        None,
+        max_length=10_000,
+        description="Slugs of the tenants in the stage, which follow the template; null if `share` is set.",
     )
     share: int | None = Field(
-        None, ge=1, le=100, description="Percentage of all outdated tenants; null if `tenants` is set."
+        None, ge=1, le=100, description="Percentage of all outdated tenants in the stage; null if `tenants` is set."
     )
     minutes: int = Field(
         ge=MIN_MINUTES,
@@ -109,12 +115,12 @@ class RolloutInput(Input):
         }
     )
 
-    version: int = Field(ge=1, le=2**31 - 1, description="Number of the version.")
+    version: int = Field(ge=1, le=2**31 - 1, description="Number of the template version to roll out.")
     stages: list[StageInput] = Field(
         min_length=1,
         max_length=MAX_STAGES,
         examples=[[{"tenants": ["hill-school"], "minutes": 60}]],
-        description="Stages in order. The last stage includes all remaining tenants.",
+        description="Stages of the roll-out, in order. The last stage includes all remaining tenants.",
     )
     most_moved: float = Field(
         0.05,
@@ -135,25 +141,31 @@ class RolloutInput(Input):
 
 
 class RolloutTenant(BaseModel):
-    tenant: str = Field(description="Slug of the tenant.")
-    stage: int = Field(description="Number of the stage, from 1.")
-    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"] = Field(description="State.")
-    detail: str = Field(description='Explanation in one sentence; "" if none.')
-    applied_at: datetime | None = Field(description="Time when the roll-out updated the tenant.")
-    rejected_before: int | None = Field(description="Number of devices rejected in an equal time before the update.")
-    devices_before: int | None = Field(
-        description="Number of devices that Admit admitted or rejected in an equal time before the update."
+    tenant: str = Field(description="Slug of the tenant in the roll-out.")
+    stage: int = Field(description="Number of the tenant's stage, from 1.")
+    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"] = Field(
+        description="State of the roll-out at the tenant."
     )
-    rejected_since: int | None = Field(description="Number of devices rejected since the update.")
-    devices_since: int | None = Field(description="Number of devices that Admit admitted or rejected since the update.")
+    detail: str = Field(description='Explanation of the state in one sentence; "" if none.')
+    applied_at: datetime | None = Field(description="Time when the roll-out updated the tenant.")
+    rejected_before: int | None = Field(
+        description="Number of rejected devices in a period of the same length before the update."
+    )
+    devices_before: int | None = Field(
+        description="Number of admitted and rejected devices in a period of the same length before the update."
+    )
+    rejected_since: int | None = Field(description="Number of rejected devices since the update.")
+    devices_since: int | None = Field(description="Number of admitted and rejected devices since the update.")
 
 
 class Rollout(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    version: int = Field(description="Number of the version.")
-    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"] = Field(description="State.")
-    stage: int = Field(description="Number of the stage, from 1.")
-    stages: list[int] = Field(description="Minutes to watch each stage.")
+    id: UUID = Field(description="Permanent id of the roll-out.")
+    version: int = Field(description="Number of the template version in the roll-out.")
+    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"] = Field(
+        description="State of the roll-out."
+    )
+    stage: int = Field(description="Number of the current stage, from 1.")
+    stages: list[int] = Field(description="Minutes for which Admit watches each stage.")
     most_moved: float = Field(
         description=(
             "Largest change, up or down, of a tenant's share of rejected devices (0 to 1). After a larger change, the"
@@ -167,14 +179,14 @@ class Rollout(BaseModel):
     job_id: UUID | None = Field(
         description="Id of the MSP's job that runs the roll-out. If the job ends, the roll-out stops."
     )
-    detail: str = Field(description='Reason of the stop; "" if not stopped.')
+    detail: str = Field(description='Reason why the roll-out stopped; "" if not stopped.')
     asked_by: str = Field(description="Actor who started the roll-out, such as token:setup.")
-    created_at: datetime = Field(description="Creation time.")
-    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    created_at: datetime = Field(description="Time when the roll-out was created.")
+    ended_at: datetime | None = Field(description="Time when the roll-out ended; null if the roll-out has not ended.")
 
 
 class RolloutDetail(Rollout, ObservedModel):
-    tenants: list[RolloutTenant] = Field(description="State of each tenant.")
+    tenants: list[RolloutTenant] = Field(description="State of the roll-out at each tenant.")
 
     def observed_fields(self) -> set[str]:
         """Return the fields that the running job updates."""

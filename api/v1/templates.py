@@ -39,7 +39,9 @@ from nac.onboarding.templates.part_permissions import CHANGE_ALL_PARTS, READ_ALL
 router = NounRouter(
     prefix="/msps/{msp}/templates",
     tag="templates",
-    description="Settings and objects that an MSP shares with several tenants, in roll-outs with stages.",
+    description=(
+        "Templates of an MSP: settings and objects for several tenants, which reach the tenants by roll-outs in stages."
+    ),
 )
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
@@ -58,7 +60,7 @@ RollsOut = Annotated[
     ),
 ]
 _COMPUTED_FIELDS = {"tenant", "state"}
-_Slug = Annotated[str, Path(description="Slug.")]
+_Slug = Annotated[str, Path(description="Slug of the template.")]
 _Follower = Annotated[
     str, Path(examples=["hill-school"], description="Slug or id of the tenant that follows the template.")
 ]
@@ -69,7 +71,7 @@ _RolloutId = Annotated[UUID, Path(description="Id of the roll-out.")]
 def list_templates(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(repository.TEMPLATE_ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name of the templates to list.")] = "",
 ) -> Page[Template]:
     """List templates of the MSP."""
     with access.read() as session:
@@ -130,9 +132,9 @@ def list_versions(
 
 @router.post("/{slug}/versions", status_code=201, operation_id="createTemplateVersion")
 def create_version(access: Changes, slug: _Slug, body: TemplateVersionInput) -> TemplateVersionDetail:
-    """Create a version of a template, which becomes the newest.
+    """Create a version of a template. The new version becomes the newest version.
 
-    Tenants get the version by a roll-out.
+    A roll-out applies the version to tenants.
     """
     with access.change() as change:
         change.require_match(_build_template(_require_template(change.session, access, slug, lock=True)))
@@ -151,7 +153,9 @@ def create_version(access: Changes, slug: _Slug, body: TemplateVersionInput) -> 
 
 @router.get("/{slug}/versions/{number}", operation_id="getTemplateVersion")
 def get_version(
-    access: Reads, slug: _Slug, number: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the version.")]
+    access: Reads,
+    slug: _Slug,
+    number: Annotated[int, Path(ge=1, le=2**31 - 1, description="Number of the template version.")],
 ) -> TemplateVersionDetail:
     """Get a version of a template, with the document."""
     with access.read() as session:
@@ -214,7 +218,7 @@ def follow_template(
 def release_from_template(access: Changes, slug: _Slug, follower: _Follower) -> None:
     """Remove a tenant from the template.
 
-    The tenant keeps its settings and objects.
+    The settings and objects of the tenant stay unchanged.
     """
     with access.change() as change:
         _require_match(change, access, slug, follower)
@@ -226,7 +230,7 @@ def release_from_template(access: Changes, slug: _Slug, follower: _Follower) -> 
 def list_rollouts(
     access: Reads, slug: _Slug, paging: Annotated[OrderedPaging, Depends(require_paging(repository.ROLLOUT_ORDERS))]
 ) -> Page[Rollout]:
-    """List roll-outs, newest first by default."""
+    """List roll-outs of a template, newest first by default."""
     with access.read() as session:
         rows = repository.list_rollouts(session, _require_template(session, access, slug), span=paging.span)
         return paging.ordered(rows, lambda row: Rollout.model_validate(_describe_rollout(row)))
@@ -234,7 +238,7 @@ def list_rollouts(
 
 @router.post("/{slug}/rollouts", status_code=201, operation_id="startRollout")
 def start_rollout(access: RollsOut, slug: _Slug, body: RolloutInput) -> RolloutDetail:
-    """Start a roll-out, which runs as a job of the MSP.
+    """Start a roll-out of a template, which runs as a job of the MSP.
 
     The job begins within a second. You need permission at each tenant to change each part of the version.
     """
@@ -260,7 +264,7 @@ def start_rollout(access: RollsOut, slug: _Slug, body: RolloutInput) -> RolloutD
 
 @router.get("/{slug}/rollouts/{rollout_id}", operation_id="getRollout")
 def get_rollout(access: Reads, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
-    """Get a roll-out, with the progress at each tenant."""
+    """Get a roll-out of a template, with the progress at each tenant."""
     with access.read() as session:
         return access.shown(_build_rollout_detail(access, session, _require_rollout(session, access, slug, rollout_id)))
 

@@ -46,31 +46,33 @@ class TenantExport(Input):
     passphrase: str = Field(
         "",
         max_length=PASSPHRASE_CHARACTERS[1],
-        description='Passphrase for secrets and keys in the file; "" to exclude secrets and keys.',
+        description='Passphrase that encrypts secrets and keys in the file; "" to exclude secrets and keys.',
     )
-    logs: bool = Field(False, description="Whether to include logs.")
+    logs: bool = Field(False, description="Whether to include logs in the file.")
 
 
 class TenantImport(Input):
-    slug: Slug = Field(examples=["hill-school"], description="Slug: a DNS label.")
+    slug: Slug = Field(examples=["hill-school"], description="Slug of the new tenant, which is a DNS label.")
     file: str = Field(
-        description="Tenant file in base64.",
+        description="Content of the tenant file in base64.",
         max_length=file_jobs.MAX_JOB_FILE_BYTES * 4 // 3 + 4,
         examples=["UEsDBBQAAAAIAAAA"],
     )
     passphrase: str = Field(
-        "", max_length=PASSPHRASE_CHARACTERS[1], description='Passphrase of the file; "" if the file has no passphrase.'
+        "",
+        max_length=PASSPHRASE_CHARACTERS[1],
+        description='Passphrase of the tenant file; "" if the file has no passphrase.',
     )
     place: Slug | None = Field(
         None,
         examples=["frankfurt"],
-        description="Label of the cell; null for the cell with the most free port pairs.",
+        description="Label of the cell for the new tenant; null for the cell with the most free port pairs.",
     )
     keeps_authorities: bool = Field(
         False,
         description=(
-            "Whether authorities keep the ids that their certificates contain. Use true to move a tenant to another "
-            "installation."
+            "Whether the authorities keep their ids, which their certificates contain. Use true to move a tenant "
+            "to another installation."
         ),
     )
 
@@ -79,9 +81,9 @@ class TenantImport(Input):
 def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: TenantExport) -> Job:
     """Start a job that exports a tenant to a file.
 
-    `getTenantFile` downloads the file, which expires after some days. You need every permission to read the contents of
-    the file. With a passphrase, the file includes secrets. A file with secrets requires `secret.reveal` and
-    `authority.manage` too.
+    `getTenantFile` downloads the file. The file expires after some days. You need every permission to read the
+    contents of the file. With a passphrase, the file includes secrets. A file with secrets requires `secret.reveal`
+    and `authority.manage` too.
     """
     needs = tables.export_permissions(logs=body.logs, secrets=bool(body.passphrase))
     access.require(*needs)

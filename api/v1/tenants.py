@@ -53,29 +53,29 @@ Lists = Annotated[Access, Depends(ReadsMsp(Permission.MSP_READ))]
 Creates = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS))]
 CreatesInNamedMsp = Annotated[UnresolvedMspAccess, Depends(ChangesNamedMsp(Permission.TENANT_CREATE, Effect.TENANTS))]
 Deletes = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, Effect.REJECTION, Effect.ERASURE))]
-_Statuses = Annotated[list[_Status] | None, Query(description="Status.")]
+_Statuses = Annotated[list[_Status] | None, Query(description="Status of the tenants to list.")]
 
 
 class Tenant(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    slug: str = Field(description="Slug: a DNS label.")
-    name: str = Field(description="Name.")
+    id: UUID = Field(description="Permanent id of the tenant.")
+    slug: str = Field(description="Slug of the tenant, which is a DNS label.")
+    name: str = Field(description="Name of the tenant.")
     status: str = Field(
         description=(
-            "Status. A `suspended` tenant admits no device, and you cannot change the tenant. You can "
-            "restore a `deleting` tenant until `purge_at`."
+            "Status of the tenant. A `suspended` tenant admits no device, and you cannot change the tenant. You "
+            "can restore a `deleting` tenant until `purge_at`."
         ),
         json_schema_extra={"enum": list(get_args(TenantStatus))},
     )
     purge_at: datetime | None = Field(
         description="Time when Admit deletes the tenant's data; null unless the tenant is being deleted."
     )
-    created_at: datetime = Field(description="Creation time.")
-    updated_at: datetime = Field(description="Time of the last change.")
+    created_at: datetime = Field(description="Time when the tenant was created.")
+    updated_at: datetime = Field(description="Time of the last change of the tenant.")
 
 
 class MspTenant(Tenant):
-    msp_id: UUID = Field(description="Id of the MSP.")
+    msp_id: UUID = Field(description="Id of the tenant's MSP.")
 
 
 class Listeners(BaseModel):
@@ -85,16 +85,14 @@ class Listeners(BaseModel):
         description="Address of the tenant's cell, or of the platform if the cell has no address.",
         examples=["radius.example"],
     )
-    auth_port: int = Field(description="UDP port for authentication.")
-    acct_port: int = Field(description="UDP port for accounting.")
+    auth_port: int = Field(description="UDP port of the tenant for authentication.")
+    acct_port: int = Field(description="UDP port of the tenant for accounting.")
 
 
 class TenantSettings(BaseModel):
-    methods: list[str] = Field(description="Offered authentication methods.")
-    tls_versions: list[str] = Field(examples=[["1.2", "1.3"]], description="Offered TLS versions.")
-    replay_days: int = Field(
-        description="Days of requests that Admit replays before you publish a policy; 0 for no replay."
-    )
+    methods: list[str] = Field(description="Authentication methods that the tenant offers.")
+    tls_versions: list[str] = Field(examples=[["1.2", "1.3"]], description="TLS versions that the tenant offers.")
+    replay_days: int = Field(description="Days of requests that Admit replays before you publish a policy; 0 for none.")
     renewal_keeps_key: bool = Field(description="Whether devices can renew a certificate with the same key.")
     status_failure: str = Field(
         description="Handling of certificates with unknown status: admit (soft) or reject (hard)."
@@ -104,19 +102,19 @@ class TenantSettings(BaseModel):
     )
     silent_reports: int = Field(description="Number of missed interim reports after which a session counts as ended.")
     silent_days: int = Field(
-        description=("Days without reports after which a session counts as ended, if the NAS sends no interim reports.")
+        description="Days without reports until a session counts as ended, if the NAS sends no interim reports."
     )
     failure_limit: int = Field(
         description="Number of failed authentications after which Admit rejects a device until the window ends."
     )
-    failure_window_seconds: int = Field(description="Window for failed authentications, in seconds.")
+    failure_window_seconds: int = Field(description="Window for failed authentications of a device, in seconds.")
     password_failure_limit: int = Field(
         description=(
-            "Limit of wrong passwords per user name within the window. Above the limit, Admit rejects logins with "
-            "this user name. A device from which the user has logged in before has a separate count."
+            "Maximum number of wrong passwords per user name within the window. Above this limit, Admit rejects "
+            "logins with this user name. A device from which the user has logged in before has a separate count."
         )
     )
-    password_failure_window_seconds: int = Field(description="Window for wrong passwords, in seconds.")
+    password_failure_window_seconds: int = Field(description="Window for wrong passwords of a user name, in seconds.")
     realms: list[str] = Field(
         description="Realms and NetBIOS domains to remove from user names: with CORP and corp.example, "
         "CORP\\anna and anna@corp.example become anna."
@@ -124,24 +122,24 @@ class TenantSettings(BaseModel):
 
 
 class TenantDetail(Tenant):
-    listeners: Listeners = Field(description="RADIUS address and ports for NASes.")
-    settings: TenantSettings = Field(description="Settings.")
+    listeners: Listeners = Field(description="RADIUS address and ports of the tenant for NASes.")
+    settings: TenantSettings = Field(description="Settings of the tenant.")
 
 
 class TenantInput(Input):
-    slug: Slug = Field(examples=["hill-school"], description="Slug: a DNS label.")
-    name: Name = Field("", examples=["Hill School"], description="Name.")
+    slug: Slug = Field(examples=["hill-school"], description="Slug of the tenant, which is a DNS label.")
+    name: Name = Field("", examples=["Hill School"], description="Name of the tenant.")
     server_names: list[Annotated[str, Field(max_length=253)]] = Field(
         default=[], max_length=10, description="Names that devices check in the RADIUS server's certificate."
     )
     policy: Literal["standard", "none"] = Field(
         "standard",
-        description="Initial policy: admit only approved devices (standard), or deny everything (none).",
+        description="Initial policy of the tenant: admit only approved devices (standard), or deny everything (none).",
     )
     place: SlugOrNone = Field(
         "",
         examples=["frankfurt"],
-        description='Label of the cell; "" for the cell with the most free port pairs.',
+        description='Label of the tenant\'s cell; "" for the cell with the most free port pairs.',
     )
 
 
@@ -149,7 +147,7 @@ class MspTenantInput(TenantInput):
     msp: str | None = Field(
         None,
         max_length=63,
-        description="Slug or id of the MSP. Required if you have grants on several MSPs or on the platform.",
+        description="Slug or id of the tenant's MSP. Required if you have grants on several MSPs or on the platform.",
         examples=["acme"],
     )
 
@@ -166,16 +164,18 @@ class TenantUpdate(Input):
         }
     )
 
-    name: Omittable[Name] = Field(None, description="Name.")
+    name: Omittable[Name] = Field(None, description="Name of the tenant.")
     methods: Omittable[_Words] = Field(
         None,
         max_length=20,
         examples=[["eap-tls", "mab"]],
-        description="Offered authentication methods. An imitated network can recover passwords from peap-mschapv2 and "
-        "mschapv1 (docs/reference/methods.md).",
+        description=(
+            "Authentication methods that the tenant offers. With peap-mschapv2 and mschapv1, an attacker with a "
+            "rogue access point can recover passwords (docs/reference/methods.md)."
+        ),
     )
     tls_versions: Omittable[_Words] = Field(
-        None, max_length=5, examples=[["1.2", "1.3"]], description="Offered TLS versions."
+        None, max_length=5, examples=[["1.2", "1.3"]], description="TLS versions that the tenant offers."
     )
     replay_days: Omittable[int] = Field(
         None,
@@ -187,8 +187,7 @@ class TenantUpdate(Input):
         None, description="Whether devices can renew a certificate with the same key."
     )
     status_failure: Omittable[StatusFailureMode] = Field(
-        None,
-        description="Handling of certificates with unknown status: admit (soft) or reject (hard).",
+        None, description="Handling of certificates with unknown status: admit (soft) or reject (hard)."
     )
     nat_session_seconds: Omittable[int] = Field(
         None,
@@ -203,9 +202,7 @@ class TenantUpdate(Input):
         None,
         ge=1,
         le=1000,
-        description=(
-            "Days without reports after which a session counts as ended, if the NAS sends no interim reports."
-        ),
+        description="Days without reports until a session counts as ended, if the NAS sends no interim reports.",
     )
     failure_limit: Omittable[int] = Field(
         None,
@@ -214,19 +211,25 @@ class TenantUpdate(Input):
         description="Number of failed authentications after which Admit rejects a device until the window ends.",
     )
     failure_window_seconds: Omittable[int] = Field(
-        None, ge=1, le=3_600, description="Window for failed authentications, in seconds."
+        None,
+        ge=1,
+        le=3_600,
+        description="Window for failed authentications of a device, in seconds.",
     )
     password_failure_limit: Omittable[int] = Field(
         None,
         ge=1,
         le=1_000_000,
         description=(
-            "Limit of wrong passwords per user name within the window. Above the limit, Admit rejects logins with "
-            "this user name. A device from which the user has logged in before has a separate count."
+            "Maximum number of wrong passwords per user name within the window. Above this limit, Admit rejects "
+            "logins with this user name. A device from which the user has logged in before has a separate count."
         ),
     )
     password_failure_window_seconds: Omittable[int] = Field(
-        None, ge=1, le=3_600, description="Window for wrong passwords, in seconds."
+        None,
+        ge=1,
+        le=3_600,
+        description="Window for wrong passwords of a user name, in seconds.",
     )
     realms: Omittable[list[Annotated[str, Field(max_length=253)]]] = Field(
         None,
@@ -241,10 +244,10 @@ class TenantUpdate(Input):
 def list_tenants(
     access: Lists,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name of the tenants to list.")] = "",
     status: _Statuses = None,
 ) -> Page[Tenant]:
-    """List tenants of the MSP that you can see."""
+    """List the tenants of the MSP that you can see."""
     only = access.principal.tenants_of(access.msp_id)
     with access.read() as session:
         rows = tenants.list_tenants(session, span=paging.span, only=only, text=text, statuses=status or ())
@@ -255,9 +258,9 @@ def list_tenants(
 def list_seen_tenants(
     asked: Annotated[Caller, Depends(RequiresSelf())],
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name of the tenants to list.")] = "",
     status: _Statuses = None,
-    msp: Annotated[str, Query(max_length=63, description="Slug or id of the MSP.")] = "",
+    msp: Annotated[str, Query(max_length=63, description="Slug or id of the MSP of the tenants to list.")] = "",
 ) -> Page[MspTenant]:
     """List all tenants that you can read, of any MSP.
 
@@ -331,7 +334,7 @@ def get_tenant(access: Reads) -> TenantDetail:
 
 @router.patch("/tenants/{tenant}", operation_id="updateTenant")
 def update_tenant(access: Manages, body: TenantUpdate) -> TenantDetail:
-    """Update a tenant: all changes or none.
+    """Update a tenant. Admit makes all changes or none.
 
     Omitted fields stay unchanged.
     """
@@ -373,7 +376,7 @@ def _update_settings(session: Session, access: Access, changes: dict[str, Any]) 
 
 @router.post("/tenants/{tenant}/suspend", operation_id="suspendTenant")
 def suspend_tenant(access: Manages) -> TenantDetail:
-    """Suspend a tenant, which then admits no device.
+    """Suspend a tenant. A suspended tenant admits no device.
 
     Only the level (tenant, MSP or platform) that suspended the tenant, or a higher level, can resume the tenant.
     """
@@ -422,7 +425,7 @@ def delete_tenant(
         ),
     ] = None,
 ) -> TenantDetail:
-    """Delete a tenant, whose service stops immediately.
+    """Delete a tenant. The service of the tenant stops immediately.
 
     Admit deletes the tenant's data after `days`, or after the MSP's default. Until then you can restore the tenant.
     Audit entries stay.

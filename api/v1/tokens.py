@@ -26,39 +26,43 @@ _TokenId = Annotated[UUID, Path(description="Id of the token.")]
 
 
 class Token(ObservedModel):
-    id: UUID = Field(description="Permanent id.")
-    name: str = Field(description="Name.")
-    prefix: str = Field(examples=["admit_k3m9pq7r2xw4"], description="Beginning of the token's text.")
-    permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
-    expires_at: datetime = Field(description="Expiry time.")
-    revoked_at: datetime | None = Field(description="Time of revocation.")
-    last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
-    last_used_from: str | None = Field(examples=["192.0.2.77"], description="IP address of the last use.")
+    id: UUID = Field(description="Permanent id of the token.")
+    name: str = Field(description="Name of the token.")
+    prefix: str = Field(examples=["admit_k3m9pq7r2xw4"], description="Beginning of the text of the token.")
+    permissions: list[str] = Field(
+        description="Permissions of the token, such as endpoint.read (docs/reference/permissions.md)."
+    )
+    expires_at: datetime = Field(description="Time when the token expires.")
+    revoked_at: datetime | None = Field(description="Time when the token was revoked; null if not revoked.")
+    last_used_at: datetime | None = Field(description="Time when the token was last used; null if never used.")
+    last_used_from: str | None = Field(
+        examples=["192.0.2.77"], description="IP address from which the token was last used."
+    )
     created_by: str = Field(description="Actor who created the token.")
     maker: str | None = Field(
         description="E-mail address of the person who created the token; null for a token of the command line or the "
         "platform."
     )
     parent_id: UUID | None = Field(
-        description="Token that created this token. If the creating token ends, this token ends too."
+        description="Id of the token that created this token. If the creating token ends, this token ends too."
     )
-    created_at: datetime = Field(description="Creation time.")
+    created_at: datetime = Field(description="Time when the token was created.")
 
     def observed_fields(self) -> set[str]:
         return {"last_used_at", "last_used_from"}
 
 
 class CreatedToken(Token):
-    token: str = Field(description="Text of the token, only in this response.")
+    token: str = Field(description="Text of the new token, only in this response.")
 
 
 class TokenInput(Input):
-    name: Name = Field(examples=["monitoring"], description="Name that describes the purpose.")
+    name: Name = Field(examples=["monitoring"], description="Name of the token, which describes the purpose.")
     permissions: PermissionNames = Field(
         examples=[["session.read"]],
-        description="Permissions, such as endpoint.read (docs/reference/permissions.md).",
+        description="Permissions of the token, such as endpoint.read (docs/reference/permissions.md).",
     )
-    expires_at: Moment = Field(description="Expiry time.")
+    expires_at: Moment = Field(description="Time when the token expires.")
 
 
 def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
@@ -72,8 +76,8 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def list_tokens(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-        text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-        status: Annotated[list[TokenStatus] | None, Query(description="Status.")] = None,
+        text: Annotated[str, Query(max_length=200, description="Part of the name of the tokens to list.")] = "",
+        status: Annotated[list[TokenStatus] | None, Query(description="Status of the tokens to list.")] = None,
     ) -> Page[Token]:
         with access.read() as session:
             rows = tokens.list_tokens(session, owner=access.owner, span=paging.span, text=text, statuses=status or ())

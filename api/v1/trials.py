@@ -22,7 +22,7 @@ from nac.onboarding.trials import lifecycle
 from nac.onboarding.trials import service as trials
 from nac.onboarding.trials.repository import ORDERS
 
-router = NounRouter(prefix="/trials", tag="trials", description="Tenants on trial.")
+router = NounRouter(prefix="/trials", tag="trials", description="Trials, which are tenants with limits and an end.")
 
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.MSP_READ))]
 Changes = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE, Effect.PLATFORM))]
@@ -30,26 +30,27 @@ Converts = Annotated[
     Access,
     Depends(ChangesPlatform(Permission.MSP_CREATE, Effect.PLATFORM, Effect.RIGHTS, also={Permission.MEMBER_MANAGE})),
 ]
-_TenantId = Annotated[UUID, Path(description="Id of the tenant.")]
+_TenantId = Annotated[UUID, Path(description="Id of the tenant on trial.")]
 
 
 class Trial(ObservedModel):
-    tenant_id: UUID = Field(description="Id of the tenant; null if none.")
-    tenant: str = Field(description="Slug of the tenant.")
-    organisation: str = Field(examples=["Hill School"], description="Name of the organisation.")
-    email: str = Field(description="E-mail address.")
-    state: TrialState = Field(description="State.")
+    tenant_id: UUID = Field(description="Id of the tenant on trial; null if the tenant does not exist.")
+    tenant: str = Field(description="Slug of the tenant on trial.")
+    organisation: str = Field(examples=["Hill School"], description="Name of the organisation that signed up.")
+    email: str = Field(description="E-mail address of the person who signed up.")
+    state: TrialState = Field(description="State of the trial.")
     ends_at: datetime = Field(description="End of the trial.")
-    purged_at: datetime = Field(description="Time when Admit deletes the trial's data, unless the trial is converted.")
-    most_endpoints: int = Field(description="Maximum number of endpoints.")
-    most_authentications_a_day: int = Field(description="Maximum number of authentications per day.")
+    purged_at: datetime = Field(
+        description="Time when Admit deletes the data of the trial, unless you convert the trial."
+    )
+    most_endpoints: int = Field(description="Maximum number of endpoints during the trial.")
+    most_authentications_a_day: int = Field(description="Maximum number of authentications per day during the trial.")
     over_since: datetime | None = Field(
         description=(
-            "Time since when the trial exceeds the maximum number of authentications; null if the trial is below the "
-            "maximum."
+            "Time since when the trial exceeds its maximum number of authentications; null while the trial does not."
         )
     )
-    created_at: datetime = Field(description="Creation time.")
+    created_at: datetime = Field(description="Time when the trial was created.")
 
     def observed_fields(self) -> set[str]:
         return {"over_since"}
@@ -62,15 +63,19 @@ class TrialConversion(Input):
 
 
 class TrialExtension(Input):
-    days: int = Field(ge=1, le=lifecycle.MAX_EXTENSION_DAYS, examples=[14], description="Number of additional days.")
+    days: int = Field(
+        ge=1, le=lifecycle.MAX_EXTENSION_DAYS, examples=[14], description="Number of days to add to the trial."
+    )
 
 
 @router.get("", operation_id="listTrials")
 def list_trials(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    text: Annotated[str, Query(max_length=255, description="Part of the organisation or e-mail address.")] = "",
-    state: Annotated[list[TrialState] | None, Query(description="State.")] = None,
+    text: Annotated[
+        str, Query(max_length=255, description="Part of the organisation or e-mail address of the trials to list.")
+    ] = "",
+    state: Annotated[list[TrialState] | None, Query(description="State of the trials to list.")] = None,
 ) -> Page[Trial]:
     """List trials, including converted trials."""
     with access.read() as session:

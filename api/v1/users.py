@@ -1,4 +1,4 @@
-"""Users of a tenant: names with a password."""
+"""Users of a tenant, who have a name and a password."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,19 +25,19 @@ router = NounRouter(
     prefix="/tenants/{tenant}/users", tag="users", description="Users with a name and a password in Admit."
 )
 
-_Key = Annotated[str, Path(max_length=253, description="Id or name.", examples=["ann"])]
+_Key = Annotated[str, Path(max_length=253, description="Id or name of the user.", examples=["ann"])]
 _Password = Annotated[str, Field(max_length=128)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *USER_EFFECTS))]
 
 
 class User(BaseModel):
-    id: UUID = Field(description="Permanent id.")
-    name: str = Field(description="Name in lower case.")
+    id: UUID = Field(description="Permanent id of the user.")
+    name: str = Field(description="Name of the user in lower case.")
     disabled: bool = Field(
         description="Whether the user is disabled. Admit rejects a disabled user regardless of the policy."
     )
-    groups: list[str] = Field(description="Group names.")
+    groups: list[str] = Field(description="Names of the groups of the user.")
     chap: bool = Field(
         description="Whether Admit stores the password itself, encrypted, in addition to the hash. "
         "CHAP requires the password itself."
@@ -49,8 +49,8 @@ class User(BaseModel):
         )
     )
     valid_until: datetime | None = Field(description="Time from which Admit rejects the user; null for no limit.")
-    created_at: datetime = Field(description="Creation time.")
-    updated_at: datetime = Field(description="Time of the last change.")
+    created_at: datetime = Field(description="Time when the user was created.")
+    updated_at: datetime = Field(description="Time of the last change of the user.")
 
 
 class UserPasswordInput(Input):
@@ -83,8 +83,8 @@ class UserInput(UserPasswordInput):
         }
     )
 
-    name: str = Field(max_length=253, examples=["ann"], description="Name.")
-    groups: GroupNames = Field(default=[], description="Group names.")
+    name: str = Field(max_length=253, examples=["ann"], description="Name of the user.")
+    groups: GroupNames = Field(default=[], description="Names of the groups of the user.")
     valid_until: Moment | None = Field(None, description="Time from which Admit rejects the user; null for no limit.")
 
 
@@ -92,7 +92,7 @@ class UserUpdate(Input):
     model_config = body_example({"groups": ["staff"], "disabled": False})
 
     groups: Omittable[GroupNames] = Field(
-        None, description="Groups that replace the user's groups. Unchanged if omitted."
+        None, description="Names of groups that replace the user's groups. Unchanged if omitted."
     )
     valid_until: Moment | None = Field(None, description="Time from which Admit rejects the user; null for no limit.")
     disabled: Omittable[bool] = Field(
@@ -104,14 +104,14 @@ class UserUpdate(Input):
 def list_users(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
-    name: Annotated[str, Query(max_length=253, description="Exact name.")] = "",
-    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    group: Annotated[str, Query(max_length=200, description="Name of the group.")] = "",
+    name: Annotated[str, Query(max_length=253, description="Exact name of the user.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name of the users to list.")] = "",
+    group: Annotated[str, Query(max_length=200, description="Name of a group of the users to list.")] = "",
     disabled: Annotated[
         bool | None, Query(description="Whether to list only disabled users (true) or only enabled users (false).")
     ] = None,
 ) -> Page[User]:
-    """List users, by name.
+    """List users in the order of their names.
 
     A page can have fewer items than `limit` and still have a `next`.
     """
@@ -187,7 +187,7 @@ def update_password(access: Changes, user: _Key, body: UserPasswordInput) -> Use
 def delete_user(access: Changes, user: _Key) -> None:
     """Delete a user.
 
-    A user with valid certificates cannot be deleted.
+    You cannot delete a user with valid certificates.
     """
     with access.change() as change:
         name = _require_match(change, access, user).name

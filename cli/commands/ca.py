@@ -79,7 +79,11 @@ def refresh(ctx: click.Context, authority: str | None, tenant: str, as_json: boo
 @command.command()
 @click.argument("authority", default="root")
 @tenant_option
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file (default standard output).")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Output file for the certificate (default standard output).",
+)
 @json_option
 def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None:
     """Export the certificate of AUTHORITY as PEM. Devices must trust the root authority."""
@@ -101,14 +105,14 @@ def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None
 
 @command.command("export-root-key")
 @tenant_option
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Output file.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Output file for the key.")
 @click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     required=True,
     help="File whose first line (16 characters or more) is the passphrase of the exported key.",
 )
-@click.option("--forget", is_flag=True, help="Delete the key in Admit, which takes the root offline.")
+@click.option("--forget", is_flag=True, help="Delete the key in Admit. The root is then offline.")
 @json_option
 def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool, as_json: bool) -> None:
     """Export the root's key to a file, encrypted with a passphrase."""

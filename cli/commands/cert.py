@@ -27,17 +27,17 @@ def command() -> None:
 @command.command()
 @tenant_option
 @click.option("--profile", type=click.Choice(_PROFILES), required=True, help="Purpose of the certificate.")
-@click.option("--name", required=True, help="Common name; for a server, the DNS name.")
+@click.option("--name", required=True, help="Common name of the certificate; for a server, the DNS name.")
 @click.option(
     "--san",
     "sans",
     multiple=True,
     metavar="KIND:VALUE",
-    help="Alternative name with the prefix dns:, email:, uri: or upn:; repeatable.",
+    help="Alternative name of the certificate, with the prefix dns:, email:, uri: or upn:; repeatable.",
 )
-@click.option("--endpoint", metavar="MAC", help="Endpoint that gets the certificate.")
-@click.option("--user", metavar="NAME", help="User that gets the certificate.")
-@moment_option("--present-from", help="Start of a server certificate (UTC, default now).")
+@click.option("--endpoint", metavar="MAC", help="MAC address of the endpoint that gets the certificate.")
+@click.option("--user", metavar="NAME", help="Name of the user who gets the certificate.")
+@moment_option("--present-from", help="Time from which devices see a new server certificate (UTC, default now).")
 @click.option(
     "--csr",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -47,7 +47,7 @@ def command() -> None:
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Folder for the files; created if missing.",
+    help="Folder for the certificate files; created if missing.",
 )
 @click.option(
     "--p12-password-file",
@@ -85,7 +85,7 @@ def issue(**options: Any) -> None:  # noqa: ANN401 -- the options of `issue_cert
 
 
 @command.command()
-@click.option("--tenant", "-t", "slug", metavar="SLUG", help="The tenant (default all).")
+@click.option("--tenant", "-t", "slug", metavar="SLUG", help="Slug of the tenant (default all tenants).")
 @click.option(
     "--days",
     type=click.IntRange(1, 36525),
@@ -98,7 +98,7 @@ def issue(**options: Any) -> None:  # noqa: ANN401 -- the options of `issue_cert
     "kinds",
     type=click.Choice(_EXPIRING_KINDS),
     multiple=True,
-    help="Kind of authority or certificate; repeatable.",
+    help="Kind of the authorities and certificates; repeatable.",
 )
 @json_option
 def expiring(slug: str | None, days: int, kinds: tuple[str, ...], as_json: bool) -> None:

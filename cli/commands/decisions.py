@@ -34,13 +34,15 @@ _Decision = Mapping[str, Any]
 @click.command()
 @tenant_option
 @click.option("--mac", help="MAC address of the device, in any notation.")
-@click.option("--user", metavar="NAME|SERIAL", help="User name, certificate name or serial number.")
-@click.option("--nas", help="NAS, by name, NAS-Identifier or address.")
-@click.option("--site", metavar="SLUG", help="The site.")
-@click.option("--rejects", is_flag=True, help="Only rejects.")
-@click.option("--monitored", is_flag=True, help="Only decisions in monitor mode.")
-@click.option("--reason", metavar="CODE", help="Reason code.")
-@click.option("--since", type=SinceType(), help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
+@click.option(
+    "--user", metavar="NAME|SERIAL", help="User name, certificate name or certificate serial number of the decisions."
+)
+@click.option("--nas", help="Name, NAS-Identifier or address of the NAS.")
+@click.option("--site", metavar="SLUG", help="Slug of the site.")
+@click.option("--rejects", is_flag=True, help="Show only rejects.")
+@click.option("--monitored", is_flag=True, help="Show only decisions in monitor mode.")
+@click.option("--reason", metavar="CODE", help="Reason code of the decisions.")
+@click.option("--since", type=SinceType(), help="Start of the period: an age (15m, 1h, 2d) or a date and time (UTC).")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of decisions.")
 @json_option
 def command(tenant: str, since: datetime | None, limit: int, as_json: bool, **criteria: str | bool | None) -> None:

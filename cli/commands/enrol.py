@@ -23,16 +23,16 @@ def command() -> None:
     "--form",
     type=click.Choice(("apple", "windows", "wpa_supplicant", "networkmanager", "android")),
     required=True,
-    help="Operating system or supplicant.",
+    help="Operating system or supplicant of the device.",
 )
-@click.option("--ssid", default="", help="Wi-Fi network (default: wired network).")
+@click.option("--ssid", default="", help="SSID of the Wi-Fi network (default: wired network).")
 @click.option("--identity", default="device", show_default=True, help="EAP identity of the device.")
 @click.option(
     "--server-name",
     "server_names",
     multiple=True,
     metavar="DNS",
-    help="Additional name of a server; repeatable.",
+    help="Additional name of a RADIUS server; repeatable.",
 )
 @click.option(
     "--device-folder",
@@ -40,7 +40,9 @@ def command() -> None:
     show_default=True,
     help="Folder on a Linux device that contains the downloaded files, device.pem and device.key.",
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Output folder.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Output folder for the files."
+)
 @json_option
 def profile(
     tenant: str,

@@ -31,16 +31,28 @@ _POLL_SECONDS = 0.5
 
 @click.group()
 def command() -> None:
-    """Export logs to files in CSV, JSON lines or Parquet."""
+    """Export logs of a tenant to files in CSV, JSON lines or Parquet."""
 
 
 @command.command()
 @tenant_option
 @click.option("--log", type=click.Choice(_LOGS), required=True, help="Log to export.")
-@click.option("--since", type=SinceType(), required=True, help="Start: an age (15m, 1h, 2d) or a date and time (UTC).")
-@click.option("--until", type=SinceType(), help="End (exclusive), in the formats of --since (default now).")
 @click.option(
-    "--format", "form", type=click.Choice(_FORMATS), default="csv", show_default=True, help="Format of the files."
+    "--since",
+    type=SinceType(),
+    required=True,
+    help="Start of the exported period: an age (15m, 1h, 2d) or a date and time (UTC).",
+)
+@click.option(
+    "--until", type=SinceType(), help="End of the exported period (exclusive), in the formats of --since (default now)."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    default="csv",
+    show_default=True,
+    help="Format of the exported files.",
 )
 @click.option(
     "--output",

@@ -20,10 +20,14 @@ settings_file_option = click.option(
     "--file",
     "settings_file",
     type=click.File(encoding="utf-8"),
-    help='File with settings as a JSON object, or "-" for standard input.',
+    help='File with the settings of the source as a JSON object, or "-" for standard input.',
 )
 settings_option = click.option(
-    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Setting, with a VALUE in JSON or as text; repeatable."
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Setting of the source. VALUE is JSON or text; repeatable.",
 )
 secret_file_option = click.option(
     "--secret-file",
@@ -31,9 +35,13 @@ secret_file_option = click.option(
     help='File whose first line is the password of bind_dn or the client secret, or "-" for standard input.',
 )
 ca_file_option = click.option(
-    "--ca-file", type=click.File(encoding="utf-8"), help="PEM file with the authority of the server's certificate."
+    "--ca-file",
+    type=click.File(encoding="utf-8"),
+    help="PEM file with the authority that issued the server's certificate.",
 )
-position_option = click.option("--position", type=int, help="Order of queries, 1 to 1000 (default 100).")
+position_option = click.option(
+    "--position", type=int, help="Position of the source in the query order, 1 to 1000 (default 100)."
+)
 
 
 @click.group()
@@ -116,7 +124,7 @@ def add(
 @secret_file_option
 @ca_file_option
 @position_option
-@click.option("--enable/--disable", "enabled", default=None, help="Whether Admit queries the source.")
+@click.option("--enable/--disable", "enabled", default=None, help="Whether Admit queries the identity source.")
 @json_option
 def set_(
     name: str,

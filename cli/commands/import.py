@@ -37,8 +37,8 @@ _FORMATS = (
     show_default=True,
     help="Action for lines whose object already exists.",
 )
-@click.option("--make-groups", is_flag=True, help="Create missing groups.")
-@click.option("--allow-random", is_flag=True, help="Also approve random MAC addresses.")
+@click.option("--make-groups", is_flag=True, help="Create groups that do not exist.")
+@click.option("--allow-random", is_flag=True, help="Also approve devices with random MAC addresses.")
 @click.option("--allow-chap", "chap", is_flag=True, help="Also store passwords in the form that CHAP requires.")
 @click.option("--allow-mschap", "mschap", is_flag=True, help="Also store passwords in the form that MS-CHAP requires.")
 @click.option(

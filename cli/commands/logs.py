@@ -18,7 +18,7 @@ _POLL_SECONDS = 0.2
 
 @click.command()
 @click.option("-f", "--follow", is_flag=True, help="Also show new lines until Ctrl-C.")
-@click.option("-n", "--lines", default=20, show_default=True, help="Number of last lines.")
+@click.option("-n", "--lines", default=20, show_default=True, help="Number of last lines of the log to show.")
 @click.argument("process", required=False)
 def command(follow: bool, lines: int, process: str | None) -> None:
     """Show the last lines of the log of PROCESS, or of all logs."""

@@ -24,7 +24,7 @@ def _mailbox() -> Mailbox:
 
 
 @command.command("list")
-@click.option("--to", metavar="ADDRESS", default="", help="Recipient's address.")
+@click.option("--to", metavar="ADDRESS", default="", help="E-mail address of the recipient.")
 @json_option
 def list_(to: str, as_json: bool) -> None:
     """List mails, newest last."""

@@ -14,7 +14,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("email")
-@click.option("--name", default="", help="Display name.")
+@click.option("--name", default="", help="Display name of the person.")
 @json_option
 def add(email: str, name: str, as_json: bool) -> None:
     """Create the account EMAIL, and a link to set the password. The link is displayed only once."""

@@ -27,7 +27,7 @@ _DICTIONARY = Path("/usr/share/freeradius/dictionary")
 slug_option = click.option(
     "--slug", "-s", default="", help="Slug of the policy; optional if the tenant has only one policy."
 )
-site_option = click.option("--site", metavar="SLUG", help="Site whose time zone and fallback apply.")
+site_option = click.option("--site", metavar="SLUG", help="Slug of the site whose time zone and fallback apply.")
 document_argument = click.argument("file", type=click.File("rb"))
 
 
@@ -45,7 +45,7 @@ def _find_slug(api: ApiClient, tenant: str, slug: str) -> str:
 
 @command.command()
 @document_argument
-@click.option("--tenant", "-t", metavar="SLUG", help="Tenant whose groups and sites to check.")
+@click.option("--tenant", "-t", metavar="SLUG", help="Slug of the tenant whose groups and sites to check.")
 @json_option
 def validate(file: BinaryIO, tenant: str | None, as_json: bool) -> None:
     """Validate FILE and store nothing.
@@ -117,7 +117,7 @@ def _tell_valid(found: Row, *, as_json: bool) -> None:
 @tenant_option
 @slug_option
 @click.option("--name", default="", help="Display name of a new policy (default the slug).")
-@click.option("--comment", default="", help="Summary of the change.")
+@click.option("--comment", default="", help="Summary of the change to the policy.")
 @json_option
 def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_json: bool) -> None:
     """Save FILE as the draft of a policy, and create the policy if needed.
@@ -148,7 +148,12 @@ def _version_row(version: Row) -> Row:
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--version", "number", type=int, help="Version (default the version in force, or the newest version).")
+@click.option(
+    "--version",
+    "number",
+    type=int,
+    help="Number of the policy version (default the version in force, or the newest version).",
+)
 @json_option
 def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
     """Print the document of a version. With --json, the output also has the version's other fields."""
@@ -229,8 +234,8 @@ def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_jso
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--version", "number", type=int, required=True, help="Number of the earlier version.")
-@click.option("--comment", default="", help="Why.")
+@click.option("--version", "number", type=int, required=True, help="Number of the earlier policy version.")
+@click.option("--comment", default="", help="Reason of the rollback.")
 @json_option
 def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -> None:
     """Publish an earlier version again, as a new version. The tests of the version must pass. No replay is required."""
@@ -244,7 +249,7 @@ def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--site", required=True, metavar="SLUG", help="Site of the policy.")
+@click.option("--site", required=True, metavar="SLUG", help="Slug of the site that gets the policy.")
 @json_option
 def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
     """Assign the policy to a site."""
@@ -264,8 +269,12 @@ def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--file", type=click.File("rb"), help="File with the document to test, instead of the newest version.")
-@click.option("--version", "number", type=int, help="Version to test (default the newest version).")
+@click.option(
+    "--file", type=click.File("rb"), help="File with the policy document to test, instead of the newest version."
+)
+@click.option(
+    "--version", "number", type=int, help="Number of the policy version to test (default the newest version)."
+)
 @json_option
 def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_json: bool) -> None:
     """Run the tests of a policy. Exit status 1 if a test fails, 2 if the policy is invalid."""
@@ -312,9 +321,13 @@ def _hits_row(row: Row) -> Row:
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--draft", type=click.File("rb"), help="File with the document to replay.")
-@click.option("--version", "number", type=int, help="Version to replay (default the newest version).")
-@click.option("--days", type=click.IntRange(min=1), required=True, help="Days of requests up to now.")
+@click.option("--draft", type=click.File("rb"), help="File with the policy document to replay.")
+@click.option(
+    "--version", "number", type=int, help="Number of the policy version to replay (default the newest version)."
+)
+@click.option(
+    "--days", type=click.IntRange(min=1), required=True, help="Number of days, up to now, whose requests to replay."
+)
 @site_option
 @click.option(
     "--against",
@@ -366,7 +379,7 @@ def replay(
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--draft", type=click.File("rb"), help="File with the document to use.")
+@click.option("--draft", type=click.File("rb"), help="File with the policy document to use.")
 @site_option
 @click.option(
     "--request",
@@ -379,7 +392,9 @@ def replay(
     metavar="ID",
     help="Id of a logged decision (`decisions --json`) whose request and context to use, instead of --request.",
 )
-@click.option("--at", help="Time, such as 2026-01-05T09:00:00Z (default now or the time of the decision).")
+@click.option(
+    "--at", help="Time of the request, such as 2026-01-05T09:00:00Z (default now or the time of the decision)."
+)
 @click.option("--as-given", is_flag=True, help="Use only the data in the request.")
 @json_option
 def simulate(

@@ -16,7 +16,7 @@ from nac.logs.retention.terms import NOTICE_PERIOD, UNBOUNDED
 _UNITS = {"": 1, **SIZE_UNITS}
 _DEFAULT = "default"
 _LIMITS = ("floor_days", "default_days", "ceiling_days", "ceiling_bytes")
-log_option = click.option("--log", type=click.Choice(LOG_NAMES), required=True, help="The log.")
+log_option = click.option("--log", type=click.Choice(LOG_NAMES), required=True, help="Name of the log.")
 
 
 class Days(click.ParamType[int | str]):
@@ -46,19 +46,19 @@ class Size(click.ParamType[int | str]):
 
 @click.group()
 def command() -> None:
-    """Manage the retention of logs, and holds."""
+    """Manage the retention of logs, and holds that prevent the deletion of logs."""
 
 
 @command.command("set")
 @tenant_option
 @log_option
-@click.option("--days", type=Days(), help="Retention in days; 'default' for the platform's default.")
-@click.option("--bytes", "size", type=Size(), help="Maximum size, such as 10GB; 'none' for no maximum.")
+@click.option("--days", type=Days(), help="Retention of the log in days; 'default' for the platform's default.")
+@click.option("--bytes", "size", type=Size(), help="Maximum size of the log, such as 10GB; 'none' for no maximum.")
 @click.option(
     "--export",
     "export_format",
     metavar="csv|jsonl|parquet|none",
-    help="Format in which each day is exported before deletion; 'none' for no export.",
+    help="Format in which Admit exports each day before deletion; 'none' for no export.",
 )
 @click.option("--yes", is_flag=True, help="Skip the confirmation of deletions.")
 @json_option
@@ -118,16 +118,16 @@ def notices(as_json: bool) -> None:
 
 @command.group()
 def limits() -> None:
-    """Manage the platform's bounds for the retention of tenants."""
+    """Manage the platform's limits for the retention that tenants can set."""
 
 
 @limits.command("set")
 @log_option
-@click.option("--floor-days", type=int, help="Minimum retention in days.")
-@click.option("--default-days", type=int, help="Default retention in days.")
-@click.option("--ceiling-days", type=int, help="Maximum retention in days.")
+@click.option("--floor-days", type=int, help="Minimum retention in days that a tenant can set.")
+@click.option("--default-days", type=int, help="Retention in days for tenants that set no retention.")
+@click.option("--ceiling-days", type=int, help="Maximum retention in days that a tenant can set.")
 @click.option("--ceiling-bytes", type=Size(), help="Maximum size of each tenant's log; 'none' for no maximum.")
-@click.option("--reset", is_flag=True, help="Restore the bounds to the product's defaults.")
+@click.option("--reset", is_flag=True, help="Reset the bounds to the built-in defaults.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation of shorter retention.")
 @json_option
 def limits_set(

@@ -30,15 +30,15 @@ def command() -> None:
 
 @command.command()
 @click.argument("slug")
-@click.option("--name", help="Display name (default SLUG).")
-@click.option("--msp", metavar="SLUG", help="The tenant's MSP (default the only MSP).")
-@click.option("--place", metavar="LABEL", help="Label of the cell.")
+@click.option("--name", help="Display name of the tenant (default SLUG).")
+@click.option("--msp", metavar="SLUG", help="Slug of the tenant's MSP (default the only MSP).")
+@click.option("--place", metavar="LABEL", help="Label of the cell for the tenant.")
 @click.option(
     "--policy",
     type=click.Choice(("standard", "none")),
     default="standard",
     show_default=True,
-    help="Initial policy: admit only approved devices and users (standard), or deny everything (none).",
+    help="Initial policy of the tenant: admit only approved devices and users (standard), or deny everything (none).",
 )
 @json_option
 def create(slug: str, name: str | None, msp: str | None, place: str | None, policy: str, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from cli.remote.local_api import connect
 _passphrase_option = click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File whose first line is the passphrase for secrets and keys.",
+    help="File whose first line is the passphrase for the secrets and keys of the tenant.",
 )
 
 
@@ -27,9 +27,11 @@ def _passphrase(file: Path | None) -> str:
 
 @command.command()
 @click.argument("slug")
-@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Output file.")
+@click.option(
+    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Output file for the tenant."
+)
 @_passphrase_option
-@click.option("--logs", is_flag=True, help="Include logs, which are only for reading. An import skips logs.")
+@click.option("--logs", is_flag=True, help="Include logs in the file. An import skips the logs.")
 @json_option
 def export(slug: str, out: Path, passphrase_file: Path | None, logs: bool, as_json: bool) -> None:
     """Export the tenant SLUG to a file. Without a passphrase, the file contains no secrets or keys."""
@@ -62,7 +64,7 @@ def export(slug: str, out: Path, passphrase_file: Path | None, logs: bool, as_js
 @command.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--slug", required=True, help="Slug of the new tenant.")
-@click.option("--msp", metavar="SLUG", help="MSP of the new tenant (default the only MSP).")
+@click.option("--msp", metavar="SLUG", help="Slug of the new tenant's MSP (default the only MSP).")
 @_passphrase_option
 @click.option(
     "--keep-authorities", is_flag=True, help="Keep the authorities' ids, which certificates of the authorities contain."

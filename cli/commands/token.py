@@ -20,13 +20,17 @@ def command() -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--tenant", "-t", metavar="SLUG", help="The tenant.")
-@click.option("--msp", metavar="SLUG", help="The MSP, including its tenants.")
+@click.option("--tenant", "-t", metavar="SLUG", help="Slug of the token's tenant.")
+@click.option(
+    "--msp", metavar="SLUG", help="Slug of the token's MSP. The token is also valid for the tenants of the MSP."
+)
 @click.option("--role", help="Role whose permissions the token gets, such as auditor.")
 @click.option(
     "--permission", "permissions", multiple=True, help="Permission of the token, such as session.read; repeatable."
 )
-@click.option("--days", type=click.IntRange(min=1), default=90, show_default=True, help="Lifetime in days.")
+@click.option(
+    "--days", type=click.IntRange(min=1), default=90, show_default=True, help="Lifetime of the token in days."
+)
 @json_option
 def make(
     name: str,

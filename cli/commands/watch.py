@@ -26,12 +26,14 @@ KINDS = ("authentication", "accounting", "coa", "alarm", "endpoint", "certificat
 
 @click.command()
 @tenant_option
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Kind of event; repeatable.")
+@click.option(
+    "--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Kind of the displayed events; repeatable."
+)
 @click.option("--mac", default="", help="MAC address of the device, in any notation.")
-@click.option("--user", metavar="NAME", default="", help="User name or certificate name.")
-@click.option("--nas", metavar="NAME", default="", help="NAS, by name, NAS-Identifier or address.")
-@click.option("--site", metavar="SLUG", default="", help="The site.")
-@click.option("--rejects", is_flag=True, help="Only rejects.")
+@click.option("--user", metavar="NAME", default="", help="User name or certificate name in the events.")
+@click.option("--nas", metavar="NAME", default="", help="Name, NAS-Identifier or address of the NAS.")
+@click.option("--site", metavar="SLUG", default="", help="Slug of the site.")
+@click.option("--rejects", is_flag=True, help="Show only rejects.")
 @json_option
 def command(
     tenant: str, kinds: tuple[str, ...], mac: str, user: str, nas: str, site: str, rejects: bool, as_json: bool

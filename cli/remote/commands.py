@@ -109,7 +109,7 @@ def make_short_command(verb: str, alias: Alias, known: Mapping[str, Operation], 
         elif value.where == "path" and value.name not in alias.options:
             parameters.append(make_argument(Argument(value.name), value, alias))
         elif value.name == "limit" and first.is_page:
-            text = f"Maximum number of items (default {_LOG_LIMIT if with_ages else 'all'})."
+            text = f"Maximum number of items to list (default {_LOG_LIMIT if with_ages else 'all'})."
             parameters.append(click.Option(["--limit", _LIMIT], type=click.IntRange(min=1), help=text))
         else:
             options = make_short_options(value, alias, with_ages=with_ages, changes=first.method == "PATCH")

@@ -70,7 +70,7 @@ def name_place(place: str, operation: Operation, alias: Alias) -> str:
 
 def make_owner_option(name: str, *, required: bool) -> click.Option:
     flags = ["--tenant", "-t"] if name == "tenant" else ["--msp"]
-    text = {"tenant": "The tenant.", "msp": "The MSP."}[name]
+    text = {"tenant": "Slug of the tenant.", "msp": "Slug of the MSP."}[name]
     return click.Option([*flags, f"path_{name}"], required=required, metavar="SLUG", help=text)
 
 
