@@ -2,8 +2,9 @@
 
 import os
 import signal
+import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,19 +22,31 @@ class Process:
     command: str
 
 
-def find_listening_users(port: int) -> set[int]:
-    """Users (uid) whose processes listen on the TCP port, on any address."""
-    users = set()
+def find_server_users(connection: socket.socket) -> set[int]:
+    """Return the users (uid) that could read from the other end of a TCP connection on this machine.
+
+    These are the users whose processes listen on the port, and the user that accepted the connection. Before a process
+    accepts the connection, the kernel reports user 0 for it, but then the process still listens. The tables are read in
+    this order, because a process can stop listening after it accepted. Returns an empty set if no process has the
+    connection.
+    """
+    port, own_port = connection.getpeername()[1], connection.getsockname()[1]
+    listening = {user for state, local, _, user in _list_tcp_sockets() if (state, local) == (_LISTEN_STATE, port)}
+    accepted = {user for _, local, remote, user in _list_tcp_sockets() if (local, remote) == (port, own_port)}
+    return listening | accepted if accepted else set()
+
+
+def _list_tcp_sockets() -> Iterator[tuple[str, int, int, int]]:
+    """Yield state, local port, remote port and user of each TCP socket on this machine, on any address."""
     for table in ("tcp", "tcp6"):
         try:
             lines = (PROC / "net" / table).read_text("ascii").splitlines()[1:]
         except OSError:
             continue
-        # sl, local address:port, remote address, state, queues, timer, retransmits, uid
+        # sl, local address:port, remote address:port, state, queues, timer, retransmits, uid
         for fields in map(str.split, lines):
-            if fields[3] == _LISTEN_STATE and int(fields[1].rpartition(":")[2], 16) == port:
-                users.add(int(fields[7]))
-    return users
+            local, remote = (int(address.rpartition(":")[2], 16) for address in fields[1:3])
+            yield fields[3], local, remote, int(fields[7])
 
 
 def list_processes() -> list[Process]:

@@ -4,6 +4,7 @@ Uses http.client, which loads five times faster than other HTTP libraries.
 """
 
 import json
+import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,8 +49,8 @@ class RequestArguments:
 @dataclass(frozen=True, slots=True)
 class ApiClient:
     url: str
-    # Called for each request, when the connection is open. Returns "" without a token.
-    make_token: Callable[[], str] = field(repr=False)
+    # Called for each request with the open connection. Returns "" without a token.
+    make_token: Callable[[socket.socket], str] = field(repr=False)
     # Whether the URL is the API of this installation.
     is_local: bool = False
 
@@ -95,7 +96,7 @@ class ApiClient:
         try:
             try:
                 connection.connect()
-                if token := self.make_token():
+                if token := self.make_token(connection.sock):
                     sent["Authorization"] = f"Bearer {token}"
                 connection.request(method, urlsplit(self.url).path + path, body, sent)
                 response = connection.getresponse()

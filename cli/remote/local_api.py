@@ -3,6 +3,7 @@
 import getpass
 import os
 import re
+import socket
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def connect(url: str | None = None, token_file: Path | None = None) -> ApiClient
         raise InvalidInput(
             f"Invalid URL {url!r}.", place="--url", remedy="Use a URL such as https://admit.example.com."
         )
-    return ApiClient(url.rstrip("/"), lambda: token)
+    return ApiClient(url.rstrip("/"), lambda _: token)
 
 
 def _read_token(file: Path | None) -> str:
@@ -54,20 +55,24 @@ def _connect_here(token: str) -> ApiClient:
     if layout is None:
         raise NothingRuns
     settings = load_settings(envfile.with_process_environment(envfile.read(layout.env_file)))
-    make_token = (lambda: token) if token else partial(_make_operator_token, layout, settings.api_port)
+    make_token = (lambda _: token) if token else partial(_make_operator_token, layout)
     return ApiClient(settings.api_url, make_token, is_local=True)
 
 
-def _make_operator_token(layout: Layout, port: int) -> str:
-    """Return a token of the operator for one request, if the API of this installation listens on the port.
+def _make_operator_token(layout: Layout, connection: socket.socket) -> str:
+    """Return a token of the operator for one request, if the API of this installation has the connection.
 
     While the API is stopped, another user of the machine could listen on the port and collect tokens.
     """
     account = layout.account("api")
     trusted = {0, account.uid if account else layout.var.stat().st_uid}
-    if strangers := procfs.find_listening_users(port) - trusted:
+    users = procfs.find_server_users(connection)
+    if not users or users - trusted:
+        owner = (
+            f"belongs to a process of user {min(users - trusted)}, not to the API" if users else "has no known owner"
+        )
         raise Refused(
-            f"Port {port} belongs to a process of user {min(strangers)}, not to the API.",
+            f"Port {connection.getpeername()[1]} {owner}.",
             remedy="Stop the process, then start the API: ./admit up",
         )
     user = os.environ.get("SUDO_USER") or getpass.getuser()

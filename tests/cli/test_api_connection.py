@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from http.client import HTTPConnection
 
 import pytest
 
@@ -13,6 +14,7 @@ from cli.remote.local_api import connect
 from nac.accounts.operator_tokens import OperatorToken, get_key_file
 from nac.kit.errors import InvalidInput
 from tests.cli.conftest import Admit
+from tests.polling import until
 
 OF = ("-t", "alpha")
 NOBODY = 65_534
@@ -21,6 +23,10 @@ import os, socket, sys
 os.setuid({NOBODY})
 with socket.create_server(("127.0.0.1", 0)) as listener:
     print(listener.getsockname()[1], flush=True)
+    if sys.argv[1] == "closes":
+        connection, _ = listener.accept()
+        listener.close()
+        print(connection.recv(10_000).decode(), flush=True)
     sys.stdin.read()
 """
 
@@ -35,23 +41,46 @@ def test_token_is_made_for_each_request(alpha: Admit, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to run a process of another user")
-def test_port_of_another_user_gets_no_token(alpha: Admit, installation: pytest.MonkeyPatch) -> None:
-    with subprocess.Popen([sys.executable, "-c", LISTEN], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
+@pytest.mark.parametrize("behaviour", ["listens", "closes"])
+def test_port_of_another_user_gets_no_token(alpha: Admit, installation: pytest.MonkeyPatch, behaviour: str) -> None:
+    """A listener that closes after it accepted the connection no longer appears as the owner of the port."""
+    command = [sys.executable, "-c", LISTEN, behaviour]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
         assert stranger.stdin is not None
         assert stranger.stdout is not None
         port = int(stranger.stdout.readline())
-        assert procfs.find_listening_users(port) == {NOBODY}
         installation.setenv("ADMIT_API_PORT", str(port))
+        if behaviour == "closes":
+            installation.setattr(HTTPConnection, "connect", _connect_slowly)
         refused = alpha.run("site", "list", *OF)
+        received = stranger.stdout.readline() if behaviour == "closes" else b""
         stranger.stdin.close()
     assert refused.exit_code == 1
     assert f"belongs to a process of user {NOBODY}" in refused.stderr
+    assert received.strip() == b""
 
 
-def test_listening_users_are_found_on_any_address() -> None:
-    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
-        assert procfs.find_listening_users(listener.getsockname()[1]) == {os.getuid()}
-    assert procfs.find_listening_users(1) == set()
+def _connect_slowly(connection: HTTPConnection) -> None:
+    """Connect, and wait until the other end has accepted the connection and listens no more."""
+    connection.sock = socket.create_connection((connection.host, connection.port))
+    until(lambda: NOBODY in procfs.find_server_users(connection.sock), "accepted connection")
+    until(lambda: not _is_listening(connection.port), "closed listener")
+
+
+def _is_listening(port: int | None) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_server_users_are_found_on_any_address() -> None:
+    with (
+        socket.create_server(("::1", 0), family=socket.AF_INET6) as listener,
+        socket.create_connection(listener.getsockname()[:2]) as client,
+    ):
+        assert procfs.find_server_users(client) == {os.getuid(), 0}
+        with listener.accept()[0]:
+            listener.close()
+            assert procfs.find_server_users(client) == {os.getuid()}
 
 
 @pytest.mark.parametrize("content", ["", "not hexadecimal", "ab", "é"])
