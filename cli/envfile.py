@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from cli.errors import Refused
+from cli.errors import Refused, require_utf8
 from nac.kit.private_files import write_private
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -29,7 +29,8 @@ def parse(text: str, *, place: str) -> dict[str, str]:
 def read(path: Path) -> dict[str, str]:
     """Return the values of the file; empty if the file does not exist."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with require_utf8(str(path)):
+            text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     except PermissionError as exc:

@@ -51,7 +51,7 @@ def require_utf8(name: str) -> Iterator[None]:
 
 @contextmanager
 def report_errors(*, as_json: bool = False) -> Iterator[None]:
-    """Convert Admit's errors, which have a message for people, to errors of click. Other errors print a traceback."""
+    """Convert Admit's errors, and errors of files, to errors of click. Other errors print a traceback."""
     try:
         yield
     except SettingsError as exc:
@@ -65,6 +65,13 @@ def report_errors(*, as_json: bool = False) -> Iterator[None]:
             click.echo(json.dumps(_error_row(exc), indent=2))
         ended = _InvalidInputExit if isinstance(exc, InvalidInput | NotFound) else click.ClickException
         raise ended(describe_error(exc)) from exc
+    except BrokenPipeError:
+        # click ends the command silently.
+        raise
+    except OSError as exc:
+        # Such as a full disk, or a folder without permission.
+        name = exc.filename if isinstance(exc.filename, str) else "The output"
+        raise click.ClickException(f"{name}: {exc.strerror or exc}.") from exc
 
 
 def describe_error(exc: AdmitError) -> str:

@@ -1,9 +1,11 @@
-"""Creates folders for other accounts and changes owners, without following links. Reads the caller's secret files."""
+"""Creates files and folders, and changes owners, without following links. Reads the caller's secret files."""
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from cli.account import Account
 from cli.errors import Refused, require_utf8
@@ -27,6 +29,29 @@ def read_password_file(path: Path) -> str:
     if len(password) < 8:
         raise Refused("The password is shorter than 8 characters.", place=str(path))
     return password
+
+
+@contextmanager
+def create_file(path: Path, *, mode: int) -> Iterator[BinaryIO]:
+    """Create a file, which is on disk after the block. If the block or a write fails, deletes the file.
+
+    Raises Refused if the file exists, or cannot be created or written.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+    except OSError as exc:
+        raise Refused(f"Cannot create the file: {exc.strerror}.", place=str(path)) from exc
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as exc:
+        path.unlink(missing_ok=True)
+        raise Refused(f"Cannot write the file: {exc.strerror}.", place=str(path)) from exc
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:

@@ -2,6 +2,7 @@
 
 import fcntl
 import hashlib
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,9 @@ _REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_CELL_URL", "DATABAS
 @contextmanager
 def exclusive_lock(layout: Layout) -> Iterator[None]:
     """Allow only one `up` or `down` at a time."""
-    with (layout.var / "lock").open("w") as file:
+    # Only the owner can open the file: everyone who opens a file can lock it.
+    with open(os.open(layout.var / "lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        os.fchmod(file.fileno(), 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:

@@ -4,7 +4,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from cli.command_context import CommandContext
 from cli.errors import Refused
-from cli.files import read_password_file
+from cli.files import create_file, read_password_file
 from cli.output import show_one
 from nac.certificates import server_renewal
 from nac.certificates import service as certificates
@@ -99,7 +99,8 @@ def issue_certificate(
                 )
             stored = certificates.require_by_serial(session, tenant_id=tenant_id, serial=issued.serial.hex())
             row = _certificate_row(stored)
-        files = handout.write(issued, password=password, legacy=p12_legacy)
+            # Before the transaction ends: Admit does not issue the certificate if its key cannot be written.
+            files = handout.write(issued, password=password, legacy=p12_legacy)
     show_one(row | {"files": files} if as_json else row | files, as_json=as_json)
 
 
@@ -194,8 +195,9 @@ class _CertificateFiles:
                 password = secrets.token_urlsafe(15)
                 files["password"] = f"{password}\n".encode()
             files["p12"] = certificates.build_pkcs12_file(issued, password=password, legacy=legacy)
-        for kind, content in files.items():
-            mode = 0o600 if kind in _PRIVATE else 0o644
-            with os.fdopen(os.open(self._paths[kind], os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                file.write(content)
+        with ExitStack() as created:
+            # If a file cannot be written, the stack deletes all files.
+            for kind, content in files.items():
+                mode = 0o600 if kind in _PRIVATE else 0o644
+                created.enter_context(create_file(self._paths[kind], mode=mode)).write(content)
         return {kind: str(self._paths[kind]) for kind in files}

@@ -2,14 +2,13 @@
 
 import base64
 import io
-import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 from cli.errors import Refused
-from cli.files import read_password_file
+from cli.files import create_file, read_password_file
 from cli.output import json_option, show_list, show_one, tenant_option
 from cli.remote.commands import call_operation, download
 from cli.remote.local_api import await_radiusd, connect
@@ -119,13 +118,8 @@ def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool,
     api = connect()
     passphrase = read_password_file(passphrase_file)
     key = call_operation(api, "export-root-key", tenant=tenant, passphrase=passphrase)["key"]
-    try:
-        with open(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(key.encode())
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as exc:
-        raise Refused(f"Cannot write the file: {exc.strerror}.", place=str(out)) from exc
+    with create_file(out, mode=0o600) as file:
+        file.write(key.encode())
     if forget:
         # Only after the file is on disk.
         call_operation(api, "delete-root-key", tenant=tenant)

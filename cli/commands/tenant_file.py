@@ -1,13 +1,14 @@
 """Commands of `./admit tenant-file`, which export and import tenant files of any size without an upload."""
 
-import os
 from pathlib import Path
 
 import click
 
 from cli.commands.tenant import require_msp
+from cli.files import create_file
 from cli.output import json_option, show_one
 from cli.remote.local_api import connect
+from nac.kit.errors import InvalidInput
 
 _passphrase_option = click.option(
     "--passphrase-file",
@@ -39,11 +40,14 @@ def export(slug: str, out: Path, passphrase_file: Path | None, logs: bool, as_js
     from cli.command_context import CommandContext
     from nac.onboarding.tenant_files.writer import write_tenant
 
+    out = out.resolve()
+    if out.exists() and not out.is_file():
+        raise InvalidInput("This is not a regular file.", place="--out", remedy="Use the name of a file.")
     domain = CommandContext()
     part = out.with_name(f".{out.name}.part")
     part.unlink(missing_ok=True)
     with (
-        open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
+        create_file(part, mode=0o600) as file,
         domain.tenant(slug, is_snapshot=True) as (session, tenant_id),
     ):
         written = write_tenant(

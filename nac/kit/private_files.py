@@ -21,9 +21,13 @@ def write_private(path: Path, content: str, *, owner: FileOwner | None = None, m
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(content)
-        os.fchmod(file.fileno(), mode)
-        if owner:
-            os.fchown(file.fileno(), owner.uid, owner.gid)
-    temporary.replace(path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), mode)
+            if owner:
+                os.fchown(file.fileno(), owner.uid, owner.gid)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

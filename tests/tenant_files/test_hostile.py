@@ -86,6 +86,18 @@ def doubled(table: str) -> Callable[[Parts], Parts]:
     return lambda parts: resigned(parts | {name: parts[name] + parts[name].splitlines(keepends=True)[0]})
 
 
+def shortened(table: str, column: str) -> Callable[[Parts], Parts]:
+    """Add a copy of the first row without a column."""
+    name = f"tables/{table}.jsonl"
+
+    def changed(parts: Parts) -> Parts:
+        row = json.loads(parts[name].splitlines()[0])
+        del row[column]
+        return resigned(parts | {name: parts[name] + json.dumps(row).encode() + b"\n"})
+
+    return changed
+
+
 _ANOTHER = str(uuid4())
 DEAR_HASH = b"$argon2id$v=19$m=65536,t=150,p=1$p08hrPR30FzXa4sh8XfU1g$iexKppQir0TJJ3388cOWT9R6eOTWL97s8w2cApGmSc8"
 
@@ -105,8 +117,9 @@ HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
         lambda parts: {name: parts[name] for name in parts if name != "tables/users.jsonl"},
         "differ from the manifest",
     ),
-    "checksum": (lambda parts: parts | {"tables/users.jsonl": b"{}\n"}, "checksum|longer"),
-    "longer": (lambda parts: parts | {"tables/users.jsonl": parts["tables/users.jsonl"] + b"{}\n"}, "longer"),
+    "column missing in a later row": (shortened("users", "disabled"), "not the same columns as the first row"),
+    "checksum": (lambda parts: parts | {"tables/users.jsonl": b"{}\n"}, "checksum|more bytes"),
+    "longer": (lambda parts: parts | {"tables/users.jsonl": parts["tables/users.jsonl"] + b"{}\n"}, "more bytes"),
     "another tenant's id": (with_row("sites", lambda row: row | {"tenant_id": _ANOTHER}), "unknown column 'tenant_id'"),
     "another tenant's policy": (
         with_row("sites", lambda row: row | {"policy_id": _ANOTHER}),
@@ -211,7 +224,7 @@ def test_zip_bomb_is_not_unpacked(parts: Parts) -> None:
     liar = json.loads(bomb["manifest.json"])
     liar["files"]["tables/users.jsonl"] |= {"bytes": 10, "rows": 10}
     liar["secrets"] = None
-    with pytest.raises(TenantFileRefused, match="longer"):
+    with pytest.raises(TenantFileRefused, match="more bytes"):
         TenantFile(packed(bomb | {"manifest.json": json.dumps(liar).encode()}))
 
 

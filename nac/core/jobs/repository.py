@@ -36,7 +36,8 @@ RETURNING j.id, j.kind, j.failures
 _TAKE = text(
     """
 UPDATE jobs j SET
-    state = 'running', takes = j.takes + 1, due_at = now() + :lease, started_at = coalesce(j.started_at, now())
+    state = 'running', takes = j.takes + 1, due_at = now() + :lease, started_at = coalesce(j.started_at, now()),
+    problem = NULL
 WHERE j.id = :id AND j.state = 'queued'
     AND (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.due_at > now()) < :most
     AND NOT EXISTS (

@@ -57,6 +57,8 @@ def make_engine(
         pool_use_lifo=True,
         pool_timeout=wait_seconds,
         native_inet_types=False,
+        # Errors and logs name no values, because values can be secrets.
+        hide_parameters=True,
         connect_args={
             "application_name": application_name,
             "options": _connection_options(parsed, settings),

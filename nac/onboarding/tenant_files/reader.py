@@ -139,11 +139,16 @@ class TenantFile:
             return
         readers = {column.name: build_reader(column) for column in tables.stored_columns(table)}
         hidden = frozenset((*tables.sealed_columns(table), *tables.hashed_columns(table)))
+        columns: Set[str] = frozenset()
         for number, line in enumerate(self._lines(name), 1):
             try:
                 if sum(map(line.count, (b",", b"[", b"{"))) > _MAX_VALUES:
                     raise ValueError(f"more than {_MAX_VALUES} values")
-                row = self._row(table.name, json.loads(line), len(line), readers, hidden)
+                document = json.loads(line)
+                row = self._row(table.name, document, len(line), readers, hidden)
+                columns = columns or document.keys()
+                if document.keys() != columns:
+                    raise ValueError("not the same columns as the first row")
             except (ValueError, RecursionError) as exc:
                 why = "invalid JSON" if isinstance(exc, json.JSONDecodeError | RecursionError) else str(exc)
                 raise TenantFileRefused(f"Row {number}: {why}.", place=table.name) from exc
